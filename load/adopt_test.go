@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// named is the lattice of a database that uses the lattice's type names.
 func named(_ arrow.Field, sql string) (arrow.DataType, bool) {
 	t, err := schemas.ParseTypeName(sql)
 	return t, err == nil

@@ -18,7 +18,6 @@ func TableDescription(s *arrow.Schema) string {
 	return text
 }
 
-// describe copies the description of w to f, if w has one and it differs.
 func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	if text := schemas.DescriptionOf(w); text != "" && text != schemas.DescriptionOf(*f) {
 		*f = schemas.WithDescription(*f, text)

@@ -18,7 +18,6 @@ func TestOwnComment(t *testing.T) {
 	}
 }
 
-// The changes of a table include its description.
 func TestReplayDescriptions(t *testing.T) {
 	md := arrow.MetadataFrom(map[string]string{schemas.DescriptionKey: "all of them"})
 	want := schemas.Table{Name: "t", Columns: arrow.NewSchema([]arrow.Field{schemas.WithDescription(schemas.Field("a", schemas.Int64, "/a"), "the first")}, &md)}

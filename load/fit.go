@@ -93,7 +93,6 @@ func Fit(have, want schemas.Table) (Plan, error) {
 	return p, nil
 }
 
-// wanted returns the columns of t, including the validity columns in mode History.
 func wanted(t schemas.Table) []arrow.Field {
 	fields := t.Columns.Fields()
 	if t.Mode == schemas.History && !IsInternal(t.Name) && !t.Columns.HasField(schemas.ColValidFrom) {
@@ -108,8 +107,8 @@ func PlanModeChange(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }
 
-// turnable reports whether a table's mode can change from one to the other. A table with one row per record can start
-// to keep versions. The reverse is impossible, because it is not known which of several versions to keep.
+// turnable allows a table with one row per record to start to keep versions. The reverse is impossible,
+// because it is not known which of several versions to keep.
 func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
@@ -141,7 +140,6 @@ func newSchema(fields []arrow.Field, place, about string) *arrow.Schema {
 	return arrow.NewSchema(fields, &of)
 }
 
-// widen makes the column f wide enough for the values of w.
 func (p *Plan) widen(f *arrow.Field, w arrow.Field) error {
 	if a, b := schemas.Source(*f), schemas.Source(w); a != b && a != "" && b != "" {
 		return fmt.Errorf("column %q holds %s, not %s", f.Name, a, b) // Invariant 17
@@ -370,8 +368,7 @@ func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error)
 	return c, nil
 }
 
-// placeable reports whether a column of type t can be created. A column that has only had nulls or empty lists is
-// created with its first value.
+// placeable is false for a column that has only had nulls or empty lists, which is created with its first value.
 func placeable(t arrow.DataType) bool {
 	l, ok := t.(*arrow.ListType)
 	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))

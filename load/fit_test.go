@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay replays the changes of any sequence of fits, mode changes and accepted changes, in any order. The result
-// must be the table that the sequence led to.
+// TestReplay replays the changes of any sequence of fits, mode changes and accepted changes, in any order.
+// The result must be the table that the sequence led to.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}
@@ -156,7 +156,6 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// byHand returns t with another type of column i, or without column i.
 func byHand(t schemas.Table, i int, to arrow.DataType) schemas.Table {
 	fields := slices.Clone(t.Columns.Fields())
 	if to == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The time to fit a table is linear in its number of columns. // Invariant 15
+// Fitting is linear in the number of columns. // Invariant 15
 func TestFitOfManyColumns(t *testing.T) {
 	wide := func(from, to int) schemas.Table {
 		var fields []arrow.Field

@@ -63,7 +63,6 @@ func (s *Staged) Add(b arrow.RecordBatch) error {
 	return nil
 }
 
-// widen extends the columns to fit rows of another batch.
 func (s *Staged) widen(columns *arrow.Schema) error {
 	if s.Columns == nil || s.Columns == columns {
 		s.Columns = columns
@@ -86,7 +85,7 @@ func (s *Staged) Release() {
 	s.Batches = nil
 }
 
-// withOrdinals returns b with ordinals that start at from. The caller releases it.
+// withOrdinals starts at from. The caller releases the result.
 func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
 	ib := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ib.Release()

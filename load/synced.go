@@ -45,7 +45,6 @@ func SetSyncedAt(pending []*Staged, at time.Time) {
 	}
 }
 
-// constant returns a column of the given number of rows, in which every value is the time at.
 func constant(at time.Time, rows int) arrow.Array {
 	values := make([]arrow.Timestamp, rows)
 	micros := arrow.Timestamp(at.UnixMicro())
@@ -58,8 +57,8 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced returns b with other values of [schemas.ColSyncedAt]: one of the given times per row, from the first on. It
-// releases b. If b lacks the column, synced returns b itself.
+// synced replaces [schemas.ColSyncedAt] by one of the given times per row, from the first on, and releases b.
+// If b lacks the column, synced returns b itself.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

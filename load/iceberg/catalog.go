@@ -42,7 +42,6 @@ type catalog struct {
 	commitLocks map[string]chan struct{} // by stream: held by the commit in progress of this process
 }
 
-// known is a table's metadata and its location.
 type known struct {
 	at   string
 	meta table.Metadata
@@ -50,10 +49,8 @@ type known struct {
 
 var _ parquet.Catalog = (*catalog)(nil)
 
-// Close implements [parquet.Catalog].
 func (c *catalog) Close() error { return c.pointers.db.Close() }
 
-// Streams implements [parquet.Catalog].
 func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 	all, err := c.pointers.all(ctx)
 	var out []string
@@ -65,12 +62,10 @@ func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// Locate implements [parquet.Catalog].
 func (c *catalog) Locate(ctx context.Context, name string) (string, error) {
 	return c.pointers.locate(ctx, name)
 }
 
-// load reads the metadata at a location.
 func (c *catalog) load(ctx context.Context, name, at string) (table.Metadata, error) {
 	c.mu.Lock()
 	k := c.seen[name]
@@ -112,7 +107,6 @@ type head struct {
 	at            string                   // location of the metadata; "": the stream does not exist
 }
 
-// head reads the head table of a stream from the metadata at a location.
 func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, error) {
 	h := &head{at: at}
 	if at == "" {
@@ -144,7 +138,6 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	return h, nil
 }
 
-// headOf reads the present head of a stream.
 func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
 	name, before := parquet.HeadTable(stream), ""
 	for {
@@ -160,7 +153,6 @@ func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, e
 	}
 }
 
-// summaryOf returns the summary of a snapshot; nil if there is none.
 func summaryOf(s *table.Snapshot) map[string]string {
 	if s == nil || s.Summary == nil {
 		return nil
@@ -168,7 +160,6 @@ func summaryOf(s *table.Snapshot) map[string]string {
 	return s.Summary.Properties
 }
 
-// Sources implements [parquet.Catalog].
 func (c *catalog) Sources(ctx context.Context, stream string) ([]string, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil {
@@ -177,7 +168,6 @@ func (c *catalog) Sources(ctx context.Context, stream string) ([]string, error) 
 	return slices.Sorted(maps.Keys(h.sources)), nil
 }
 
-// Head implements [parquet.Catalog].
 func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Head, error) {
 	h, err := c.headOf(ctx, stream, source)
 	if err != nil {
@@ -186,8 +176,8 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 	return h.Head, nil
 }
 
-// Named implements [parquet.Catalog]. It lists all metadata files and manifest lists, but only those Iceberg manifests
-// that the oldest snapshot uses. The names of later manifests begin with a number above Names.Upto.
+// Named lists all metadata files and manifest lists, but only those Iceberg manifests that the oldest
+// snapshot uses. The names of later manifests begin with a number above Names.Upto.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {
@@ -214,7 +204,6 @@ func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.
 	return out, nil
 }
 
-// named returns the files that a table's metadata refers to, including the metadata file itself.
 func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (out parquet.Names, err error) {
 	add := func(location string) {
 		if name, ok := c.files.Name(location); ok {

@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit is a commit of a stream in preparation.
 type commit struct {
 	*catalog
 	spec      parquet.Commit
@@ -31,7 +30,6 @@ type commit struct {
 	made      map[string]known
 }
 
-// Commit implements [parquet.Catalog].
 func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
 	if spec.Source == "" {
 		_, err := c.attempt(ctx, spec)
@@ -63,9 +61,9 @@ const (
 	lastWait  = time.Second
 )
 
-// commitShared repeats a commit as long as other sources commit first. Each attempt starts from the
-// present tables. It uses the data files that are already written, and keeps everything that others
-// have committed. // Invariant 15
+// commitShared repeats a commit as long as other sources commit first. Each attempt starts from the present
+// tables. It uses the data files that are already written, and keeps everything that others have committed.
+// Invariant 15
 func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -88,8 +86,7 @@ func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 	}
 }
 
-// attempt tries to commit once. It returns the location of the head table's metadata from which it
-// started.
+// attempt returns the location of the head table's metadata from which it started.
 func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {
@@ -123,8 +120,7 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata of the tables and then swaps all pointers. The map at has the present
-// locations of the metadata.
+// make writes the new metadata of the tables and then swaps all pointers. at has the present locations of the metadata.
 func (w *commit) make(ctx context.Context, at map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -162,8 +158,7 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 	return nil
 }
 
-// edit starts the next edition of a table. It returns an error if another program has written to the
-// table. // Invariant 16
+// edit returns an error if another program has written to the table. // Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
@@ -184,7 +179,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable writes the new metadata of a table. It is called for the head table last, with heads = true.
+// writeTable is called for the head table last, with heads = true.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
@@ -228,7 +223,6 @@ func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	return nil
 }
 
-// snapshot adds the snapshot of the commit to a table.
 func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	id := rand.Int64N(math.MaxInt64-1) + 1
 	s := table.Snapshot{SnapshotID: id, SequenceNumber: 1, TimestampMs: time.Now().UnixMilli()}
@@ -259,7 +253,7 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
 }
 
-// summary returns the summary of a snapshot. // Invariant 2
+// summary stores the cursor with the rows. // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend
 	switch {

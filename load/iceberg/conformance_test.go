@@ -16,13 +16,11 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// houses are the warehouses of tests.
 type houses struct {
 	place
 	kept, opened sync.Map
 }
 
-// options returns the options of a test's warehouse.
 func (h *houses) options(t testing.TB) Options {
 	o, ok := h.kept.Load(t)
 	if !ok {
@@ -32,8 +30,7 @@ func (h *houses) options(t testing.TB) Options {
 	return o.(Options)
 }
 
-// located returns the metadata locations of the tables of that name in the catalog. An internal table
-// has one per stream.
+// located returns one location per stream for an internal table.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
 	p := catalogOf(t, o)
@@ -49,8 +46,7 @@ func located(t testing.TB, o Options, name string) (out []string) {
 	return out
 }
 
-// read reads a table with iceberg-go, as other programs do: through its metadata, its manifests and the
-// field IDs.
+// read uses iceberg-go, as other programs do: the metadata, the manifests and the field IDs.
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {
@@ -69,7 +65,6 @@ func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	return rows
 }
 
-// comment returns the comment of a column or of the table in the catalog.
 func comment(t testing.TB, o Options, name, column string) string {
 	t.Helper()
 	if len(located(t, o, name)) == 0 {
@@ -84,7 +79,6 @@ func comment(t testing.TB, o Options, name, column string) string {
 	return f.Doc
 }
 
-// driver returns the driver for the conformance suite.
 func driver(at place) loadtest.Driver {
 	h := houses{place: at}
 	return loadtest.Driver{
@@ -107,7 +101,6 @@ func driver(at place) loadtest.Driver {
 	}
 }
 
-// TestConformance runs the conformance suite, with tables read by iceberg-go.
 func TestConformance(t *testing.T) { everywhere(t, conformance) }
 
 func conformance(t *testing.T, at place) {

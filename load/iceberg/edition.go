@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// formatVersion is the table format: version 2, which all engines can read.
+// formatVersion is 2, which all engines can read.
 const formatVersion = 2
 
 // edition is the next metadata of a table, in preparation.
@@ -28,7 +28,6 @@ type edition struct {
 	to      string // location of the written metadata; "": nothing has changed
 }
 
-// do applies a change.
 func (e *edition) do(u table.Update) error {
 	e.changed = true
 	return u.Apply(e.b)
@@ -40,7 +39,6 @@ const keepMetadata = "10"
 // commentKey is the property that engines show as a table's comment.
 const commentKey = "comment"
 
-// about returns the comment of a table.
 func about(t parquet.TableFiles, stream string) string {
 	if load.IsInternal(t.Table) || load.Child(t.Columns) {
 		return load.TableDescription(t.Columns)
@@ -48,7 +46,6 @@ func about(t parquet.TableFiles, stream string) string {
 	return load.Comment(load.TableDescription(t.Columns), "records of "+stream)
 }
 
-// newEdition returns the metadata of a new table.
 func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, error) {
 	b, err := table.NewMetadataBuilder(formatVersion)
 	if err != nil {
@@ -84,7 +81,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-// nextEdition returns the metadata that follows base. The argument at is the location of base.
+// nextEdition takes the location of base as at.
 func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
@@ -105,7 +102,6 @@ func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.
 	return e, e.do(table.NewSetPropertiesUpdate(iceberg.Properties{commentKey: text}))
 }
 
-// evolve updates the columns and the partitioning of the table.
 func (e *edition) evolve() error {
 	schema, err := schemaOf(e.t.Columns)
 	if err != nil {
@@ -144,7 +140,7 @@ func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	return iceberg.NewSchema(0, fields...)
 }
 
-// sameColumns compares columns, including their comments.
+// sameColumns also compares the comments.
 func sameColumns(a, b *iceberg.Schema) bool {
 	x, y := a.Fields(), b.Fields()
 	if len(x) != len(y) {

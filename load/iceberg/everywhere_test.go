@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place returns the options of a new warehouse.
 type place func(testing.TB) Options
 
 // everywhere runs a test in a folder with its own catalog, and in a bucket with a catalog in Postgres.
@@ -35,7 +34,6 @@ func everywhere(t *testing.T, f func(*testing.T, place)) {
 	})
 }
 
-// filesOf returns access to the files of the warehouse for another engine.
 func filesOf(o Options) func(context.Context) (iceio.IO, error) {
 	if o.Bucket == "" {
 		return iceio.LoadFSFunc(nil, "file:///")
@@ -43,10 +41,8 @@ func filesOf(o Options) func(context.Context) (iceio.IO, error) {
 	return func(context.Context) (iceio.IO, error) { return storeIO(o.Store.Endpoint), nil }
 }
 
-// storeIO reads files of the object store at this URL.
 type storeIO string
 
-// Open implements [iceio.IO].
 func (s storeIO) Open(name string) (iceio.File, error) {
 	text, err := s.get("/" + strings.TrimPrefix(name, "s3://"))
 	if err != nil {
@@ -70,12 +66,10 @@ func (s storeIO) get(what string) ([]byte, error) {
 	return nil, fmt.Errorf("%s", resp.Status)
 }
 
-// Remove implements [iceio.IO].
 func (s storeIO) Remove(name string) error {
 	return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrPermission}
 }
 
-// storeFile is a file of a store in memory.
 type storeFile struct {
 	*bytes.Reader
 	name string
@@ -89,7 +83,6 @@ func (f storeFile) ModTime() time.Time         { return time.Time{} }
 func (f storeFile) IsDir() bool                { return false }
 func (f storeFile) Sys() any                   { return nil }
 
-// stored returns the files of a folder of the warehouse whose names contain word.
 func stored(t testing.TB, o Options, folder, word string) (out []string) {
 	t.Helper()
 	if o.Bucket == "" {

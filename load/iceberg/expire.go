@@ -9,7 +9,6 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// expire removes snapshots that are no longer needed.
 func (w *commit) expire(e *edition) error {
 	if e.base == nil {
 		return nil
@@ -31,8 +30,7 @@ func (w *commit) expire(e *edition) error {
 	return e.do(table.NewRemoveSnapshotsUpdate(gone, false))
 }
 
-// needed returns the IDs of the snapshots that show the table as of the kept commits: for each commit,
-// the last snapshot that is not later.
+// needed returns, for each kept commit, the last snapshot that is not later.
 func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	out := map[int64]bool{}
 	for _, kept := range w.spec.Kept {
@@ -47,13 +45,14 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots limits the number of snapshots of a shared table. Every commit writes all snapshots to
-// the metadata, and a thousand sources soon make a thousand of them.
+// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and
+// a thousand sources soon make a thousand.
 const manySnapshots = 100
 
-// neededOfAll returns the IDs of the snapshots of a shared table whose files all exist, at most manySnapshots. They
-// begin with the snapshot of the oldest commit that the source of this commit keeps. Earlier snapshots may need files
-// that the source removes. If the source keeps no earlier commit, or e.t.Reset is set, no snapshot is needed.
+// neededOfAll returns the snapshots of a shared table whose files all exist, at most manySnapshots. They
+// begin with the snapshot of the oldest commit that the source of this commit keeps, because earlier ones may
+// need files that the source removes. If the source keeps no earlier commit, or e.t.Reset is set, no snapshot
+// is needed.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {
@@ -73,7 +72,6 @@ func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// numberOf returns the sequence number of the commit that made a snapshot.
 func numberOf(s table.Snapshot) int64 {
 	n, err := strconv.ParseInt(summaryOf(&s)[propSequence], 10, 64)
 	if err != nil {

@@ -37,7 +37,6 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	return parquet.Open(ctx, o.Options)
 }
 
-// withDefaults returns the options with defaults set.
 func (o Options) withDefaults() (Options, error) {
 	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
 	if o.Catalog != "" {

@@ -26,7 +26,7 @@ var (
 	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
 )
 
-// TestKilledChild runs in the process that is killed. It commits one batch.
+// TestKilledChild is the process that is killed. It commits one batch.
 func TestKilledChild(t *testing.T) {
 	if *killedIn == "" {
 		t.Skip("a child of TestSharedKilled")
@@ -49,7 +49,6 @@ func TestKilledChild(t *testing.T) {
 	must(t, of(t, open(t, o), "berlin"), state.Cursor(fmt.Sprint("at ", *killedBy-1)), *killedBy, *killedBy)
 }
 
-// child runs TestKilledChild in a new process.
 func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
 	t.Helper()
 	in := []string{"-killed-in", o.Path}
@@ -71,9 +70,9 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	return killed, steps
 }
 
-// TestSharedKilled kills a process that commits for one source, at each step of a commit, while another
-// source has rows in the same tables. The other source's rows and cursor stay. The rows of the killed
-// process are all there or all missing, as its cursor says, and both sources can continue. // Invariants 1, 2
+// TestSharedKilled kills a process that commits for one source, at each step of a commit. The other source's
+// rows and cursor stay. The rows of the killed process are all there or all missing, as its cursor says.
+// Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {

@@ -19,7 +19,6 @@ import (
 // manyManifests is the number of manifests of one source at which the next commit to the table merges them.
 const manyManifests = 16
 
-// list reads the manifest list of a snapshot.
 func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.ManifestFile, error) {
 	text, err := c.read(ctx, s.ManifestList)
 	if err != nil {
@@ -40,11 +39,10 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// newEntries collects entries for new manifests. A manifest has entries of one source only, so a commit
-// leaves the manifests of another source unchanged, unless that source has manyManifests.
+// newEntries gives each manifest entries of one source only, so a commit leaves the manifests of another
+// source unchanged, unless that source has manyManifests.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
-// entryGroup is what the entries of one manifest have in common.
 type entryGroup struct {
 	spec   int
 	source string // "": the table is not partitioned by source
@@ -55,7 +53,6 @@ func (r newEntries) add(spec int, source string, e iceberg.ManifestEntry) {
 	r[b] = append(r[b], e)
 }
 
-// sourceOf returns the source whose files a manifest lists.
 func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	spec, err := e.b.GetSpecByID(int(m.PartitionSpecID()))
 	if err != nil {
@@ -68,9 +65,7 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf returns the manifests of a table's next snapshot, and the totals for the snapshot's
-// summary. A manifest stays unchanged if none of its files is removed and its source has fewer than
-// manyManifests.
+// manifestsOf leaves a manifest unchanged if none of its files is removed and its source has fewer than manyManifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if parent != nil {
@@ -106,7 +101,6 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 	return out, totals(e, parent), nil
 }
 
-// addRanges adds the value counts and bounds of a file.
 func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	rows, nulls := map[int]int64{}, map[int]int64{}
 	low, high := map[int][]byte{}, map[int][]byte{}
@@ -122,8 +116,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged, and adds the entries of the other manifests to the
-// parameter anew. It returns a [load.ForeignChange] if a removed file is in no manifest.
+// carry returns the unchanged manifests, and adds the entries of the others to anew. It returns a
+// [load.ForeignChange] if a removed file is in no manifest.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {
@@ -164,8 +158,7 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 	return kept, nil
 }
 
-// successors returns the entries of a manifest for the manifest that replaces it. It marks the entries of removed files
-// as deleted, and returns their number n.
+// successors marks the entries of removed files as deleted, and returns their number n.
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {
@@ -186,7 +179,6 @@ func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int6
 	return out, n, nil
 }
 
-// writeManifest writes entries of one partition spec as a manifest.
 func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64, entries []iceberg.ManifestEntry) (iceberg.ManifestFile, error) {
 	spec, err := e.b.GetSpecByID(of)
 	if err != nil {
@@ -201,7 +193,6 @@ func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64
 	return m, w.files.Write(ctx, name, text.Bytes())
 }
 
-// writeList writes the manifest list of a snapshot.
 func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, list []iceberg.ManifestFile) (string, error) {
 	name := fmt.Sprintf("%s/metadata/%08d-snap-%d-%s.avro", e.t.Folder, w.number, s.SnapshotID, uuid.New())
 	var text bytes.Buffer
@@ -212,7 +203,7 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 	return w.files.Location(name), w.files.Write(ctx, name, text.Bytes())
 }
 
-// totals returns the counts that readers expect in a summary.
+// totals are the counts that readers expect in a summary.
 func totals(e *edition, parent *table.Snapshot) iceberg.Properties {
 	before := summaryOf(parent)
 	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}

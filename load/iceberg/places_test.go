@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucket returns a warehouse in an S3 store.
 func bucket(t testing.TB) parquet.Options {
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket("lake"))
@@ -31,8 +30,7 @@ func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	}
 }
 
-// TestBucket commits from two lakes to one bucket, with the catalog in SQLite and in Postgres. A commit based on an
-// outdated cursor fails.
+// A commit based on an outdated cursor fails.
 func TestBucket(t *testing.T) {
 	for name, catalog := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite:" + t.TempDir() + "/catalog.db" },
@@ -62,7 +60,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestDurable checks that commits are durable even if the server's default is asynchronous. Invariant 2
+// Commits are durable even if the server's default is asynchronous. // Invariant 2
 func TestDurable(t *testing.T) {
 	server := pgtest.Start(t, "synchronous_commit=off")
 	o := warehouse(t)
@@ -76,7 +74,6 @@ func TestDurable(t *testing.T) {
 	must(t, l, at, 2, 4)
 }
 
-// TestNamespaces checks that two namespaces of one catalog are independent.
 func TestNamespaces(t *testing.T) {
 	catalog := "sqlite:" + t.TempDir() + "/catalog.db"
 	for _, name := range []string{"one", "other"} {
@@ -90,7 +87,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestWarehouses rejects warehouses that other engines could not find.
+// Warehouses that other engines could not find are rejected.
 func TestWarehouses(t *testing.T) {
 	_, err := Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir() + "/50%"}})
 	require.ErrorContains(t, err, "the path contains %, # or ?")

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pointers reads and changes the rows of one namespace in the catalog's database. Each row has the
-// location of a table's metadata. The layout is that of Iceberg's JDBC catalog.
+// pointers reads and changes the rows of one namespace, in the layout of Iceberg's JDBC catalog. Each row has
+// the location of a table's metadata.
 type pointers struct {
 	db        *sql.DB
 	dollars   bool // placeholders are $1, not ?
@@ -30,15 +30,13 @@ type pointers struct {
 	namespace string
 }
 
-// swap is the change of a table's pointer from one location to another. It happens only if the pointer still is the
-// location from.
+// swap changes a table's pointer only if it still is the location from.
 type swap struct {
 	table    string
 	from, to string // "": the table does not exist, or is dropped
 }
 
-// layout has the statements that create the catalog's tables, in the same form as in other Iceberg
-// libraries.
+// layout has the same form as in other Iceberg libraries.
 var layout = []string{
 	`CREATE TABLE IF NOT EXISTS iceberg_tables (
 		catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
@@ -50,7 +48,7 @@ var layout = []string{
 		PRIMARY KEY (catalog_name, namespace, property_key))`,
 }
 
-// openPointers opens the catalog's database, and creates the namespace if it does not exist.
+// openPointers creates the namespace if it does not exist.
 func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	p := &pointers{catalog: o.Name, namespace: o.Namespace}
 	var err error
@@ -69,7 +67,7 @@ func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	return p, nil
 }
 
-// openSQLite opens a file with durable commits and one writer at a time.
+// openSQLite makes commits durable, and allows one writer at a time.
 func openSQLite(path string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -94,7 +92,6 @@ func openPostgres(at string) (*sql.DB, error) {
 	return stdlib.OpenDB(*c), nil
 }
 
-// prepare creates the catalog's tables and the namespace.
 func (p *pointers) prepare(ctx context.Context) error {
 	var there int
 	err := p.db.QueryRowContext(ctx, p.placeholders("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
@@ -111,7 +108,6 @@ func (p *pointers) prepare(ctx context.Context) error {
 	return err
 }
 
-// placeholders converts the placeholders of a statement for the database.
 func (p *pointers) placeholders(q string) string {
 	if !p.dollars {
 		return q
@@ -131,7 +127,6 @@ func (p *pointers) placeholders(q string) string {
 
 const whereNamespace = " WHERE catalog_name = ? AND table_namespace = ?"
 
-// all returns the metadata locations of the namespace's tables, by name.
 func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	rows, err := p.db.QueryContext(ctx, p.placeholders("SELECT table_name, metadata_location FROM iceberg_tables"+whereNamespace+" AND metadata_location IS NOT NULL"), p.catalog, p.namespace)
 	if err != nil {
@@ -152,7 +147,6 @@ func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// locate returns the metadata location of a table; "" if there is none.
 func (p *pointers) locate(ctx context.Context, table string) (at string, err error) {
 	err = p.db.QueryRowContext(ctx, p.placeholders("SELECT metadata_location FROM iceberg_tables"+whereNamespace+" AND table_name = ?"), p.catalog, p.namespace, table).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -164,8 +158,7 @@ func (p *pointers) locate(ctx context.Context, table string) (at string, err err
 	return at, nil
 }
 
-// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has
-// changed. // Invariants 1, 13
+// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has changed. // Invariants 1, 13
 func (p *pointers) swap(ctx context.Context, all []swap) error {
 	slices.SortFunc(all, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pyiceberg prints all tables of a namespace, as read by Iceberg's Python library.
+// pyiceberg prints all tables of a namespace.
 const pyiceberg = `
 import json, sys
 from pyiceberg.catalog.sql import SqlCatalog
@@ -40,7 +40,6 @@ for name in catalog.list_tables("penstock"):
 print(json.dumps(out))
 `
 
-// pyTable is a table as read by Python.
 type pyTable struct {
 	Rows      []map[string]string
 	Cursor    string
@@ -48,15 +47,13 @@ type pyTable struct {
 	Types     map[string]string
 }
 
-// python reads the warehouse. It skips the test if there is no pyiceberg: PENSTOCK_TEST_PYTHON names an
-// interpreter that has it.
+// python skips the test if there is no pyiceberg: PENSTOCK_TEST_PYTHON names an interpreter that has it.
 func python(t *testing.T, o Options) (out map[string]pyTable) {
 	t.Helper()
 	ask(t, &out, pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
 	return out
 }
 
-// ask runs a Python program that prints JSON.
 func ask(t *testing.T, answer any, text string, args ...string) {
 	t.Helper()
 	program := cmp.Or(os.Getenv("PENSTOCK_TEST_PYTHON"), "python3")
@@ -70,8 +67,7 @@ func ask(t *testing.T, answer any, text string, args ...string) {
 	require.NoError(t, json.Unmarshal(out, answer))
 }
 
-// TestPython reads with pyiceberg what was loaded: merged rows and child rows, partitioned by month,
-// and every kept snapshot.
+// pyiceberg reads merged rows and child rows, partitioned by month, and every kept snapshot.
 func TestPython(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
@@ -89,8 +85,7 @@ func TestPython(t *testing.T) {
 	require.Equal(t, string(at), got["_penstock_state__crm.leads"].Rows[0]["cursor"])
 }
 
-// TestPythonTypes reads every type of the lattice, and columns that were added or widened: in the same
-// column if Iceberg supports the change, else in a new one.
+// A widened column stays the same column if Iceberg supports the change, else it is a new one.
 func TestPythonTypes(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -148,8 +143,7 @@ for f in sys.argv[4:]:
 print(json.dumps(out))
 `
 
-// TestPythonPlans checks that pyiceberg skips files by their source, by the bounds of their columns and
-// by null counts.
+// pyiceberg skips files by their source, by the bounds of their columns and by null counts.
 func TestPythonPlans(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

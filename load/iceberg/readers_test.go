@@ -30,7 +30,6 @@ import (
 
 var key = state.Key{Pipeline: "crm", Stream: "crm.leads"}
 
-// leads has one child table.
 var (
 	leads = schemas.Table{Name: "leads", Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("batch", schemas.Int64, "/batch"), schemas.Field("on", schemas.Timestamp, "/on"),
@@ -95,7 +94,6 @@ func must(t testing.TB, d load.Destination, from state.Cursor, batch, n int) sta
 	return next
 }
 
-// warehouse returns a new warehouse in a folder.
 func warehouse(t testing.TB) Options {
 	dir, err := os.MkdirTemp("", "it's a [lake] *") // names of subtests contain #
 	require.NoError(t, err)
@@ -103,7 +101,6 @@ func warehouse(t testing.TB) Options {
 	return Options{Options: parquet.Options{Path: filepath.Join(dir, "lake"), TempDir: t.TempDir()}}
 }
 
-// metadata returns the only table of that name.
 func metadata(t testing.TB, o Options, name string) *table.Table {
 	t.Helper()
 	at := located(t, o, name)
@@ -113,8 +110,8 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	return tbl
 }
 
-// TestSummary finds the cursor in the snapshots of all tables that a commit has changed, and one
-// snapshot per table for a commit that deletes and appends.
+// The cursor is in the snapshots of all tables that a commit has changed. A commit that deletes and appends
+// makes one snapshot per table.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -132,8 +129,8 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, []string{"3", "1", "3", "3"}, []string{says["total-records"], says["total-data-files"], says["added-records"], says["deleted-records"]})
 }
 
-// TestReaders reads two tables while commits replace all rows: each table has one batch, and if the
-// pointers of both tables are read at once, the batches are the same.
+// While commits replace all rows, each table has one batch, and if the pointers of both tables are read at
+// once, the batches are the same.
 func TestReaders(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -168,7 +165,7 @@ func TestReaders(t *testing.T) {
 	require.Positive(t, looked)
 }
 
-// batchAt returns the batch of the n rows at a location; all rows must have the same one.
+// batchAt requires that all rows have the same batch.
 func batchAt(t *testing.T, at string, n int64) string {
 	tbl, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {
@@ -206,7 +203,7 @@ func catalogOf(t testing.TB, o Options) *pointers {
 	return p
 }
 
-// TestForeignWriter checks that a stream stops if another program has written to its table. // Invariant 16
+// Invariant 16
 func TestForeignWriter(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -227,7 +224,6 @@ func TestForeignWriter(t *testing.T) {
 	require.ErrorContains(t, err, `column "batch" is string, was long`)
 }
 
-// TestPartitions partitions a table by the months of a timestamp column.
 func TestPartitions(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
@@ -249,7 +245,6 @@ func TestPartitions(t *testing.T) {
 	require.Zero(t, pruned("2026-12-01T00:00:00+00:00"))
 }
 
-// TestExpiry checks that only as many snapshots as configured are kept, and only their files.
 func TestExpiry(t *testing.T) {
 	o := warehouse(t)
 	o.Keep, o.KeepFor = 2, -1
@@ -280,7 +275,7 @@ func TestExpiry(t *testing.T) {
 	require.LessOrEqual(t, lists, 5)
 }
 
-// repoint makes other metadata the current metadata of a table, as another program might.
+// repoint makes other metadata current, as another program might.
 func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	t.Helper()
 	text, err := json.Marshal(meta)
@@ -290,8 +285,7 @@ func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: name, from: from, to: to}}))
 }
 
-// TestColumnsAreAdded adds a column and widens a decimal: existing files stay, and their rows are read
-// with the present columns.
+// Existing files stay, and their rows are read with the present columns.
 func TestColumnsAreAdded(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// schemaOf returns the Iceberg schema of a table's columns, with their field IDs.
 func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 	fields := make([]iceberg.NestedField, columns.NumFields())
 	for i, f := range columns.Fields() {
@@ -26,7 +25,6 @@ func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 	return iceberg.NewSchema(0, fields...), nil
 }
 
-// typeOf returns the Iceberg type for a type of the lattice.
 func typeOf(t arrow.DataType) (iceberg.Type, error) {
 	switch t := t.(type) {
 	case *arrow.BooleanType:
@@ -67,7 +65,6 @@ func (e *edition) compare() error {
 	return load.Compare(e.t.Table, types(was), now)
 }
 
-// types returns the types of columns by their names.
 func types(s *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range s.Fields() {
@@ -76,7 +73,6 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-// specOf returns the partition spec of a table.
 func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
 	var all []iceberg.PartitionField
 	add := func(column, name string, by iceberg.Transform) {
@@ -98,7 +94,6 @@ func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
 	return iceberg.NewPartitionSpec(all...)
 }
 
-// partition returns the partition values of a file, by the spec's field IDs.
 func partition(spec iceberg.PartitionSpec, f parquet.DataFile) map[int]any {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {

@@ -23,7 +23,6 @@ import (
 // propSource is the prefix of those properties.
 const propSource = propPrefix + "source."
 
-// sourcesOf returns the last commits of all sources.
 func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 	out := map[string]*parquet.Head{}
 	for name, text := range meta.Properties() {
@@ -40,7 +39,6 @@ func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
 	return out, nil
 }
 
-// headsOf returns the properties that a commit sets.
 func headsOf(spec parquet.Commit) (iceberg.Properties, error) {
 	out := iceberg.Properties{}
 	for _, c := range append([]parquet.Commit{spec}, spec.OtherSources...) {
@@ -66,8 +64,7 @@ func (h *head) othersMoved(spec parquet.Commit) bool {
 	return false
 }
 
-// combined returns the tables of a commit, together with those of the commits in spec.OtherSources. The head
-// table comes last.
+// combined adds the tables of the commits in spec.OtherSources. The head table comes last.
 func combined(spec parquet.Commit) []parquet.TableFiles {
 	if spec.OtherSources == nil {
 		return spec.Tables
@@ -91,9 +88,10 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column has a
-// different field ID in the commit, its types do not fit together. If t.Reset is set, the commit's column is then used;
-// otherwise mergeColumns returns a [parquet.Disagreement]. It also returns an error if two columns have the same field ID.
+// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column
+// has a different field ID in the commit, its types do not fit together. If t.Reset is set, the commit's
+// column is then used; otherwise mergeColumns returns a [parquet.Disagreement]. It also returns an error if
+// two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -133,8 +131,8 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// sameID finds two columns that have the same field ID. This can happen because IDs are hashes, in one
-// of two hundred thousand tables with a hundred columns.
+// sameID finds two columns that have the same field ID. This can happen because IDs are hashes, in one of two
+// hundred thousand tables with a hundred columns.
 func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
@@ -152,7 +150,7 @@ func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	return "", "", false
 }
 
-// wider returns a type that holds the values of a and b, which are types of columns with the same field ID.
+// wider requires types of columns with the same field ID.
 func wider(a, b iceberg.Type) iceberg.Type {
 	switch x := a.(type) {
 	case iceberg.DecimalType:
@@ -167,7 +165,7 @@ func wider(a, b iceberg.Type) iceberg.Type {
 	return b
 }
 
-// latticeOf returns penstock's type for an Iceberg type. It is the inverse of [typeOf].
+// latticeOf is the inverse of [typeOf].
 func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	switch t := t.(type) {
 	case iceberg.BooleanType:
@@ -191,8 +189,7 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns the live types of the source's columns, by name. If other sources have added digits
-// to a decimal, it returns the type without these digits, so that the column counts as unchanged.
+// expected leaves out the digits that other sources have added to a decimal, so that the column counts as unchanged.
 func expected(was, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range was.Fields() {
@@ -208,8 +205,7 @@ func expected(was, live *iceberg.Schema) map[string]string {
 	return out
 }
 
-// checkPlacement returns an error if source is set but the stream was loaded unshared, or if source is ""
-// but the stream is shared.
+// checkPlacement returns an error if source is set but the stream was loaded unshared, or the reverse.
 func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil

@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// of returns the part of the destination that belongs to a source.
 func of(t testing.TB, l *parquet.Lake, source string) load.Destination {
 	t.Helper()
 	d, err := load.Share(l, source)
@@ -29,7 +28,6 @@ func of(t testing.TB, l *parquet.Lake, source string) load.Destination {
 	return d
 }
 
-// bySource returns the number of rows of each source in a snapshot.
 func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	t.Helper()
 	rows, err := tbl.Scan(table.WithSelectedFields(schemas.ColSource), table.WithSnapshotID(snapshot)).ToArrowTable(t.Context())
@@ -44,8 +42,7 @@ func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	return out
 }
 
-// TestSharedCommits lets sources commit to one table at the same time, each through its own lake as
-// another process would. All commits succeed, and each snapshot has only whole commits.
+// All commits of sources with lakes of their own succeed, and each snapshot has only whole commits.
 func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
 
 func sharedCommits(t *testing.T, warehouse place) {
@@ -92,7 +89,7 @@ func sharedCommits(t *testing.T, warehouse place) {
 	}
 }
 
-// TestSharedPruning checks that a query for one source reads only its files.
+// A query for one source reads only its files.
 func TestSharedPruning(t *testing.T) { everywhere(t, sharedPruning) }
 
 func sharedPruning(t *testing.T, warehouse place) {
@@ -107,8 +104,7 @@ func sharedPruning(t *testing.T, warehouse place) {
 	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
 }
 
-// TestRanges checks that files are skipped by the bounds of their columns, including files that a later
-// commit has carried over.
+// Files are skipped by the bounds of their columns, even if a later commit has carried them over.
 func TestRanges(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -131,8 +127,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestSharedFence checks that a commit fails if another process has committed for the same source,
-// whatever other sources do. // Invariant 13
+// A commit fails if another process has committed for the same source, whatever other sources do. // Invariant 13
 func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
 
 func sharedFence(t *testing.T, warehouse place) {
@@ -149,8 +144,7 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake. When a commit reaches the step, the lake sets *at to nil and calls the function that was
-// there.
+// stopped returns a lake whose commit, at the step, sets *at to nil and calls the function that was there.
 func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *at; f != nil && name == step {
@@ -176,7 +170,6 @@ func tidied(t testing.TB, o Options, sources ...string) {
 	}
 }
 
-// readable reads every snapshot of the tables.
 func readable(t testing.TB, o Options, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -188,8 +181,8 @@ func readable(t testing.TB, o Options, names ...string) {
 	}
 }
 
-// TestSharedExpiry lets another source commit and tidy up after a commit has written its files and
-// before it takes effect. The commit succeeds, and every remaining snapshot can be read.
+// Another source commits and tidies up after a commit has written its files and before it takes effect. Every
+// remaining snapshot can be read.
 func TestSharedExpiry(t *testing.T) { everywhere(t, sharedExpiry) }
 
 func sharedExpiry(t *testing.T, warehouse place) {
@@ -223,7 +216,6 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "of twenty commits")
 }
 
-// counted commits things with a count of the given type.
 func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow.DataType, rows ...loadtest.Row) error {
 	things := schemas.Table{Name: "things", Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("count", of, "/count"),
@@ -244,7 +236,6 @@ func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow
 	return x.Commit(t.Context(), next)
 }
 
-// counts returns the counts in the table as read by iceberg-go.
 func counts(t testing.TB, o Options) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -254,8 +245,7 @@ func counts(t testing.TB, o Options) map[string]string {
 	return out
 }
 
-// TestSharedTypes loads a column with different types from two sources. The column gets a type that holds the values of
-// both. No value is lost, and no cursor changes.
+// A column with different types in two sources gets a type that holds the values of both. No cursor changes.
 func TestSharedTypes(t *testing.T) { everywhere(t, sharedTypes) }
 
 func sharedTypes(t *testing.T, warehouse place) {
@@ -297,8 +287,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}
 }
 
-// TestSharedTypesAmid checks that a transaction can commit although another source has widened its
-// columns after it wrote its files.
+// A transaction can commit although another source has widened its columns after it wrote its files.
 func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
 
 func sharedTypesAmid(t *testing.T, warehouse place) {
@@ -326,8 +315,7 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// In TestSharedTypesMeet, the rows of one source are widened by a commit of another source, and the first source
-// commits just before that commit. The widening is repeated, and both commits are kept.
+// One source commits just before another source's commit that widens its rows. The widening is repeated, and both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {
@@ -350,7 +338,6 @@ func sharedTypesMeet(t *testing.T, warehouse place) {
 	require.Equal(t, map[string]string{"berlin1": "7", "berlin2": "8", "boston1": "many"}, counts(t, o))
 }
 
-// TestSharedPlacement checks that a shared table is listed once.
 func TestSharedPlacement(t *testing.T) { everywhere(t, sharedPlacement) }
 
 func sharedPlacement(t *testing.T, warehouse place) {

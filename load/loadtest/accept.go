@@ -68,7 +68,6 @@ func (m *Memory) Accept(ctx context.Context, name string) ([]load.Change, error)
 	return changes, nil
 }
 
-// accept records the column as it is now.
 func (t *table) accept(c load.Change) {
 	fields := t.Columns.Fields()
 	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })

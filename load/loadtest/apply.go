@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	var out load.Outcome
 	if x.done {
@@ -38,14 +37,12 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	return out, nil
 }
 
-// merge is one call of Apply.
 type merge struct {
 	*tx
 	out     *load.Outcome
 	written map[int64]string // ordinals of the written records, with the start of their validity
 }
 
-// fit creates and alters tables so that all writes fit.
 func (m *merge) fit(writes []write, swept string) error {
 	if err := m.m.at("ddl"); err != nil {
 		return err
@@ -92,7 +89,6 @@ func (m *merge) fitOne(w write) error {
 	return nil
 }
 
-// synced sets the time of a row to that of the commit.
 func (m *merge) synced(r Row) {
 	if _, ok := r[schemas.ColSyncedAt]; ok {
 		r[schemas.ColSyncedAt] = instant(m.when)
@@ -163,7 +159,6 @@ func (t *table) turn() {
 	t.rows = kept
 }
 
-// record stores changes in the table [load.Changes].
 func (x *tx) record(changes []load.Change) {
 	log := x.own(load.Changes)
 	for _, c := range changes {
@@ -174,9 +169,8 @@ func (x *tx) record(changes []load.Change) {
 	}
 }
 
-// forget clears the hash of the records to which the named table's rows with this hash belong, so that the next pass
-// writes them again. If the records have no key, their child rows are linked by the hash, so forget clears it there
-// too.
+// forget clears the hash of records, so that the next pass writes them again. If the records have no key,
+// their child rows are linked by the hash, so forget clears it there too.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {
@@ -193,7 +187,7 @@ func (x *tx) forget(name, hash string) {
 	}
 }
 
-// shape casts the cells of the row r, which has the columns from, to the types of the columns to.
+// shape casts the cells of r from the types of from to those of to.
 func shape(r Row, from, to *arrow.Schema) Row {
 	out := Row{}
 	for _, f := range from.Fields() {

@@ -99,7 +99,7 @@ func appendInstant(b *array.TimestampBuilder, text string) error {
 	return nil
 }
 
-// cell returns the canonical text of value i of the column a, whose penstock type is t. For null it returns false.
+// cell returns false for null. t is penstock's type of the column.
 func cell(a arrow.Array, t arrow.DataType, i int) (text string, ok bool) {
 	if a.IsNull(i) {
 		return "", false
@@ -148,7 +148,6 @@ func listCell(a *array.List, t arrow.DataType, i int) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// jsonOf returns a cell of type t as JSON.
 func jsonOf(text string, t arrow.DataType, ok bool) string {
 	if !ok {
 		return "null"
@@ -173,7 +172,7 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// recast converts the canonical text of a cell from type from to the wider type to.
+// recast requires that to is wider than from.
 func recast(text string, from, to arrow.DataType) string {
 	if _, ok := to.(*schemas.JSONType); ok {
 		return jsonOf(text, from, true)

@@ -69,8 +69,7 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.Len(t, tables, 1, "drift of the source is not a change of a table")
 }
 
-// testClock uses a clock that is years off from this machine's. All times that the destination records must come from
-// this clock.
+// testClock uses a clock that is years off from this machine's.
 func testClock(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
@@ -96,8 +95,8 @@ func testClock(t *testing.T, d Driver) {
 	near(load.Rejects.Name, "at")
 }
 
-// testOwnOrder writes one of penstock's own rows again in a later batch. These rows have no ordinals, so the row that
-// was written last is kept.
+// testOwnOrder writes penstock's own rows again in a later batch. These rows have no ordinals, so the row
+// that was written last is kept.
 func testOwnOrder(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	x := b.begin()
@@ -111,7 +110,7 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in one run after another. Each reject is one row, as
+// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as
 // written by the last run. Another record, value or stream makes another row.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newFixture(t, d)
@@ -287,8 +286,8 @@ func testUsedUp(t *testing.T, d Driver) {
 	require.Equal(t, b.cursor, c)
 }
 
-// scenario returns two commits. The second has all kinds of steps: a column is added, another widened, and rows are
-// new, changed, unchanged and missing, with children.
+// scenario returns two commits. The second adds and widens columns, and has rows that are new, changed,
+// unchanged and missing, with children.
 func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{
@@ -320,7 +319,6 @@ func (b *fixture) attempt(ctx context.Context, puts []put) error {
 	return x.Commit(ctx, "after")
 }
 
-// snapshot returns everything that a reader could see.
 func (b *fixture) snapshot() map[string][]Row {
 	out := map[string][]Row{}
 	for _, name := range []string{"people", "people__items", load.State.Name} {
@@ -342,7 +340,6 @@ func (b *fixture) snapshot() map[string][]Row {
 	return out
 }
 
-// stepsOf returns the steps of the scenario's second commit.
 func stepsOf(t *testing.T, d Driver) (steps []string) {
 	var mu sync.Mutex
 	b := newFixture(t, d)
@@ -362,8 +359,7 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep makes the scenario's commit fail at each step in turn, by calling fail. Each time it checks that the commit
-// happened completely or not at all.
+// everyStep calls fail at each step in turn. The commit must happen completely or not at all.
 func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

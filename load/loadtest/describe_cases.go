@@ -32,7 +32,6 @@ func commentOf(t *table) string {
 	return load.Comment(load.TableDescription(t.Columns), "records of "+orders.Stream)
 }
 
-// described returns the table people with descriptions.
 func described(about, name string, columns ...arrow.Field) schemas.Table {
 	t := root("people", []string{"id"}, append(columns, column("id", schemas.Int64), schemas.WithDescription(column("name", schemas.Text), name))...)
 	if about != "" {
@@ -42,8 +41,7 @@ func described(about, name string, columns ...arrow.Field) schemas.Table {
 	return t
 }
 
-// testDescriptions checks the comments on columns: they appear with the first row, or when a description is added,
-// and are recorded once.
+// Comments on columns appear with the first row, or when a description is added, and are recorded once.
 func testDescriptions(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	says := func(column, want string) {

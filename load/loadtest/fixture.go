@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// column returns a column filled from the source field of the same name.
 func column(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
 // bookkeeping returns the columns that transform adds to every table.
@@ -31,13 +30,12 @@ func bookkeeping() []arrow.Field {
 	}
 }
 
-// root returns a table of records.
 func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table whose parents have keys of type key. If deep is set, it is the child of a child table,
-// and also has the root's key.
+// hanging returns a child table whose parents have keys of type key. If deep is set, it is the child of a
+// child table, and also has the root's key.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -58,7 +56,6 @@ func Batch(t testing.TB, table schemas.Table, rows ...Row) arrow.RecordBatch {
 	return b
 }
 
-// with adds the bookkeeping columns to the cells of a record.
 func with(run string, ordinal int, hash string, cells Row) Row {
 	r := maps.Clone(cells)
 	if r == nil {
@@ -72,7 +69,7 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
-// clockOf returns the clock of a run, late by the given minutes. Its time does not advance.
+// clockOf returns a clock that does not advance. late is in minutes.
 func clockOf(run string, late int) func() time.Time {
 	return func() time.Time { return morning.Add(time.Duration(number(run)-late) * time.Minute) }
 }
@@ -80,13 +77,12 @@ func clockOf(run string, late int) func() time.Time {
 // morning is the start of the runs. The n-th run starts n minutes later.
 var morning = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
-// number returns the number at the end of a run's id.
 func number(run string) int {
 	n, _ := strconv.Atoi(run[strings.LastIndexFunc(run, func(r rune) bool { return r < '0' || r > '9' })+1:])
 	return n
 }
 
-// plain returns the cells that came from the source, and the named columns.
+// plain keeps the cells that came from the source, and the named columns.
 func plain(rows []Row, and ...string) []Row {
 	out := make([]Row, 0, len(rows))
 	for _, r := range rows {
@@ -110,7 +106,6 @@ var orders = state.Key{Pipeline: "nightly", Stream: "sales.orders"}
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fixture is a destination with the position of one of its streams.
 type fixture struct {
 	testing.TB
 	driver Driver
@@ -149,7 +144,6 @@ func (b *fixture) run(n int) {
 	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
 
-// put is rows for one table.
 type put struct {
 	table schemas.Table
 	rows  []Row
@@ -193,7 +187,6 @@ func (b *fixture) finish(x load.Tx) {
 	b.cursor = next
 }
 
-// when returns the time of the stream's last commit.
 func (b *fixture) when() string {
 	b.Helper()
 	for _, r := range b.driver.Rows(b, b.dest, load.State.Name) {
@@ -205,11 +198,10 @@ func (b *fixture) when() string {
 	return ""
 }
 
-// rows returns the rows of a table, with the cells that came from the source and those of the named columns.
+// rows keeps the cells that came from the source, and the named columns.
 func (b *fixture) rows(table string, and ...string) []Row {
 	b.Helper()
 	return plain(b.driver.Rows(b, b.dest, table), and...)
 }
 
-// sweep returns a sweep that deletes.
 func sweep(table string) load.Sweep { return load.Sweep{Table: table, Delete: true} }

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follower is a reader that keeps a copy of a table and its children. Each time it reads only rows whose
-// [schemas.ColSyncedAt] is later than the latest it has seen.
+// follower keeps a copy of a table and its children. It reads only rows whose [schemas.ColSyncedAt] is later
+// than the latest it has seen.
 type follower struct {
 	family
 	seen map[string]time.Time
@@ -30,7 +30,7 @@ func newFollower(f family) *follower {
 	return out
 }
 
-// place identifies a row of a table in the way that docs/following.md describes.
+// place identifies a row in the way that docs/following.md describes.
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
@@ -74,8 +74,8 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// In testFollow, followers read between the commits of passes. Clocks stop or go back, and other processes continue. No
-// follower misses a row, and each commit has its own time.
+// In testFollow, followers read between the commits of passes. Clocks stop or go back, and other processes
+// continue. No follower misses a row, and each commit has its own time.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -122,8 +122,7 @@ func testFollow(t *testing.T, d Driver) {
 	}
 }
 
-// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than the
-// existing rows.
+// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than the existing rows.
 func testTimesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the cursors are not in a table")
@@ -144,7 +143,6 @@ func testTimesLost(t *testing.T, d Driver) {
 	require.Equal(t, instant(last.Add(time.Microsecond)), b.when())
 }
 
-// byTable returns the rows of a family.
 func (b *fixture) byTable(f family) map[string][]Row {
 	b.Helper()
 	out := map[string][]Row{}
@@ -154,7 +152,6 @@ func (b *fixture) byTable(f family) map[string][]Row {
 	return out
 }
 
-// same reports whether two snapshots hold the same rows.
 func same(a, b map[string][]Row) bool {
 	sorted := func(rows []Row) []string {
 		var out []string
@@ -167,8 +164,7 @@ func same(a, b map[string][]Row) bool {
 	return maps.EqualFunc(a, b, func(x, y []Row) bool { return slices.Equal(sorted(x), sorted(y)) })
 }
 
-// stamped checks the times of rows after a commit. Unchanged rows keep their time, and all others have the time of the
-// commit.
+// stamped requires that unchanged rows keep their time, and that all others have the time of the commit.
 func (b *fixture) stamped(before, after map[string][]Row, at time.Time) {
 	b.Helper()
 	for table, rows := range after {

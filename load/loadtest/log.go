@@ -16,7 +16,6 @@ const (
 	actionRevive = "revive"
 )
 
-// log records the change of a record: its row before and after.
 func (m *merge) log(t *table, action string, before, after Row) {
 	m.logAt(t, action, before, after, after[schemas.ColSyncedAt])
 }
@@ -48,7 +47,7 @@ func (m *merge) logAt(t *table, action string, before, after Row, at string) {
 	x.rows = append(x.rows, r)
 }
 
-// document returns a row as a JSON object, without penstock's own columns.
+// document leaves out penstock's own columns.
 func (t *table) document(r Row) string {
 	var members []string
 	for _, f := range t.Columns.Fields() {

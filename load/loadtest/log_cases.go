@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// logged returns the content of [load.RowChanges] for a run, one word per row, sorted: insert[1]:>ann,
-// update[1]:ann>amy.
+// logged returns the row changes of a run, one word per row, sorted: insert[1]:>ann, update[1]:ann>amy.
 func (b *fixture) logged(run int) string {
 	b.Helper()
 	name := func(text string) string {
@@ -83,8 +82,7 @@ func testLogKeyless(t *testing.T, d Driver) {
 	require.Empty(t, b.logged(3))
 }
 
-// testLogValues logs rows with values of each type, and compares the documents in the log with the cells of the rows. A
-// rollback must leave no document.
+// testLogValues compares the documents in the log with the cells of rows of each type. A rollback must leave no document.
 func testLogValues(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.pass.Log = true

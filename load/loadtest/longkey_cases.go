@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// longText returns a text of n bytes that does not compress.
+// longText does not compress.
 func longText(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	r := rand.New(rand.NewPCG(1, uint64(n)))
@@ -21,8 +21,7 @@ func longText(n int) string {
 	return string(b)
 }
 
-// testLongestKeys writes rows with the longest allowed keys, including rows of a child table, and rejects and parents
-// with the longest identities.
+// testLongestKeys also writes rows of a child table, rejects and parents with the longest identities.
 func testLongestKeys(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	keyed := root("keyed", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))

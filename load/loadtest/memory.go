@@ -45,8 +45,8 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass: the carried keys, which are those of the records that the pass has
-// found unchanged. Rows that the pass has written are recognized by their run.
+// pass is what one process remembers of a pass: the keys of the records that the pass has found unchanged.
+// Rows that the pass has written are recognized by their run.
 type pass struct {
 	run     string
 	carried map[string]bool
@@ -140,7 +140,6 @@ func (m *Memory) Close() error { return nil }
 
 func (m *Memory) at(name string) error { return load.Step(m.step, name) }
 
-// write holds the arguments of one call of Write.
 type write struct {
 	table    schemas.Table
 	rows     []Row
@@ -169,7 +168,6 @@ type tx struct {
 	done    bool
 }
 
-// Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if x.done {
 		return errors.New("write: the transaction is over")
@@ -193,7 +191,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// begin reserves the destination for this transaction, and copies the tables into the transaction.
+// begin reserves the destination for this transaction, and copies the tables.
 func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return x.refused
@@ -280,12 +278,11 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns now, or a time just after the last change if that is not before now. The caller holds s.mu.
+// later returns a time after the last change. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }
 
-// Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	defer x.Rollback()
 	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
@@ -318,7 +315,6 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// states stores the cursor in the table [load.State].
 func (x *tx) states(next state.Cursor, sequence int64) {
 	t := x.own(load.State)
 	t.replace(Row{
@@ -327,7 +323,6 @@ func (x *tx) states(next state.Cursor, sequence int64) {
 	})
 }
 
-// Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	if x.tables != nil && !x.done {
 		<-x.m.busy

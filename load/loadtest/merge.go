@@ -8,13 +8,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stagedRow is a staged row with the ordinal of its record.
 type stagedRow struct {
 	row     Row
 	ordinal int64
 }
 
-// roots merges the rows of root tables, and collects the records that were written.
+// roots collects the records that were written.
 func (m *merge) roots(writes []write) error {
 	if err := errors.Join(m.m.at("stage"), m.m.at("delete"), m.m.at("insert")); err != nil {
 		return err
@@ -34,7 +33,6 @@ func (m *merge) roots(writes []write) error {
 	return nil
 }
 
-// root merges the rows of one table in the order of their ordinals.
 func (m *merge) root(t *table, rows []stagedRow) {
 	seen := map[string]int{}
 	for _, h := range rows {
@@ -90,7 +88,7 @@ func (m *merge) keyed(t *table, id string, h stagedRow) {
 	m.log(t, action, have, h.row)
 }
 
-// follow writes a changed row. It replaces the record's row at i, or adds a new version.
+// follow replaces the record's row at i, or adds a new version.
 func (m *merge) follow(t *table, i int, h stagedRow) {
 	have := t.rows[i]
 	again := have[schemas.ColRun] >= m.pass.Run && t.isCurrent(have) // the rows of a resumed pass have the id of a later run
@@ -110,13 +108,13 @@ func (m *merge) follow(t *table, i int, h stagedRow) {
 	}
 }
 
-// insert adds a row that is new. In History it is valid from its synced_at, or from the given time.
+// insert makes a row in History valid from its synced_at, or from the given time.
 func (m *merge) insert(t *table, h stagedRow, from string) {
 	m.markWritten(t, h, from)
 	t.add(h.row)
 }
 
-// markWritten records that the record of the row was written, and from when the row is valid.
+// markWritten records from when the row is valid.
 func (m *merge) markWritten(t *table, h stagedRow, from string) {
 	if t.Mode == schemas.History {
 		if from == "" {
@@ -157,7 +155,7 @@ func (m *merge) keyless(t *table, h stagedRow) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging iterates over the child rows of the row r of t. If the table keeps several rows per record, each has its own
+// hanging iterates over the child rows of r. If the table keeps several rows per record, each has its own
 // child rows: in Append those of r's run, in History the current ones.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))
@@ -179,7 +177,6 @@ func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	}
 }
 
-// cut deletes the child rows of the row r of t.
 func (m *merge) cut(t *table, r Row) {
 	gone := map[*table]map[int]bool{}
 	for c, i := range m.hanging(t, r) {
@@ -193,7 +190,6 @@ func (m *merge) cut(t *table, r Row) {
 	}
 }
 
-// remove deletes the rows at the given places.
 func (t *table) remove(places map[int]bool) {
 	var kept []Row
 	for i, r := range t.rows {
@@ -215,7 +211,6 @@ func (x *tx) descendants(name string) []*table {
 	return out
 }
 
-// children adds the rows of child tables whose record was written.
 func (m *merge) children(writes []write) error {
 	if err := m.m.at("children"); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 var people = root("people", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 
-// person returns a row of people. Its hash is derived from its name.
+// person derives the hash from the name.
 func person(run string, ordinal int, id, name string) Row {
 	return with(run, ordinal, "h-"+name, Row{"id": id, "name": name})
 }
@@ -76,7 +76,7 @@ func testCompositeKey(t *testing.T, d Driver) {
 	}, b.rows("pairs", schemas.ColDeletedAt))
 }
 
-// testNullKey writes rows with a null or missing key, to tables of the source and to penstock's own.
+// testNullKey includes penstock's own tables.
 func testNullKey(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	lists := root("lists", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
@@ -116,7 +116,6 @@ func testKeyWidens(t *testing.T, d Driver) {
 	require.Empty(t, b.rows("people__items"), "child rows are deleted with their parent")
 }
 
-// itemsOf returns rows of a child table.
 func itemsOf(run string, ordinal int, hash, parent string, values ...string) []Row {
 	var rows []Row
 	for i, v := range values {
@@ -225,9 +224,9 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass calls Apply several times in one transaction. The first call has rows that should already exist.
-// The second has other rows, whose ordinals may be smaller. The third deletes rows by their keys. Each Apply has its
-// own counts. Of two rows with one key, the row of the later Apply is kept.
+// testIncrementalPass calls Apply several times in one transaction. The first call has rows that should
+// already exist. The second has other rows, whose ordinals may be smaller. The third deletes rows by their
+// keys. Of two rows with one key, the row of the later Apply is kept.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -299,8 +298,7 @@ func testSweepResumed(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
 }
 
-// If another pass ran in between, a pass no longer knows which records it found unchanged. It then deletes nothing.
-// Invariant 12
+// If another pass ran in between, a pass no longer knows which records it found unchanged, so it deletes nothing. // Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.run(2)
@@ -366,7 +364,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
 }
 
-// testPlace checks that a child table keeps the pointer to the field that its rows come from; see [load.SourcePointer].
+// testPlace checks that a child table keeps its pointer; see [load.SourcePointer].
 func testPlace(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	items := hanging("people__items_1", schemas.Int64, false, column("sku", schemas.Text))

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// each returns the expected content of a table by mode: in Merge, Append, Replace and History.
+// each returns the expected content of a table by mode.
 func each(merge, add, replace, history string) map[schemas.Mode]string {
 	return map[schemas.Mode]string{schemas.Merge: merge, schemas.Append: add, schemas.Replace: replace, schemas.History: history}
 }

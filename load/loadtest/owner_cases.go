@@ -15,10 +15,8 @@ var (
 	boston = load.Origin{Source: "boston", Address: "https://boston.example"}
 )
 
-// claims lets the fixture write people for an origin.
 func (b *fixture) claims(o load.Origin) { b.pass.Claim = load.Claim{Table: "people", Origin: o} }
 
-// writes commits the row of one person in the n-th run.
 func (b *fixture) writes(n int, name string) error {
 	claim := b.pass.Claim
 	b.run(n)
@@ -26,14 +24,14 @@ func (b *fixture) writes(n int, name string) error {
 	return b.tryCommit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", name)}})
 }
 
-// other returns a fixture for the stream k of the same destination, without a cursor.
+// other returns a fixture for the stream k without a cursor.
 func (b *fixture) other(k state.Key) *fixture {
 	out := *b
 	out.key, out.cursor, out.count = k, "", 100
 	return &out
 }
 
-// refused checks that a write failed because of the owner, and that it left nothing.
+// refused requires that a write failed because of the owner, and left nothing.
 func (b *fixture) refused(err error, moved bool, says ...string) {
 	b.Helper()
 	e, ok := errors.AsType[*load.OwnerError](err)
@@ -44,8 +42,7 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// In testOwner, a second writer claims a table. In each case it differs from the owner in another way. It may write
-// nothing.
+// In testOwner, a second writer differs from the owner in one way in each case. It may write nothing.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string
@@ -81,7 +78,6 @@ func testOwner(t *testing.T, d Driver) {
 	}
 }
 
-// owned checks the owner of people.
 func (b *fixture) owned(o load.Origin) {
 	b.Helper()
 	s, err := b.dest.StreamState(b.Context(), b.key, "people")
@@ -90,7 +86,6 @@ func (b *fixture) owned(o load.Origin) {
 	require.Equal(b, load.Owner{Pipeline: b.key.Pipeline, Stream: b.key.Stream, Origin: o}, *s.Owner)
 }
 
-// testOwnerControls checks that allowed writers are not refused.
 func testOwnerControls(t *testing.T, d Driver) {
 	t.Run("the same again", func(t *testing.T) {
 		b := newFixture(t, d)
@@ -148,8 +143,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 	})
 }
 
-// testAdopt takes a table over, as after a person's confirmation. The previous owner can then write nothing, not even
-// in a running transaction.
+// testAdopt takes a table over. The previous owner can then write nothing, not even in a running transaction.
 func testAdopt(t *testing.T, d Driver) {
 	adopt := func(b *fixture, next state.Cursor) {
 		b.pass.Claim.Adopt = true

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testPaged runs passes over lists that are paged by key, ascending or descending, reproducibly, and compares the
-// outcome of each transaction with the reference. Usually little has changed since the previous pass, and some
-// records are missing. Sometimes a record comes twice or out of order, or another process continues.
+// testPaged reads lists that are paged by key, and compares the outcome of each transaction with the
+// reference. Sometimes a record comes twice or out of order, or another process continues.
 func testPaged(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(2) {
@@ -38,7 +37,6 @@ func testPaged(t *testing.T, d Driver) {
 	}
 }
 
-// somePages returns the pages of a list of up to twenty records.
 func somePages(r *rand.Rand) []string {
 	var list []string
 	for id := 1; id <= 20; id++ {

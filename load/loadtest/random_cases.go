@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRandom runs random stories, reproducibly, and compares the outcome of each step with the reference.
+// testRandom compares the outcome of each step of random stories with the reference.
 func testRandom(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(3) {
@@ -35,7 +35,7 @@ func testRandom(t *testing.T, d Driver) {
 	}
 }
 
-// someRecords returns up to eight records, some possibly with the same key.
+// someRecords may return several records with the same key.
 func someRecords(r *rand.Rand) string {
 	var out []string
 	for i := range r.IntN(8) {

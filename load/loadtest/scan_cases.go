@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// scanned returns all rows of a table as returned by Scan, and the fields of their batches.
 func (b *fixture) scanned(table string, columns []string) (rows []Row, fields []arrow.Field) {
 	b.Helper()
 	err := b.dest.Scan(b.Context(), table, columns, func(batch arrow.RecordBatch) error {
@@ -79,7 +78,7 @@ func testScanEnds(t *testing.T, d Driver) {
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
 }
 
-// testAccept changes tables by hand. Their stream stops until the changes are accepted. // Invariant 16
+// The stream of a table that was changed by hand stops until the changes are accepted. // Invariant 16
 func testAccept(t *testing.T, d Driver) {
 	if d.Alter == nil {
 		t.Skip("tables cannot be changed by hand")
@@ -137,7 +136,6 @@ func testAccept(t *testing.T, d Driver) {
 	}
 }
 
-// restored checks that the current rows have all their values again.
 func (b *fixture) restored(f family) {
 	b.Helper()
 	want := map[string]string{"name": "", "sku": "", "age": ""}

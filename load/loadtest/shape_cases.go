@@ -36,7 +36,6 @@ func testTypes(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Unchanged: int64(len(rows)), Alive: int64(len(rows)), Known: true}, out)
 }
 
-// same compares rows by their id.
 func (b *fixture) same(want, got []Row) {
 	b.Helper()
 	byID := map[string]Row{}
@@ -49,7 +48,6 @@ func (b *fixture) same(want, got []Row) {
 	}
 }
 
-// testLongText stores a text of one megabyte.
 func testLongText(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	text := strings.Repeat("0123456789abcdé\n", 1<<16)
@@ -191,8 +189,8 @@ func testShapes(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "v": "3"}, {"id": "2", "v": "two", "w": "2026-01-01"}}, b.rows("mixed"))
 }
 
-// testInexact widens columns whose stored values have lost their spelling. The next pass must write the records again,
-// although their hashes are equal.
+// testInexact widens columns whose stored values have lost their spelling. The next pass must write the
+// records again, although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {
@@ -223,8 +221,7 @@ func testInexact(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"p": "2.5"}}, b.rows("exact__items"))
 }
 
-// testHostileColumns creates tables with columns of all hostile names: with a key of one column, with a key of two, and
-// without a key. Then it adds columns and changes the row.
+// testHostileColumns uses all hostile names as columns, with a key of one column, with a key of two, and without a key.
 func testHostileColumns(t *testing.T, d Driver) {
 	columns := []arrow.Field{column("id", schemas.Int64)}
 	want := Row{"id": "1"}
@@ -256,7 +253,6 @@ func testHostileColumns(t *testing.T, d Driver) {
 	}
 }
 
-// holds checks that the table has exactly this row.
 func (b *fixture) holds(want Row, rows []Row) {
 	b.Helper()
 	require.Len(b, rows, 1)

@@ -15,16 +15,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedBy is a destination restricted to one of two sources that share its tables. The rows of both sources have the
-// same keys and hashes.
+// sharedBy is a destination restricted to one of two sources that share its tables. The rows of both sources
+// have the same keys and hashes.
 type sharedBy struct {
 	load.Destination // restricted to the source
 	whole            load.Destination
 	other            load.Destination
 }
 
-// shared returns the driver d with destinations that are restricted to one of two sources. Whatever this source
-// commits, the other source commits right after it. The other source never sweeps.
+// shared restricts the destinations of d to one source. Whatever this source commits, the other source
+// commits right after it. The other source never sweeps.
 func shared(d Driver, source, other string) Driver {
 	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
 	s := d
@@ -53,8 +53,7 @@ func shared(d Driver, source, other string) Driver {
 	return s
 }
 
-// rowsBy returns the rows of a source without the source column. Rows of a table without that column belong to all
-// sources.
+// rowsBy removes the source column. Rows of a table without that column belong to all sources.
 func rowsBy(rows []Row, source string) []Row {
 	var out []Row
 	for _, r := range rows {
@@ -78,10 +77,8 @@ func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p 
 	return &echoed{Tx: x, of: s, key: k, pass: p}, nil
 }
 
-// Close closes the underlying destination.
 func (s *sharedBy) Close() error { return s.whole.Close() }
 
-// echoed is a transaction that keeps its rows for the other source.
 type echoed struct {
 	load.Tx
 	of     *sharedBy
@@ -91,7 +88,6 @@ type echoed struct {
 	rows   []arrow.RecordBatch
 }
 
-// Write implements [load.Tx].
 func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if err := x.Tx.Write(ctx, t, b); err != nil {
 		return err
@@ -101,7 +97,7 @@ func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch
 	return nil
 }
 
-// Commit commits, then commits the same rows for the other source.
+// Commit commits the same rows for the other source, too.
 func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	if err := x.Tx.Commit(ctx, next); err != nil {
 		return err
@@ -126,7 +122,6 @@ func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// Rollback implements [load.Tx].
 func (x *echoed) Rollback() error {
 	for _, b := range x.rows {
 		b.Release()
@@ -135,8 +130,7 @@ func (x *echoed) Rollback() error {
 	return x.Tx.Rollback()
 }
 
-// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the same
-// tables.
+// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the same tables.
 var sharedNames = []string{
 	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
 	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",
@@ -145,7 +139,6 @@ var sharedNames = []string{
 	"moved cursor, same again", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
 }
 
-// testShared runs the cases of sharedNames.
 func testShared(t *testing.T, d Driver) {
 	names := sharedNames
 	if testing.Short() {
@@ -162,7 +155,6 @@ func testShared(t *testing.T, d Driver) {
 	}
 }
 
-// sharing reports whether sources can share the destination's tables.
 func sharing(t *testing.T, d Driver) bool {
 	dest := d.Open(t, func(string) error { return nil })
 	defer dest.Close()

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspaces returns fixtures of sources that share a destination's tables.
 func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destination, all []*fixture) {
 	whole = d.Open(t, func(string) error { return nil })
 	t.Cleanup(func() { _ = whole.Close() })
@@ -34,8 +33,8 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 	return whole, all
 }
 
-// testNeighbours lets two sources with the same ids, and with equal rows without a key, share one table. Changes to
-// one source's rows, children, log, rejects and own tables must not affect the other's.
+// testNeighbours lets two sources with the same ids, and with equal rows without a key, share one table.
+// Changes to one source's rows must not affect the other's.
 func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
@@ -66,7 +65,6 @@ func testNeighbours(t *testing.T, d Driver) {
 	}
 }
 
-// alive returns the number of current rows of the root table.
 func (b *fixture) alive(f family) (n int) {
 	for _, r := range b.driver.Rows(b, b.dest, f.root.Name) {
 		if end := map[bool]string{true: schemas.ColValidTo, false: schemas.ColDeletedAt}[f.root.Mode == schemas.History]; r[end] == "" {
@@ -118,8 +116,8 @@ func testNeighbourLedger(t *testing.T, d Driver) {
 	require.Equal(t, map[string]int{"ann": 4, "bob": 4}, owners)
 }
 
-// testNeighbourRace lets many sources commit to one stream's tables at the same time, including the first commits,
-// which create the tables, and changes of their shape.
+// testNeighbourRace lets many sources commit at the same time, including the first commits, which create the
+// tables, and changes of their shape.
 func testNeighbourRace(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
@@ -183,7 +181,7 @@ func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	return nil
 }
 
-// testUnshared checks that tables of one source never become shared tables, nor shared tables those of one source.
+// Tables of one source never become shared tables, nor shared tables those of one source.
 func testUnshared(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

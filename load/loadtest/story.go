@@ -15,16 +15,15 @@ import (
 
 var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History}
 
-// story is a sequence of transactions on a table and its children, with the expected result in each mode. A record is
-// written `id:name`; its hash and its children, two levels deep, are derived from the name. `id:name#7` sets the
-// ordinal. [fixture.content] describes the notation of a table's content.
+// story is a sequence of transactions on a table and its children, with the expected result in each mode. A
+// record is written `id:name`; its hash and its children, two levels deep, are derived from the name.
+// `id:name#7` sets the ordinal. [fixture.content] describes the notation of a table's content.
 type story struct {
 	name  string
 	steps []step
 	want  map[schemas.Mode]string
 }
 
-// step is one transaction.
 type step struct {
 	run   int    // number of the pass; 0: the same as before
 	rows  string // records, or names of records without a key
@@ -52,7 +51,6 @@ func newFamily(mode schemas.Mode, keyed bool) family {
 	return f
 }
 
-// puts returns the rows of records in all three tables.
 func (f family) puts(run string, records string) []put {
 	out := []put{{table: f.root}, {table: f.items}, {table: f.parts}}
 	for i, text := range strings.Fields(records) {
@@ -77,7 +75,6 @@ func (f family) puts(run string, records string) []put {
 	return out
 }
 
-// play runs one step of a story.
 func (b *fixture) play(f family, s step) load.Outcome {
 	b.Helper()
 	if s.run != 0 && b.pass.Run != runID(s.run) {
@@ -103,8 +100,8 @@ func (b *fixture) play(f family, s step) load.Outcome {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// content returns the content of the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2,
-// `†3` a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, `[2,3†)` until run 3
+// content returns the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2, `†3`
+// a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, `[2,3†)` until run 3
 // found it missing. content also checks that the children match.
 func (b *fixture) content(f family) string {
 	b.Helper()
@@ -132,7 +129,7 @@ func (b *fixture) content(f family) string {
 	return strings.Join(words, " ")
 }
 
-// views checks that the views <table>_current, if there are any, have the current rows.
+// views checks that the views <table>_current have the current rows.
 func (b *fixture) views(f family) {
 	b.Helper()
 	if !b.driver.Views || f.root.Mode != schemas.History && (f.root.Mode != schemas.Merge || len(f.root.Key) == 0) {
@@ -180,7 +177,7 @@ func anonymous(words []string) []string {
 	return out
 }
 
-// run plays the story in all modes. Then it reads the same records once more, which must write nothing.
+// run also reads the same records once more, which must write nothing.
 func (s story) run(t *testing.T, d Driver, keyed bool) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -198,7 +195,7 @@ func (s story) run(t *testing.T, d Driver, keyed bool) {
 	}
 }
 
-// comparable returns an outcome without the counts that may differ between destinations.
+// comparable leaves out the counts that may differ between destinations.
 func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 	if mode == schemas.Append {
 		o.Alive, o.Missing = 0, 0
@@ -233,7 +230,6 @@ func (b *fixture) unchanged(f family, steps []step) {
 	require.Equal(b, before, b.all(f), "an unchanged pass writes nothing")
 }
 
-// inOrder returns records sorted by their ordinals.
 func inOrder(records string) []string {
 	rows := strings.Fields(records)
 	slices.SortStableFunc(rows, func(a, b string) int {
@@ -247,7 +243,6 @@ func inOrder(records string) []string {
 	return rows
 }
 
-// all returns the rows of the three tables, sorted as text.
 func (b *fixture) all(f family) map[string][]string {
 	out := map[string][]string{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {

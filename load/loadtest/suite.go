@@ -49,7 +49,6 @@ type Driver struct {
 	Reserved []string
 }
 
-// memoryDriver returns the driver of the reference.
 func memoryDriver() Driver {
 	opened := map[testing.TB]*Memory{}
 	return Driver{
@@ -83,18 +82,15 @@ func Run(t *testing.T, d Driver) {
 	}
 }
 
-// testCase is one case that every destination must pass.
 type testCase struct {
 	name string
 	run  func(*testing.T, Driver)
 }
 
-// cases returns the suite.
 func cases() []testCase {
 	return slices.Concat(valueCases, mergeCases, modeCases, commitCases)
 }
 
-// sharedCases returns the cases about several sources in one place.
 func sharedCases() []testCase {
 	return []testCase{
 		{"shared by sources", testShared},

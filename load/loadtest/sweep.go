@@ -5,8 +5,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows of a table that the pass has neither written nor found unchanged, and deletes them if
-// s.Delete is set. // Invariant 12
+// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -32,8 +31,7 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing returns the indexes of the missing rows: the current rows that the pass has not read. If the sweep has
-// keys, it returns the indexes of the current rows with one of these keys.
+// missing returns the current rows that the pass has not read, or those with the keys of the sweep, if it has any.
 func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	named := map[string]bool{}
 	for _, b := range s.Keys {
@@ -59,8 +57,7 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass has read the row r. For a table without a key, the map left has the number of rows by
-// hash that has was called with so far.
+// has reports whether the pass has read r. For a table without a key, left counts the calls by hash.
 func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]
@@ -71,7 +68,6 @@ func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	return r[schemas.ColRun] >= m.pass.Run || m.carried[id] || m.unchanged[id]
 }
 
-// list adds the keys of up to n of the rows to the outcome.
 func (m *merge) list(t *table, places map[int]bool, n int) error {
 	if n == 0 || len(places) == 0 || len(t.Key) == 0 {
 		return nil
@@ -94,7 +90,7 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	return nil
 }
 
-// markDeleted deletes the rows at the given places in the way that the table's mode requires.
+// markDeleted deletes in the way that the table's mode requires.
 func (m *merge) markDeleted(t *table, places map[int]bool) {
 	at := instant(m.when)
 	gone := map[int]bool{}
@@ -123,9 +119,8 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// deleteEqual deletes child rows for the surplus row at i of the table t, which has no key. Of the rows equal to it, it
-// chooses one with the greatest link, and deletes the child rows of that one. In History it ends these child rows, and
-// the row at i.
+// deleteEqual deletes child rows for the surplus row at i of a table without a key. Of the rows equal to it,
+// it chooses one with the greatest link. In History it ends these child rows, and the row at i.
 func (m *merge) deleteEqual(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {

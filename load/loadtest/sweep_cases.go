@@ -39,7 +39,6 @@ func testList(t *testing.T, d Driver) {
 	}
 }
 
-// keys returns the rows that a sweep has listed.
 func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	for _, batch := range out.Keys {
 		rows = append(rows, RowsOf(batch)...)
@@ -88,7 +87,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 	}
 }
 
-// testSweepKeysOfOthers deletes rows by keys whose types differ from the table's, and by keys of two columns.
+// testSweepKeysOfOthers uses keys whose types differ from the table's, and keys of two columns.
 func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	pairs := func(a arrow.DataType) schemas.Table {

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// table is one table. A transaction works on a copy.
 type table struct {
 	schemas.Table
 	rows          []Row
@@ -26,7 +25,7 @@ func (t *table) copy() *table {
 	return &table{Table: t.Table, rows: slices.Clone(t.rows), changedByHand: t.changedByHand}
 }
 
-// changed drops what was derived from the rows.
+// changed must be called after the rows have changed.
 func (t *table) changed() { t.index, t.counts = nil, nil }
 
 func ordinal(r Row, i int) int64 {
@@ -38,7 +37,7 @@ func ordinal(r Row, i int) int64 {
 	return int64(i)
 }
 
-// isCurrent reports whether r is a current row of t: in History it has not ended, otherwise it is no tombstone.
+// isCurrent reports whether r has not ended in History; otherwise, whether r is no tombstone.
 func (t *table) isCurrent(r Row) bool {
 	ended := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
@@ -48,7 +47,6 @@ func (t *table) isCurrent(r Row) bool {
 	return !over
 }
 
-// id identifies the record of a row of t.
 func (t *table) id(r Row) string {
 	var b strings.Builder
 	for _, k := range t.Key {
@@ -84,7 +82,7 @@ func (t *table) follows(a, b Row) bool {
 	return a.time(schemas.ColSyncedAt).After(b.time(schemas.ColSyncedAt))
 }
 
-// add appends a row that is the first or the last version of its record.
+// add requires the first or the last version of a record.
 func (t *table) add(r Row) {
 	if t.index != nil {
 		t.index[t.id(r)] = len(t.rows)
@@ -92,7 +90,7 @@ func (t *table) add(r Row) {
 	t.rows = append(t.rows, r)
 }
 
-// count returns the number of rows with the given hash that can equal a row without a key.
+// count returns the number of rows that can equal a row without a key and with this hash.
 func (t *table) count(hash string) int {
 	if t.counts == nil {
 		t.counts = map[string]int{}
@@ -105,7 +103,6 @@ func (t *table) count(hash string) int {
 	return t.counts[hash]
 }
 
-// replace replaces the row with r's key, or adds r.
 func (t *table) replace(r Row) {
 	if len(t.Key) > 0 {
 		if i := t.find(t.id(r)); i >= 0 {
@@ -116,8 +113,7 @@ func (t *table) replace(r Row) {
 	t.add(r)
 }
 
-// link returns the value of the link column in the children of row r of t: the key if it is one column, otherwise the
-// JSON array of its values.
+// link returns the link of row r's children: the key if it is one column, otherwise the JSON array of its values.
 func (t *table) link(r Row) string {
 	if len(t.Key) == 1 {
 		return r[t.Key[0]]
@@ -125,7 +121,6 @@ func (t *table) link(r Row) string {
 	return t.keyJSON(r)
 }
 
-// keyJSON returns the values of a row's key as a JSON array.
 func (t *table) keyJSON(r Row) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -135,8 +130,7 @@ func (t *table) keyJSON(r Row) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// plain returns a link with all values as texts. Links then compare as equal even if a type was widened after one of
-// them was written.
+// plain turns all values of a link into texts. Links then compare as equal even if a type was widened after one of them was written.
 func (t *table) plain(link string) string {
 	var values []any
 	d := json.NewDecoder(strings.NewReader(link))
@@ -151,7 +145,6 @@ func (t *table) plain(link string) string {
 	return b.String()
 }
 
-// with returns the row with another cell in a column.
 func (r Row) with(column, text string) Row {
 	out := make(Row, len(r)+1)
 	for k, v := range r {
@@ -161,13 +154,13 @@ func (r Row) with(column, text string) Row {
 	return out
 }
 
-// time returns the instant in a cell, or the zero time for null.
+// time returns the zero time for null.
 func (r Row) time(column string) time.Time {
 	t, _ := time.Parse(time.RFC3339, r[column])
 	return t
 }
 
-// laterOf returns the later of two instants in cell format. "" is before all others.
+// laterOf sorts "" before all others.
 func laterOf(a, b string) string {
 	if (Row{"b": b}).time("b").After((Row{"a": a}).time("a")) {
 		return b

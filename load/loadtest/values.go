@@ -50,7 +50,6 @@ var samples = []struct {
 	{"moments", arrow.ListOf(schemas.Timestamp), []string{`["2026-11-20T08:00:00Z"]`}},
 }
 
-// everything returns a table of all samples for which keep returns true, each in its own row.
 func everything(keep func(text string) bool) (schemas.Table, []Row) {
 	columns := []arrow.Field{column("id", schemas.Int64)}
 	var rows []Row
