@@ -26,8 +26,7 @@ func newPair(t *testing.T, at func(op string) error) *rig {
 	return r
 }
 
-// If a destination becomes unreachable during a run, the run tries it a few times more, but not for each remaining
-// stream. The other destination still receives every stream.
+// A destination that becomes unreachable is not tried again for each remaining stream.
 func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	gone := errors.New("connection refused")
 	asked := 0

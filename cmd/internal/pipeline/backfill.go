@@ -98,7 +98,6 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// ownPosition returns k's position. A backfill has a position of its own beside the scheduled one.
 func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {
@@ -121,7 +120,7 @@ func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (positi
 	}
 	main := k.main
 	if main.pass == "" {
-		main.touchedBy = p.id // no scheduled run has read the stream yet
+		main.touchedBy = p.id
 	}
 	err := main.keep(k.report.Backfill, pos)
 	return main, err
@@ -157,7 +156,6 @@ func (p *position) keep(name string, pos position) error {
 	return err
 }
 
-// wasDone finishes k, because an earlier run completed its backfill.
 func (k *destinationRun) wasDone(pos position) {
 	k.finished = true
 	k.report.Status = StatusComplete

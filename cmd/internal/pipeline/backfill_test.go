@@ -94,7 +94,6 @@ func TestBackfillRange(t *testing.T) {
 	require.Zero(t, rep.Counts.Deleted)
 }
 
-// A completed backfill is reported as complete, and runs again only with the option StartOver.
 func TestBackfillOnce(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)
@@ -115,7 +114,7 @@ func TestBackfillOnce(t *testing.T) {
 	require.Equal(t, first.Counts.Fetched, again.Counts.Fetched)
 }
 
-// A backfill that was killed continues after its last committed window, even after a scheduled run in between.
+// A scheduled run may come between the kill and the next backfill.
 func TestBackfillIsResumed(t *testing.T) {
 	for name, b := range map[string]Backfill{"range": {From: year, Until: year.AddDate(1, 0, 0)}, "whole": {}} {
 		t.Run(name, func(t *testing.T) {

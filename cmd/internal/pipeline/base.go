@@ -35,7 +35,7 @@ func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	defer g.mu.Unlock()
 	switch {
 	case e.Class != wire.Missing || e.Status != statusNotFound:
-		g.found = true // the path exists, or the error does not show whether the base URL is right
+		g.found = true
 	default:
 		if g.missing == nil {
 			g.missing, g.paths, g.missed = map[string]bool{}, map[string]bool{}, e

@@ -12,9 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If every path of a surface is missing, the base URL is wrong. One missing path is not enough, even if several streams
-// use that path. Several missing paths are not enough either if another path exists, or if the streams have an origin of
-// their own.
+// A wrong base URL makes every path of a surface missing. One missing path is not enough, even if several streams use it.
 func TestBaseError(t *testing.T) {
 	missing := func(path string) error {
 		return fmt.Errorf("page 1: %w", &wire.Error{Class: wire.Missing, Status: http.StatusNotFound, Path: path})

@@ -34,7 +34,7 @@ func newBloom(destinations []*destinationRun) *bloom {
 	}
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {
-		bytes = 1 << 20 // the length is unknown
+		bytes = 1 << 20
 	}
 	return &bloom{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }

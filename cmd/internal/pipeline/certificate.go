@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// witnesses is the content of a certificate.
 type witnesses struct {
 	verdict Verdict
 	counts  Counts
@@ -26,13 +25,13 @@ type witnesses struct {
 	proof.Facts
 	Alive    int64         `json:"alive"`
 	Missing  int64         `json:"missing"`
-	Asked    int64         `json:"asked,omitempty"`     // missing rows that were requested one by one
-	NotFound int64         `json:"not_found,omitempty"` // of those, rows that the source reported as gone
-	Decided  string        `json:"decided"`             // the rule that decided about the missing rows
-	Since    *time.Time    `json:"since,omitempty"`     // unchanged records before this time were not requested
+	Asked    int64         `json:"asked,omitempty"`
+	NotFound int64         `json:"not_found,omitempty"`
+	Decided  string        `json:"decided"`
+	Since    *time.Time    `json:"since,omitempty"` // unchanged records before this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
-	Gaps     []extract.Gap `json:"gaps,omitempty"` // pages and parents that could not be read
+	Gaps     []extract.Gap `json:"gaps,omitempty"`
 }
 
 func (e *ending) witnesses(p *pass, end *extract.End) witnesses {

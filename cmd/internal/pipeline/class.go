@@ -73,7 +73,6 @@ func misplaced(err error) bool {
 		errors.Is(err, extract.ErrCursor)
 }
 
-// refusals is the number of streams that must fail before the run skips the others.
 const refusals = 3
 
 // surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
@@ -84,12 +83,12 @@ type surfaceGate struct {
 	mu      sync.Mutex
 	open    bool // the surface has answered, so later errors are not due to the credential
 	refused int
-	err     error // first refusal
+	err     error
 
-	found   bool            // some path exists, so the base URL is right
+	found   bool
 	missing map[string]bool // streams whose path, or whose parent's path, does not exist
-	paths   map[string]bool // the missing paths
-	missed  error           // first answer about a missing path
+	paths   map[string]bool
+	missed  error
 }
 
 // newGates leaves out the streams in apart, because they use an origin or a credential of their own.
@@ -120,7 +119,6 @@ func (g *surfaceGate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
-// gateOf returns nil if the stream has an origin or a credential of its own.
 func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	if r.OwnOrigin[s.Name] {
 		return nil

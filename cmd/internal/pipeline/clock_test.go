@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The shared clock orders the versions of rows, even if this machine's clock differs.
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		l := &list{records: records(0, 3), size: 10, total: true}

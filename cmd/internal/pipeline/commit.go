@@ -94,7 +94,6 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// committed publishes the verdict of a pass that has ended.
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
 		p.prove(k.dest.Name, *k.ended)
@@ -105,7 +104,6 @@ func (p *pass) committed(k *destinationRun) {
 	}
 }
 
-// sweep returns the query for the rows that a finished pass did not contain.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
 		return load.Sweep{} // rows that the pass did not try to read are not missing
@@ -154,19 +152,18 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	return e, k.writeCertificate(ctx, p, g, w)
 }
 
-// ending is the outcome of a pass in one destination.
 type ending struct {
 	reading
 	table    proof.Table
 	verdict  Verdict
 	decision proof.Decision
 	counts   Counts
-	swept    int64 // missing rows that were deleted
+	swept    int64
 	found    *findings
 	others   []arrow.RecordBatch // keys of the missing rows that may be deleted; nil if all may be
 	read     Verdict             // verdict on the reading, regardless of rejected records
-	open     *openRejects        // open rejects after the pass
-	resolved map[rejectID]bool   // rejects that are resolved
+	open     *openRejects
+	resolved map[rejectID]bool
 }
 
 func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
@@ -214,7 +211,7 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort leaves out rows whose records were rejected, and rows of parents that were not requested.
+// sort leaves out rows whose records were rejected or whose parents were not requested.
 func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)
@@ -234,7 +231,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
 	k.report.Verdict, k.report.Reasons = e.verdict, e.why()
 	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
-		k.report.Missing = 0 // rows that the pass did not read are not missing
+		k.report.Missing = 0
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
 	k.wholeNext = k.incrementalRefuted.set() || e.read.Doubtful() || d.Action == proof.Repeat // an incremental pass cannot build on a doubtful reading
@@ -275,12 +272,11 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Status = StatusHeld
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubts: proof.Doubts(*f)})
 		if e.givesUp() && k.report.Verdict == Proven {
-			k.report.Verdict, k.report.Reasons = Unproven, "the whole pass was rolled back: "+d.Held // the table is unchanged
+			k.report.Verdict, k.report.Reasons = Unproven, "the whole pass was rolled back: "+d.Held
 		}
 	}
 }
 
-// addCosts adds only what is committed.
 func (k *destinationRun) addCosts(p *pass) {
 	r := &k.report
 	r.Counts = r.Counts.Add(k.sealed)

@@ -23,20 +23,18 @@ type comparison struct {
 	extras bool // whether rows that the source lacks count as a difference
 	parts  uint64
 	out    *Verified
-	most   int // maximum number of differences to list
+	most   int
 }
 
-// entry is a row of the hash file and its match in the destination.
 type entry struct {
 	hash  uint64
 	place int64 // offset in the hash file, to read the key again
 	want  int32 // number of equal rows at the source; more than one only without a key
-	got   int32 // number of these rows in the destination
+	got   int32
 
 	version // the latest in the destination; only in mode append
 }
 
-// version is one of the rows that a table in mode append has for a record.
 type version struct {
 	hash   uint64
 	run    string
@@ -102,7 +100,7 @@ func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 
 func (c *comparison) sum(hash string) uint64 { return maphash.String(c.Seeds[0], hash) }
 
-// counts reports whether the table has no key. Such a table may have equal rows, which are counted.
+// counts is for a table without a key, which may have equal rows.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
 
 // columns returns the key columns, then the hash, then the columns that show whether a row is live.
@@ -121,7 +119,7 @@ func (c *comparison) scan(entries map[rowhash.Fingerprint]*entry, part uint64, b
 	key, rest := b.Columns()[:len(c.key)], b.Columns()[len(c.key):]
 	for row := range int(b.NumRows()) {
 		if c.have.Mode != schemas.Append && !rest[1].IsNull(row) {
-			continue // deleted, or an earlier version
+			continue
 		}
 		text := rowhash.KeyText(key, row)
 		p := c.Fingerprint(text)

@@ -50,7 +50,7 @@ func (m Memory) text() string {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // a struct of strings, numbers and times
+		panic(err)
 	}
 	return string(b)
 }
@@ -129,7 +129,6 @@ func (r *run) remembered(s schemas.Stream) Memory {
 	return m
 }
 
-// settle applies the stored conventions to the run's streams.
 func (r *run) settle(ctx context.Context) {
 	r.recall(ctx)
 	for i, s := range r.Streams {
@@ -145,7 +144,7 @@ func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
 	for _, d := range r.Destinations {
 		tables, err := d.Tables(ctx, s.Table.Name)
 		if err != nil {
-			continue // the pass that writes there reports the error
+			continue
 		}
 		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == s.Table.Name }); i >= 0 {
 			return tables[i].Key
@@ -184,7 +183,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 // lookAgain is the time after which a stream is probed again if its records could not show whether an order or a filter works.
 const lookAgain = 24 * time.Hour
 
-// lookAgain changes only the order and the filter. If the probe fails, nothing changes.
+// lookAgain changes only the order and the filter.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
 	st.probeRequests += c.Requests
@@ -199,7 +198,6 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	return nil
 }
 
-// negotiate probes the source. The next pass is charged for the requests.
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
 	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
 	st.probeRequests += c.Requests
@@ -243,8 +241,7 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 	st.probeRequests = 0
 }
 
-// errFirst ends a pass over a list that was empty when it was probed. Now the list has records, whose structure is
-// still unknown. // Invariant 14
+// errFirst ends a pass over a list that was empty when it was probed. // Invariant 14
 var errFirst = errors.New("the list has its first records")
 
 // unseen reports whether page has the first records of a list whose structure is still unknown.
@@ -274,7 +271,7 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
-	p.beginAgain() // the records read so far are read again
+	p.beginAgain()
 	return true, nil
 }
 
@@ -314,7 +311,7 @@ func (e *ChangedError) Unwrap() error { return e.Err }
 // learn writes m only if it differs from what the destination stores.
 func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
-		m.Convention = extract.Convention{} // the list was empty
+		m.Convention = extract.Convention{}
 	}
 	text := m.text()
 	if text == "" || text == k.memory {
@@ -343,7 +340,6 @@ func Remember(ctx context.Context, c Config, found map[string]extract.Convention
 	return nil
 }
 
-// conventionStream is the stream name for commits of conventions outside a pass.
 const conventionStream = "_conventions"
 
 func (r *run) remember(ctx context.Context, d Destination, found map[string]extract.Convention) error {

@@ -24,7 +24,6 @@ type Refetcher interface {
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)
 }
 
-// applyRate sets when events are applied, and how many at a time.
 type applyRate struct {
 	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events
 	late     time.Duration   // maximum wait after the first waiting event
@@ -33,10 +32,10 @@ type applyRate struct {
 	lockWait time.Duration   // maximum wait for a commit of such a pass
 	rest     time.Duration   // wait after a failure that is not about one record; doubled after each further failure
 	refresh  time.Duration   // time between two readings of a stream that events require
-	trust    time.Duration   // how long a test of an endpoint stays valid
+	trust    time.Duration
 
 	chunk     int // events that one read of the inbox returns, and that one write to the table of events stores
-	slice     int // records per commit
+	slice     int
 	entities  int // waiting records, over all streams // Invariant 6
 	listAbove int // waiting records of a stream above which its list is read instead
 }
@@ -76,9 +75,9 @@ type Deltas struct {
 	upTo    int64       // the last event that was read before catchUp moved d.read back
 	rep     DeltaReport
 	looked  map[string]bool
-	ledgers map[string]int64 // by destination, the last event in its table of events
-	kept    time.Time        // when the tables of events were last written
-	resting map[string]*rest // destinations that have failed
+	ledgers map[string]int64
+	kept    time.Time
+	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
 	made    time.Time // when this Deltas was created. Earlier events may be older than what a previous process has read
@@ -192,7 +191,7 @@ func (d *Deltas) begin(ctx context.Context) {
 }
 
 func (d *Deltas) adopt(ctx context.Context) {
-	clear(d.down) // a destination that did not answer last time may answer now
+	clear(d.down)
 	d.settle(ctx)
 	for _, s := range d.Streams {
 		q := d.queues[s.Name]
@@ -299,7 +298,6 @@ func (d *Deltas) fail(q *queue) {
 // errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
-// each calls do concurrently for every destination that is awake.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

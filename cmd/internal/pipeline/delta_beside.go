@@ -19,7 +19,7 @@ import (
 // read before the requests. So no pass can read the records later and commit them earlier.
 // Invariants 8, 13
 type detailTable struct {
-	q         *queue // queue of the detail stream; nothing waits in it
+	q         *queue
 	positions []*destinationPosition
 }
 
@@ -76,7 +76,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 		y.reread = append(y.reread, "["+e.key+"]")
 	}
 	var errs []error
-	for _, p := range b.positions { // a destination that fails does not affect the others
+	for _, p := range b.positions {
 		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
 			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}

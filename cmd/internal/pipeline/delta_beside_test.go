@@ -32,7 +32,6 @@ func singles(t *testing.T, d load.Destination) map[string][3]string {
 	return out
 }
 
-// The next run finds the detail rows unchanged, without further requests.
 func TestDeltasBesideTheList(t *testing.T) {
 	m := newModel(9)
 	r := newBesideRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})

@@ -29,7 +29,7 @@ func TestDeltasApplyAnEventOnce(t *testing.T) {
 	r.start()
 	require.Zero(t, r.apply().Refetches, "requests for applied events")
 	require.Equal(t, asked, m.asked)
-	m.send(e) // the sender repeats it
+	m.send(e)
 	require.Zero(t, r.apply().Written)
 	r.equal()
 }
@@ -168,7 +168,6 @@ func TestDeltasStaleReads(t *testing.T) {
 	require.Len(t, rep.Lags, 3, "one lag per record")
 }
 
-// A record that cannot be read becomes a dead letter. The other events are applied.
 func TestDeltasPoison(t *testing.T) {
 	m := newModel(200)
 	r := newDeltaRig(t, m)
@@ -231,7 +230,6 @@ func memoryOf(r *deltaRig) *loadtest.Memory {
 	return r.config.Destinations[0].Destination.(*loadtest.Memory)
 }
 
-// An endpoint that fails for every record holds no events back.
 func TestDeltasEndpointGone(t *testing.T) {
 	m := newModel(6)
 	r := newDeltaRig(t, m)
@@ -326,7 +324,7 @@ func TestDeltasCoverage(t *testing.T) {
 		m.send(m.event("updated", id))
 	}
 	r.apply()
-	m.records[4] = 2 // its event is lost
+	m.records[4] = 2
 	rep := r.sync()
 	require.EqualValues(t, 1, rep.Streams[0].Webhooks.Found)
 	at, err := memoryOf(r).Cursor(t.Context(), state.Key{Pipeline: "nightly", Stream: "v2.contacts"})
@@ -351,7 +349,7 @@ func TestDeltasProvisional(t *testing.T) {
 	e.Body = []byte(`{"data":{"id":2,"name":"n9","size":7,"updated_at":"21-11-2026 10:05"}}`)
 	m.send(e)
 	m.send(state.Event{Source: "main", Type: "contact.deleted", Scheme: "hex", Body: []byte(`{"data":{"id":3}}`)})
-	m.send(m.event("created", 77)) // a record that has no row yet
+	m.send(m.event("created", 77))
 	rep := r.apply()
 	require.Equal(t, []string{"v2.contacts"}, rep.Refresh)
 	var told []string

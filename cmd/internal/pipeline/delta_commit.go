@@ -78,7 +78,6 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 	return nil
 }
 
-// positions returns the positions of the destinations that can take a delta now.
 func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	var all []*destinationPosition
 	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
@@ -249,7 +248,6 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	return out, nil
 }
 
-// note adds the commit to the event state that is stored with the position.
 func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	a := &p.events
 	a.Run, a.At = stamp, x.began
@@ -259,13 +257,13 @@ func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	a.Through = max(a.Through, x.through)
 	a.Fresh += out.Written + out.Deleted
 	if x.overlays[p.dest.Name] != nil {
-		a.Fresh += out.Deduplicated // rows that the running pass had read
+		a.Fresh += out.Deduplicated
 	}
 	a.Dead += int64(len(x.dead))
 	a.Refresh = max(a.Refresh, x.refresh)
 	a.Open = slices.Clone(a.Open)
 	if x.refresh > 0 && len(x.requested) == 0 {
-		a.Open = nil // the reading of the whole stream finds them
+		a.Open = nil
 	}
 	for _, e := range x.requested {
 		a.drop(e.key)
@@ -298,7 +296,6 @@ func (x *delta) notBefore() {
 	}
 }
 
-// finish removes from the queue what every destination has committed.
 func (x *delta) finish(ctx context.Context) {
 	q := x.q
 	q.fails, q.pause = 0, time.Time{}

@@ -29,7 +29,6 @@ func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *loa
 	return nil
 }
 
-// leftOut returns the records that the stream's filter now leaves out.
 func (x *delta) leftOut(m *mapped) []*entity {
 	if len(x.q.stream.Rules.Filter) == 0 {
 		return nil

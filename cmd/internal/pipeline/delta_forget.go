@@ -49,7 +49,6 @@ func (d *Deltas) forget() {
 	}
 }
 
-// leaveBehind notes a dropped record and the destinations that lack it.
 func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 	if d.left == nil {
 		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}

@@ -17,7 +17,6 @@ import (
 // pipeline, so the table contains each event once.
 const eventStream = "_events"
 
-// eventChunks is the maximum number of commits per Apply and destination.
 const eventChunks = 40
 
 // keep does not write at every call, because a database file is locked for its readers while it is written. // Invariant 7

@@ -22,7 +22,6 @@ type newsRow struct {
 	hash string // hash of its row; "" if the record is gone
 }
 
-// news returns nil if no pass is running in the destination.
 func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
 	if x.overlays[dest] == nil {
 		return nil, nil
@@ -71,7 +70,7 @@ func (l *overlay) record(n *news) {
 	}
 }
 
-// settle receives the cursor that the destination stores. The cursor shows whether a commit that got no answer succeeded.
+// settle learns from the cursor that the destination stores whether a commit that got no answer succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.record(l.doubt)
@@ -81,7 +80,6 @@ func (l *overlay) settle(at state.Cursor) {
 	}
 }
 
-// answerTime limits the check of whether a commit succeeded.
 const answerTime = 5 * time.Second
 
 // unanswered finds out whether a commit that returned an error has succeeded: if only its answer was lost,

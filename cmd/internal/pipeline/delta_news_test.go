@@ -52,7 +52,6 @@ func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
 	return err
 }
 
-// The cursor shows that the commit succeeded, at once or before the pass commits again.
 func TestDeltasWithoutAnAnswer(t *testing.T) {
 	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -60,14 +59,14 @@ func TestDeltasWithoutAnAnswer(t *testing.T) {
 			r := newDeltaRig(t, m, Destination{Name: "warehouse", Destination: d})
 			r.sync()
 			r.midway(4, func() {
-				for _, id := range []int{2, 15} { // on pages that were read, and that are still to come
+				for _, id := range []int{2, 15} {
 					m.records[id] = 7
 					m.send(m.event("updated", id))
 				}
 				delete(m.records, 3)
 				m.send(m.event("deleted", 3))
-				r.deltas.pace.rest = time.Hour // so that only the pass reads the cursor again
-				m.served = func(int) error {   // while the deltas hold the lock
+				r.deltas.pace.rest = time.Hour
+				m.served = func(int) error {
 					m.served = nil
 					d.armed.Store(true)
 					return nil

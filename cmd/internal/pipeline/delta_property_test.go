@@ -29,7 +29,7 @@ type storm struct {
 	memory     *loadtest.Memory
 	late       []state.Event
 	asked      int
-	duringPass int         // applications of events between the commits of a pass
+	duringPass int
 	seen       map[int]int // latest version seen in the table, by id; gone for a tombstone
 	quiet      bool
 	kill       bool
@@ -42,7 +42,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	m.between = s.between
 	s.deltaRig = newDeltaRig(t, m, Destination{Name: "warehouse", Destination: s.memory})
 	m.totals = s.random.IntN(2) == 0
-	if n := s.random.IntN(4); n > 0 { // a group has several pages
+	if n := s.random.IntN(4); n > 0 {
 		s.config.limits.groupRows, s.config.limits.groupBytes = modelPage*n, 1<<20
 		s.config.limits.batchRows, s.config.limits.batchBytes = modelPage*n, 1<<20
 		s.start()
@@ -61,7 +61,6 @@ func (d *dice) Uint64() uint64 {
 	return d.source.Uint64()
 }
 
-// step kills the process at some step of some commits.
 func (s *storm) step(string) error {
 	if s.kill && s.random.IntN(60) == 0 {
 		return errKilled
@@ -88,7 +87,6 @@ func (s *storm) between() {
 	s.deliver(s.random.IntN(4))
 }
 
-// deliver sends some of the late events in random order, and some of them again.
 func (s *storm) deliver(n int) {
 	for ; n > 0 && len(s.late) > 0; n-- {
 		i := s.random.IntN(len(s.late))
@@ -105,7 +103,6 @@ func (s *storm) deliver(n int) {
 	}
 }
 
-// act performs one random action of a daemon.
 func (s *storm) act() {
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	defer cancel(nil)
@@ -115,7 +112,7 @@ func (s *storm) act() {
 	switch n := s.random.IntN(6); {
 	case n == 0:
 		_, err = Run(ctx, s.config)
-	case n == 1: // both at once
+	case n == 1:
 		done := make(chan struct{})
 		go func() { defer close(done); _, _ = Run(ctx, s.config) }()
 		rep, err = s.applyDuring(ctx, done)
@@ -154,7 +151,6 @@ func (s *storm) monotone() {
 	})
 }
 
-// applyDuring applies events while a run is running.
 func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum DeltaReport, err error) {
 	for err == nil {
 		rep, failed := s.deltas.Apply(ctx)

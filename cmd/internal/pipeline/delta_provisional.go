@@ -31,7 +31,6 @@ type provisional struct {
 	values arrow.RecordBatch
 }
 
-// provisional returns nil if there is nothing to update.
 func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp string) (arrow.RecordBatch, schemas.Table, error) {
 	s := x.q.stream
 	var none schemas.Table
@@ -88,7 +87,7 @@ func (v *provisional) read(stamp string) error {
 	}
 	m, err := v.x.mapSome(stamp, []schemas.Table{v.table}, records)
 	if err != nil {
-		return nil // no error is reported, because the next reading has the values
+		return nil
 	}
 	defer m.release()
 	i := slices.IndexFunc(m.batches, func(b transform.TableBatch) bool { return b.Table.Name == v.table.Name })
@@ -109,7 +108,6 @@ func (v *provisional) read(stamp string) error {
 
 var errEnoughRows = errors.New("enough rows")
 
-// find scans the table for the rows of the events.
 func (v *provisional) find(ctx context.Context, p *destinationPosition) (arrow.RecordBatch, error) {
 	columns := v.columns()
 	cells := make([][]arrow.Array, len(columns))
@@ -162,7 +160,6 @@ func (v *provisional) columns() []string {
 	return names
 }
 
-// cell returns a copy of the event's value if it has one, else of the current value.
 func (v *provisional) cell(have arrow.Array, row int, name string, said int) (arrow.Array, error) {
 	if name == schemas.ColHash {
 		b := array.NewStringBuilder(memory.DefaultAllocator)

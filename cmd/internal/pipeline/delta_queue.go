@@ -15,33 +15,32 @@ import (
 type queue struct {
 	stream     schemas.Stream
 	detail     schemas.Stream // stream that returns a single record
-	canRequest bool           // detail exists and can be used
-	beside     *queue         // queue of detail's own table; nil if it has none
+	canRequest bool
+	beside     *queue // queue of detail's own table; nil if it has none
 
 	likeness *extract.RecordForm // what the list shows of a record; nil: unknown
-	unlike   string              // why the records of the stream cannot be requested one by one
+	unlike   string
 	tested   time.Time
 	strange  map[string]bool // members that events format differently from the source
 	control  string          // key of a record that existed when last requested
-	longest  int64           // records of the longest reading of the list
+	longest  int64
 
 	state   map[string]applied
 	waiting map[string]*entity
 	whole   *entity // set if an event says that any record may have changed; else nil
 	last    time.Time
 
-	pause        time.Time // nothing is done before this time
-	fails        int       // failures in a row
-	refreshedAt  time.Time // when the stream was last named for a refresh
+	pause        time.Time
+	fails        int
+	refreshedAt  time.Time
 	refreshEvent int64
-	refreshTries int // number of refreshes so far for that event
+	refreshTries int
 
 	lock       *streamLock // lock shared with the runs of this process; nil if not shared
 	duringPass bool        // a running pass has allowed deltas, and may need records to be requested again
 	blockedBy  string      // run id of a pass that must end first
 }
 
-// entity is a record that may have changed.
 type entity struct {
 	key         string // a JSON scalar
 	first, last int64  // first and last event that are not applied everywhere
@@ -101,7 +100,6 @@ func (q *queue) lacked(e *entity, by []Destination) bool {
 	return slices.ContainsFunc(by, func(d Destination) bool { return q.state[d.Name].Through < e.last })
 }
 
-// lacking is ordered by the last event.
 func (q *queue) lacking(by []Destination) (all []*entity) {
 	for _, e := range q.waiting {
 		if q.lacked(e, by) {
@@ -112,9 +110,8 @@ func (q *queue) lacking(by []Destination) (all []*entity) {
 	return all
 }
 
-// due returns the records with new events, and those whose wait for another request is over.
 func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
-	if len(by) == 0 { // no destination could take the records
+	if len(by) == 0 {
 		return nil
 	}
 	all := q.lacking(by)
@@ -130,7 +127,6 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 	return all
 }
 
-// when returns the time of the next work; zero for never.
 func (q *queue) when(p applyRate, by []Destination) time.Time {
 	var at time.Time
 	if len(by) == 0 {
@@ -162,7 +158,6 @@ func (q *queue) when(p applyRate, by []Destination) time.Time {
 	return at
 }
 
-// floor returns the first event that not all destinations have applied, and when the oldest such event was received.
 func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
 	lacking := q.lacking(all)
 	if q.whole != nil {
@@ -179,7 +174,6 @@ func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
 	return low, oldest
 }
 
-// giveUp replaces the waiting records with a reading of the whole stream.
 func (q *queue) giveUp() {
 	q.fails = 0
 	for _, e := range q.waiting {
@@ -195,14 +189,13 @@ func (q *queue) giveUp() {
 	clear(q.waiting)
 }
 
-// receive reads events only while the queues have room.
 func (d *Deltas) receive(ctx context.Context) error {
 	d.catchUp()
 	for {
 		if d.tight() {
 			d.forget()
 		}
-		if d.tight() { // waiting events must be applied first
+		if d.tight() {
 			return nil
 		}
 		events, err := d.inbox.After(ctx, d.read, d.pace.chunk)
@@ -247,7 +240,6 @@ func (d *Deltas) sort(e extract.Delivery) {
 	}
 }
 
-// report fills in the remaining work.
 func (d *Deltas) report(rep *DeltaReport) {
 	now, awake := d.now(), d.awake()
 	rep.Through = d.read

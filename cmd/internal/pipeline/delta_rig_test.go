@@ -23,13 +23,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// model is a source that may change between any two requests, and the inbox of its events.
 type model struct {
 	mu      sync.Mutex
-	records map[int]int // version, by id
+	records map[int]int
 	next    int
 	passes  int
-	between func() // called before each request, without holding mu
+	between func()
 	served  func(id int) error
 	old     map[int]int  // number of requests that still return the old record, by id
 	was     map[int]*int // the old record's version; nil: it did not exist
@@ -209,7 +208,6 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 	return out, nil
 }
 
-// hasty applies events without pauses.
 var hasty = applyRate{lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
 
 func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream) {
@@ -250,7 +248,6 @@ func (r *deltaRig) start() {
 	r.deltas.pace = hasty
 }
 
-// apply calls Apply until no event waits, and returns the sums of the reports.
 func (r *deltaRig) apply() (sum DeltaReport) {
 	r.t.Helper()
 	for range 50 {

@@ -86,7 +86,6 @@ func (q *queue) owing() bool {
 	return false
 }
 
-// slice applies some records in one commit, or replaces all waiting records with a reading of the whole stream.
 func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, overlays map[string]*overlay) error {
 	x := &delta{Deltas: d, q: q, began: d.now().UTC(), overlays: overlays}
 	positions := x.positions(ctx)
@@ -95,7 +94,7 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		dests = append(dests, p.dest)
 	}
 	all = slices.DeleteFunc(all, func(e *entity) bool { return e.due.IsZero() && !q.lacked(e, dests) })
-	if len(dests) == 0 || !byList && len(all) == 0 { // no destination could take the records
+	if len(dests) == 0 || !byList && len(all) == 0 {
 		return nil
 	}
 	if !byList {
@@ -206,21 +205,20 @@ func endpointWide(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// delta is one commit in preparation: the source's answers about some records.
 type delta struct {
 	*Deltas
 	q         *queue
 	began     time.Time
 	requested []*entity
-	records   [][]byte  // records that exist
-	entities  []*entity // entity of each of records
-	gone      []*entity // records to mark as deleted
+	records   [][]byte
+	entities  []*entity
+	gone      []*entity
 	dead      []abandoned
-	again     []*entity           // records to request once more
+	again     []*entity
 	described []*entity           // records described by an event and not requested
 	overlays  map[string]*overlay // overlays of the running pass, by destination; nil if none is running
-	answers   map[*entity][]byte  // the source's full answer about each of entities
-	reread    []string            // parents that the next run must request again, as JSON arrays
+	answers   map[*entity][]byte
+	reread    []string // parents that the next run must request again, as JSON arrays
 	through   int64
 	refresh   int64
 }
@@ -236,7 +234,6 @@ type recordAnswer struct {
 	err      error
 }
 
-// refetch requests records and sorts them by what has to be done.
 func (x *delta) refetch(ctx context.Context, all []*entity) error {
 	x.requested, x.answers = all, map[*entity][]byte{}
 	answers, err := x.request(ctx, all)
@@ -344,7 +341,7 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	unlike = slices.DeleteFunc(unlike, func(name string) bool {
 		return x.q.strange[name] || slices.Contains(x.q.stream.Volatile, name)
 	})
-	if e.tries == maxRecordTries-1 { // this is the last request
+	if e.tries == maxRecordTries-1 {
 		for _, name := range unlike {
 			x.q.strange[name] = true
 		}
@@ -372,7 +369,6 @@ func (x *delta) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// findsControl reports whether the source finds a record that exists.
 func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	if x.q.control != "" {
 		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))

@@ -13,16 +13,16 @@ import (
 // applied is how far a stream's webhook events are applied in one destination. It is stored inside the
 // stream's cursor, so that rows and ordinal are committed together. // Invariants 2, 3
 type applied struct {
-	Through int64     `json:"through"`        // every event up to here is applied, in Open, or left to Refresh
-	At      time.Time `json:"at"`             // time of the commit that set Through; none of these events was received later
-	Open    []open    `json:"open,omitempty"` // records that must be requested again
+	Through int64     `json:"through"` // every event up to here is applied, in Open, or left to Refresh
+	At      time.Time `json:"at"`      // time of the commit that set Through; none of these events was received later
+	Open    []open    `json:"open,omitempty"`
 
 	// the last event that requires a reading of the whole stream, begun after it; 0 for none
 	Refresh int64 `json:"refresh,omitempty"`
 
-	Run   string `json:"run,omitempty"`   // run id of the rows written last
-	Fresh int64  `json:"fresh,omitempty"` // rows written since the last pass ended
-	Dead  int64  `json:"dead,omitempty"`  // records that were given up
+	Run   string `json:"run,omitempty"`
+	Fresh int64  `json:"fresh,omitempty"`
+	Dead  int64  `json:"dead,omitempty"`
 
 	// numbers of changes: those that events announced, and those that only a pass found
 	Announced int64 `json:"announced,omitempty"`
@@ -34,7 +34,7 @@ type applied struct {
 // open is a record that must be requested again after its event was applied.
 type open struct {
 	Key   string `json:"key"` // a JSON scalar
-	At    int64  `json:"at"`  // its last event
+	At    int64  `json:"at"`
 	Tries int    `json:"tries"`
 	Gone  bool   `json:"gone,omitempty"` // the event says that the record is gone
 }
@@ -58,7 +58,7 @@ func (a applied) knows(ordinal int64, received time.Time) bool {
 func (p position) withEvents(a applied) position {
 	text, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // numbers and texts
+		panic(err)
 	}
 	p.events = string(text)
 	return p
@@ -122,7 +122,6 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 	return float64(w.Announced) / float64(all), true
 }
 
-// all reports whether a pass that ends with g has read the whole stream.
 func (k *destinationRun) all(p *pass, g *group) bool {
 	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
 		(g.end.Rule != extract.RuleWindows || p.from == "")

@@ -47,7 +47,6 @@ func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	r.equal()
 }
 
-// The next process requests only the record that was still to be requested again.
 func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	m := newModel(9)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
@@ -79,7 +78,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	r.sync()
 	m.records[2] = 7
 	m.send(m.event("updated", 2))
-	m.records[2] = 8 // without an event
+	m.records[2] = 8
 	r.sync()
 	require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
 	r.equal()

@@ -27,46 +27,46 @@ type destinationRun struct {
 	stored   state.Cursor
 	memory   string   // its stored memory of the stream: see learn
 	learning string   // the value of memory after the open transaction is committed
-	main     position // the stored position, as this run found or wrote it
-	pos      position // where the next pass starts
+	main     position // the stored position
+	pos      position
 	start    position // the position when the run began; zero if that was in the middle of a pass
 	refuted  bool     // the current pass is contradicted, so the position in the cursor does not change
 
 	parentState
-	folder       folder  // folder for files; "" for none
+	folder       folder
 	tx           load.Tx // stays open between two groups only if a pass is one transaction
 	tried        state.Cursor
 	found        *findings // answers about missing rows; nil until they are requested
-	counts       Counts    // counts of the pass so far
-	sealed       Counts    // counts of the committed part of the pass
+	counts       Counts
+	sealed       Counts
 	inserted     int64
-	before       *reading // the last finished pass
-	prior        *reading // the value of before when the current pass began
-	whole        int      // passes from the beginning of the list, including this one
-	longest      int64    // records of the longest whole pass so far
-	steady       bool     // the list again had that length, but some records were new
+	before       *reading
+	prior        *reading
+	whole        int   // passes from the beginning of the list, including this one
+	longest      int64 // records of the longest whole pass so far
+	steady       bool  // the list again had that length, but some records were new
 	readings     []*rowhash.Digest
-	wanted       bool   // the destination has loaded child streams of this stream
-	ended        *claim // verdict of the current pass, to be published
+	wanted       bool // the destination has loaded child streams of this stream
+	ended        *claim
 	over         string // id of the last finished pass that read every record
 	wholeNext    bool   // the next pass reads the whole list
 	out          bool   // dropped out of the current pass
 	trouble      error  // why it dropped out; nil once its own pass begins
 	lagged       error  // why it needs a pass of its own
-	broken       bool   // the destination failed
-	begun        string // the cursor's event state when the current pass began
+	broken       bool
+	begun        string
 	resumed      bool
-	overlay      *overlay     // deltas during the current pass; nil if none are allowed
-	held         withheld     // rows of the current group that are not written
-	rejects      *openRejects // open rejects, as this run found or wrote them
-	rejectsAfter *openRejects // open rejects once the open transaction is committed
+	overlay      *overlay // deltas during the current pass; nil if none are allowed
+	held         withheld
+	rejects      *openRejects // as this run found or wrote them
+	rejectsAfter *openRejects // after the open transaction is committed
 	finished     bool         // the run makes no further pass for this destination
 	report       StreamReport
 
 	incrementalRefuted refutation
 	noticed            []Notice // notices to report with the next conclusive pass
 	overlooked         int64    // rows of the pass that earlier incremental passes had missed
-	sealedPast         int64    // the committed part of overlooked
+	sealedPast         int64
 }
 
 func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
@@ -179,7 +179,6 @@ func (k *destinationRun) fail(err error) {
 	k.report.Status, k.report.Err = "", fmt.Errorf("%s to %s: %w", k.key.Stream, k.dest.Name, err)
 }
 
-// close ends k. err is the error that ended the stream.
 func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) StreamReport {
 	k.rollback()
 	r := k.report
@@ -212,7 +211,6 @@ func (k *destinationRun) rollback() {
 	}
 }
 
-// enter prepares k for a pass, and returns the stream's existing tables.
 func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
@@ -293,7 +291,6 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 	k.found = p.rowCheck.findings(missing)
 }
 
-// write opens the transaction if necessary.
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
 		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))

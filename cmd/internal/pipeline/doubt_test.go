@@ -90,7 +90,6 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 	}
 }
 
-// The table stays unchanged, and the object does not become a row.
 func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	r := newReader(t)
 	list := `{"data":` + things(1, 60) + `}`
@@ -256,7 +255,6 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Len(t, e.rows("x_items", "id"), 34)
 }
 
-// A notice and the certificate give the changed filter as the reason.
 func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -286,7 +284,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 // kept until a person confirms.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
-		last   int // records in the second run
+		last   int
 		refuse bool
 		live   int
 		held   bool

@@ -28,12 +28,12 @@ type drifting struct {
 	ids    []int
 	next   int
 	size   int
-	style  string            // what its pages state: see answer
+	style  string
 	shift  float64           // probability of a change before an answer
 	lived  map[int]bool      // records that existed all the time
 	spoil  func([]int) []int // filters the records of a page; nil shows all
-	cut    func() bool       // whether the list ends before this page
-	masked bool              // between two answers, as many records were added as removed, so the total did not change
+	cut    func() bool
+	masked bool // between two answers, as many records were added as removed, so the total did not change
 }
 
 func newDrifting(random *rand.Rand, n int) *drifting {
@@ -54,7 +54,6 @@ func (m *drifting) begin() {
 	}
 }
 
-// rest reads the list again after its changes have ended, and requires that nothing is missing.
 func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
 	t.Helper()
 	m.shift = 0
@@ -198,7 +197,7 @@ func TestMovingLists(t *testing.T) {
 		m.style = styles[seed%uint64(len(styles))]
 		r.handler, r.rig = m, &rig{t: t, memory: loadtest.NewMemory(nil)}
 		c := r.source([]int{1, 4}[seed/5%2])
-		if random.IntN(2) == 0 { // over an existing table
+		if random.IntN(2) == 0 {
 			require.Equal(t, StatusComplete, r.load(t, c).Status)
 		}
 		m.shift = []float64{0.02, 0.1, 0.5, 1}[random.IntN(4)]
@@ -233,7 +232,6 @@ func TestMovingLists(t *testing.T) {
 	require.LessOrEqual(t, lost, 1+int(seeds)/100, "seeds with rows missing")
 }
 
-// tricks return the records to show on a page.
 var tricks = map[string]func(m *drifting, shown []int) []int{
 	"drops": func(m *drifting, shown []int) []int {
 		if len(shown) > 0 {

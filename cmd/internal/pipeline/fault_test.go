@@ -25,7 +25,6 @@ func (p pages) Pages(context.Context, schemas.Stream, state.Cursor) iter.Seq2[ex
 	}
 }
 
-// A source that violates the contract ends the stream.
 func TestSourceViolatesTheContract(t *testing.T) {
 	first := extract.Page{Records: []byte(`[{"id":1,"name":"a"}]`), Next: `{"page":1}`}
 	last := extract.Page{Records: []byte(`[{"id":2,"name":"b"}]`), Next: `{"end":"x"}`,

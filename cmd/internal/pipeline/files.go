@@ -128,7 +128,6 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeOrphans also removes partly written files.
 func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
 	root := filepath.Join(string(d), table)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -156,7 +155,6 @@ func (k *destinationRun) files(s schemas.Stream) bool {
 	return s.Class == schemas.ClassFile && k.folder != ""
 }
 
-// keepFiles does nothing in a destination without a folder, which stores only the rows about files.
 func (k *destinationRun) keepFiles(g *group) error {
 	if k.folder == "" {
 		return nil

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// newArchive returns an estate whose parents each have a file.
 func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	e = newEstate(t, n)
 	dir = filepath.Join(t.TempDir(), "warehouse.files")
@@ -26,7 +25,6 @@ func newArchive(t *testing.T, n int) (e *estate, dir string) {
 	return e, dir
 }
 
-// kept also requires that only their owner can read the files.
 func kept(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -72,7 +70,7 @@ func TestFilesAreKept(t *testing.T) {
 	n, _ = e.complete(Options{})
 	require.Less(t, n, 5)
 	e.parents[4]++
-	e.secret[4]++ // another file
+	e.secret[4]++
 	e.parents[5]++
 	delete(e.parents, 6)
 	n, child = e.complete(Options{})

@@ -11,7 +11,7 @@ import (
 // to send the request.
 func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
-		err = n.err // treated like the errors of streams that were tried
+		err = n.err
 	}
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok {

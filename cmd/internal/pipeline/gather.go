@@ -36,7 +36,6 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// readError returns the cause if ctx was cancelled.
 func (p *pass) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -47,7 +46,7 @@ func (p *pass) readError(ctx context.Context, err error) error {
 // salvage sends the pages read before the source failed, so that the next run need not read them again.
 func (p *pass) salvage(ctx context.Context, groups chan<- *group, err error) {
 	if ctx.Err() == nil && !refuted(err) && p.parts() && p.group.end == nil {
-		_ = p.send(ctx, groups) // the error that ended the pages is reported
+		_ = p.send(ctx, groups)
 	}
 }
 
@@ -252,7 +251,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	}
 	g := p.group
 	if g.next == (position{}) && !p.spills {
-		return nil // no page yet
+		return nil
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
 	g.met = &p.met

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inSmallBatches runs the pipeline with batches so small that a page is flushed several times.
 func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	t.Helper()
 	c := r.source(1)
@@ -28,7 +27,7 @@ func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 
 // An error in the last part leaves no row and no cursor. // Invariants 2, 6 and 11
 func TestPageInPartsIsOneCommit(t *testing.T) {
-	const n = 12_000 // three parts
+	const n = 12_000
 	r := newReader(t)
 	body := things(1, n)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })

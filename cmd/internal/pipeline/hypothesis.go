@@ -32,7 +32,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 	}
 	severity := Warned // the notice appears once, because later runs know that the hypothesis is dropped
 	if e.Temporary {
-		st.known.Open, severity = true, Noted // the next run tests it again
+		st.known.Open, severity = true, Noted
 	}
 	st.noticed = append(st.noticed, Notice{Severity: severity, Kind: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.Hypothesis)})
 	if err := st.adopt(ctx); err != nil {
@@ -69,7 +69,6 @@ func (st *streamRun) simple() schemas.Stream {
 	return s
 }
 
-// merge adds the hypotheses and keys that were refuted before to the result of new probes.
 func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
 	c = c.About(st.origin)

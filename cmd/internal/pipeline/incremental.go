@@ -20,7 +20,7 @@ func (st *streamRun) setRange() {
 	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
 		st.stream.Incremental = schemas.Incremental{}
 	case st.Options.Full:
-		st.stream.Incremental.Full = time.Nanosecond // makes a whole pass due, which checks the incremental passes
+		st.stream.Incremental.Full = time.Nanosecond
 	}
 }
 

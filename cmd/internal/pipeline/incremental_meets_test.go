@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A single page may fill a group.
 func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339})
@@ -56,7 +55,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 		defer m.mu.Unlock()
 		m.clock = m.clock.Add(time.Hour)
 		m.rows[id-1].at, m.rows[id-1].Size = m.clock, size
-		m.clock = m.clock.Add(10 * time.Second) // else it might have changed during the next pass
+		m.clock = m.clock.Add(10 * time.Second)
 	}
 	touch(1, 1)
 	r.once()
@@ -80,7 +79,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	require.EqualValues(t, 1, retried.Streams[0].Resolved, "the record had no row")
 	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
 	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
-	r.once() // the rules have changed, so everything is read
+	r.once()
 	require.Empty(t, r.missing())
 	require.Empty(t, r.unresolved(), "the pass resolves rejects that it did not meet again")
 	require.Empty(t, r.retry().Streams)

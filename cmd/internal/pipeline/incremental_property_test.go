@@ -36,7 +36,6 @@ type editedRecord struct {
 	versions []revision
 }
 
-// now returns the committed version with the latest time of change.
 func (e *editedRecord) now(at time.Time) revision {
 	v := e.versions[0]
 	for _, w := range e.versions[1:] {
@@ -47,7 +46,6 @@ func (e *editedRecord) now(at time.Time) revision {
 	return v
 }
 
-// edited is a server with a list whose records are edited. Its properties are random.
 type edited struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -280,7 +278,6 @@ func (e *edited) now() time.Time {
 	return e.clock.Add(-e.skew)
 }
 
-// pass sets the number of changes before each later request.
 func (e *edited) pass(rate int, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -347,7 +344,6 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	return &editedRig{g, e, srv, seed}
 }
 
-// sync requires that a row is marked as deleted only if its record is gone.
 func (r *editedRig) sync() StreamReport {
 	r.t.Helper()
 	rep, err := r.run(r.t.Context())
@@ -386,14 +382,13 @@ func (r *editedRig) wrong() map[string]string {
 	return all
 }
 
-// beforeEdge returns the missed records that earlier passes should have found, according to the cursor.
 func (r *editedRig) beforeEdge(missed map[string]string) (all []string) {
 	stored, err := r.memory.Cursor(r.t.Context(), state.Key{Pipeline: "nightly", Stream: "crm.items"})
 	require.NoError(r.t, err)
 	var pos struct {
 		At struct{ Settled time.Time }
 	}
-	_ = json.Unmarshal([]byte(stored), &pos) // without a source cursor there is no edge
+	_ = json.Unmarshal([]byte(stored), &pos)
 	i := r.config.Streams[0].Incremental
 	for _, row := range r.server.rows {
 		text, is := missed[strconv.Itoa(row.id)]

@@ -193,7 +193,7 @@ func (r *movingRig) once() StreamReport {
 	rep, err := r.run(r.t.Context())
 	require.NoError(r.t, err)
 	require.Len(r.t, rep.Streams, 1)
-	r.http.CloseClientConnections() // a page that was requested ahead and given up may still be running
+	r.http.CloseClientConnections()
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	return rep.Streams[0]
@@ -259,7 +259,6 @@ func atRest(newest bool) *moving {
 
 var sinceFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Lookback: time.Second}
 
-// The second pass is read with a filter and by order.
 func TestIncrementalReadsLittle(t *testing.T) {
 	for name, i := range map[string]schemas.Incremental{"filter": sinceFilter, "newest first": {Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +294,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 		m.rows[i].Name = "behind its back"
 	}
 	m.mu.Unlock()
-	m.mu.Lock() // recent changes do not hide the changes of old records
+	m.mu.Lock()
 	m.clock = m.clock.Add(time.Hour)
 	for i := 100; i < 130; i++ {
 		m.rows[i].Name, m.rows[i].at = "changed", m.clock
@@ -306,7 +305,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	require.EqualValues(t, 30, rep.Counts.Written)
 	require.Len(t, r.missing(), 20)
 
-	r.config.Streams[0].Incremental.Full = time.Nanosecond // a whole reading is due
+	r.config.Streams[0].Incremental.Full = time.Nanosecond
 	rep = r.once()
 	require.Empty(t, r.missing())
 	require.Len(t, rep.Notices, 1)
@@ -359,10 +358,9 @@ func TestIncrementalIsResumed(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// The probes find the filter, and the evidence is stored.
 func TestIncrementalAuto(t *testing.T) {
 	m := atRest(false)
-	m.rows[3].at = m.clock.Add(-time.Minute) // it was changed after others were created
+	m.rows[3].at = m.clock.Add(-time.Minute)
 	r := newMoving(t, m, schemas.Incremental{Auto: true, Lookback: time.Second})
 	require.EqualValues(t, 500, r.once().Counts.Written)
 	for range 5 {
@@ -385,8 +383,8 @@ func TestIncrementalAuto(t *testing.T) {
 // day and some edits show which of the two it is.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
-		byCreation bool // order and filter are by creation; else both are by change
-		found      bool // incremental reading works after records were edited
+		byCreation bool
+		found      bool
 	}{"by creation": {true, false}, "by change": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			m := atRest(true)
@@ -472,9 +470,9 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 // Neither a record's time in the future nor a source clock that is set back hides a change.
 func TestIncrementalClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
-		future time.Duration // how far one record's time is in the future
-		back   time.Duration // how far the clock goes back
-		passes int           // passes after which the change must be loaded
+		future time.Duration
+		back   time.Duration
+		passes int // passes after which the change must be loaded
 	}{
 		"a year ahead":        {future: 365 * 24 * time.Hour, passes: 1},
 		"some hours ahead":    {future: 5 * time.Hour, passes: 1},

@@ -29,22 +29,20 @@ const maxSuspects = 10_000
 // clockSlack is the tolerated difference between the source's clock and ours.
 const clockSlack = 2 * time.Minute
 
-// keyWatch is the evidence about a stream's key from the readings of one run.
 type keyWatch struct {
 	suspects map[uint64]int // hash of a key with different records on two pages → the pass that saw them first
-	tried    int            // number of keys that were dropped
-	settled  bool           // a table has rows with this key, so it cannot change any more
+	tried    int
+	settled  bool // a table has rows with this key, so it cannot change any more
 }
 
-// clashes counts the records of a pass that have the key of an earlier record but different content.
+// clashes counts records that have the key of an earlier record but different content.
 type clashes struct {
-	lost    int64  // records rejected because the key is refuted
-	open    int64  // records that may have changed while the list was read
-	example string // the key of one lost record, as JSON
-	record  []byte // that record; nil for none
+	lost    int64 // records rejected because the key is refuted
+	open    int64 // records that may have changed while the list was read
+	example string
+	record  []byte
 }
 
-// facts adds the clashes to f.
 func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
 	if r.Lossy && !f.Resumed && !f.Mingled {
@@ -82,7 +80,6 @@ func (p *pass) judge(c transform.Clash) transform.ClashVerdict {
 	return transform.ClashOpen
 }
 
-// changedMeanwhile reports whether the record changed after the pass began.
 func (p *pass) changedMeanwhile(record []byte) bool {
 	at, ok := extract.ChangedAt(record, p.stream.Incremental.Field)
 	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
@@ -92,8 +89,8 @@ func (p *pass) changedMeanwhile(record []byte) bool {
 type keyError struct {
 	key     []string
 	example string
-	record  []byte   // nil: only suspicious; a second reading decides
-	table   []string // the key of the stream's table, if it differs
+	record  []byte // nil: only suspicious; a second reading decides
+	table   []string
 }
 
 func (e *keyError) Error() string {
@@ -113,10 +110,10 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
 		return nil
 	}
-	key := append([]string{}, tables[i].Key...) // never nil
+	key := append([]string{}, tables[i].Key...)
 	for _, k := range p.stream.Key {
 		if len(key) > 0 && !slices.Contains(key, k) {
-			return nil // the write reports the error
+			return nil
 		}
 	}
 	return &keyError{key: p.stream.Key, table: key}
@@ -153,11 +150,11 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 		c := st.conventionOf()
 		c.RefutedKeys, c.Key = append(slices.Clone(c.RefutedKeys), e.key), e.table
 		st.known.Convention = c
-	case there: // a commit was running
+	case there:
 		st.watch.settled = true
 	case e.record != nil:
 		st.widenKey(e)
-	default: // suspicious: a second reading decides
+	default:
 		p.beginAgain()
 		return true, nil
 	}
@@ -177,7 +174,6 @@ func (st *streamRun) conventionOf() extract.Convention {
 	return c
 }
 
-// beginAgain makes the destinations start from the beginning.
 func (p *pass) beginAgain() {
 	for _, k := range p.destinations {
 		k.pos = position{}
@@ -187,7 +183,6 @@ func (p *pass) beginAgain() {
 	}
 }
 
-// widenKey replaces a refuted key with a wider one, or with none.
 func (st *streamRun) widenKey(e *keyError) {
 	key := widerKey(st.stream, e.record)
 	c := st.conventionOf()
@@ -215,7 +210,6 @@ func widerKey(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// containerColumns returns the columns that show where in the answer a record was found.
 func containerColumns(s schemas.Stream, record []byte) []string {
 	var r struct {
 		Context map[string]json.RawMessage `json:"_context"`
@@ -249,12 +243,11 @@ func languageColumns(record []byte) []string {
 	return nil
 }
 
-// tableKey asks the first destination that has the table.
 func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	for _, d := range st.Destinations {
 		tables, err := d.Tables(ctx, st.stream.Table.Name)
 		if err != nil {
-			continue // the write reports the error
+			continue
 		}
 		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name }); i >= 0 {
 			return tables[i].Key, true
@@ -297,7 +290,6 @@ func haveKey(n int64) string {
 	return fmt.Sprintf("%d records have the key", n)
 }
 
-// noticeKey reports a refuted key that a table with rows must keep.
 func (p *pass) noticeKey(c clashes) []Notice {
 	if c.lost == 0 {
 		return nil

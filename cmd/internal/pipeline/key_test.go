@@ -34,7 +34,7 @@ type server struct {
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
-	var one sync.Mutex // one request at a time
+	var one sync.Mutex
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		one.Lock()
 		defer one.Unlock()
@@ -153,7 +153,6 @@ func manyOf(n int, make func(i int) any) []any {
 	return out
 }
 
-// A second list in each case, without such records, stays proven.
 func TestKeyIsRefutedByRecords(t *testing.T) {
 	alike := func(at ...int) []any {
 		return manyOf(60, func(i int) any {
@@ -197,7 +196,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 			require.Equal(t, tt.key, s.key("x_shops"), "%v", got.Err)
 			require.Len(t, s.values("x_shops", "city"), tt.rows)
 			require.Zero(t, s.rejected())
-			if tt.name != "one record twice" { // the list states one record more than it has
+			if tt.name != "one record twice" {
 				require.Equal(t, Proven, got.Verdict, "%s %v", got.Reasons, got.Err)
 				require.Equal(t, StatusComplete, got.Status, "%v", got.Err)
 			}
@@ -212,7 +211,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 			if tt.name != "one record twice" {
 				want := Proven
 				if tt.key == nil {
-					want = Consistent // nothing is new, so a list without a key is read once
+					want = Consistent
 				}
 				require.Equal(t, want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
 				require.LessOrEqual(t, s.asked-asked, 5, "requests for the pages, and two more")
@@ -234,7 +233,7 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 				return append(manyOf(30, func(i int) any { return m{"name": fmt.Sprint("Shop ", i), "city": i} }), m{"name": fmt.Sprint("Shop ", 30/n), "city": 99})
 			})}, nil, stream)
 			require.Equal(t, Proven, s.must(StatusComplete).Streams[0].Verdict)
-			n = 2 // the last record is now another Shop 15
+			n = 2
 			for range 2 {
 				rep := s.again()
 				got := rep.Streams[0]
@@ -269,7 +268,7 @@ func TestChangedRecordDoesNotRefuteTheKey(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{"/api/shops": func(w http.ResponseWriter, r *http.Request) {
 				all := manyOf(40, func(i int) any { return record(i, 0) })
 				if r.URL.Query().Get("page") == "2" {
-					if reads++; reads <= 2 { // during the probes and the first reading
+					if reads++; reads <= 2 {
 						all = slices.Insert(all, 20, record(3, 1))
 					}
 				}
@@ -285,7 +284,6 @@ func TestChangedRecordDoesNotRefuteTheKey(t *testing.T) {
 	}
 }
 
-// Nine projects each have a board with the same four stages.
 func TestBoardsThatRepeatTheirStages(t *testing.T) {
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
@@ -315,8 +313,8 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 		tasks string
 		key   []string
 	}{
-		"tasks": {72, "taskly_taskboard", []string{"id"}},                                // the catalogue knows the place
-		"cards": {36, "taskly_taskboard__cards", []string{"_context__project_id", "id"}}, // the stages count as the records
+		"tasks": {72, "taskly_taskboard", []string{"id"}},
+		"cards": {36, "taskly_taskboard__cards", []string{"_context__project_id", "id"}},
 	} {
 		t.Run(place, func(t *testing.T) {
 			s := serveAPI(t, map[string]http.HandlerFunc{projects.Path: list, board.Path: answer(place)}, nil, projects, board)
@@ -333,7 +331,6 @@ func TestBoardsThatRepeatTheirStages(t *testing.T) {
 	}
 }
 
-// A record that several parents return is one record.
 func TestParentsThatShareRecords(t *testing.T) {
 	parent := endpoint("x.teams", "GET", "/api/teams", "id")
 	child := endpoint("x.members", "GET", "/api/teams/{id}/members", "id")
@@ -355,7 +352,6 @@ func monthlyList() schemas.Stream {
 	return s
 }
 
-// The month becomes part of the key.
 func TestMonthsWithRepeatedIDs(t *testing.T) {
 	days := func(r *http.Request) []any {
 		q := r.URL.Query()
@@ -396,7 +392,6 @@ func TestMonthsWithRepeatedIDs(t *testing.T) {
 	}
 }
 
-// The whole list is read in the same run.
 func TestMonthsThatTheServerIgnores(t *testing.T) {
 	s := serveAPI(t, map[string]http.HandlerFunc{"/api/attendance": inPages(50, func() []any {
 		return manyOf(39, func(i int) any { return m{"id": i + 1, "date": fmt.Sprintf("2024-01-%02d", i%28+1)} })
@@ -426,7 +421,7 @@ func kindsOf() (meetings, kinds schemas.Stream) {
 func TestParentsThatTheServerIgnores(t *testing.T) {
 	const used = `{"data":[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":"Deal"}],"total":3}`
 	const unused = `{"data":[{"id":1,"parent":null},{"id":2,"parent":null}],"total":2}`
-	all := text(fmt.Sprintf(`{"data":[{"id":5,"name":"a"},{"id":6,"name":%q}]}`, strings.Repeat("long ", 40_000))) // larger than a page of a fan-out
+	all := text(fmt.Sprintf(`{"data":[{"id":5,"name":"a"},{"id":6,"name":%q}]}`, strings.Repeat("long ", 40_000)))
 	read := func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Parent string }
 		_ = json.NewDecoder(r.Body).Decode(&body)

@@ -20,7 +20,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 		k.overlay.closed = true
 	}
 	if !p.resumes {
-		k.whole-- // the pass is not counted
+		k.whole--
 	}
 	if k.lagged != nil {
 		p.giveUpOn(k.dest.Name)
@@ -30,11 +30,10 @@ func (k *destinationRun) drop(p *pass, err error) {
 		return
 	}
 	k.trouble = err
-	k.finished, k.ended, k.before = false, nil, k.prior // back to the values before the pass
+	k.finished, k.ended, k.before = false, nil, k.prior
 	k.report.Status, k.report.Err = "", nil
 }
 
-// lasting reports whether another attempt would fail with the same error.
 func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
@@ -111,7 +110,6 @@ func (r *run) hopeless(destination string) bool {
 	return r.lost[destination]
 }
 
-// behind sets the status lagging for destinations that failed while another destination has the stream.
 func behind(destinations []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {

@@ -83,7 +83,6 @@ func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
 	return errors.Join(x.Tx.Commit(ctx, next), x.d.op(x.key, "committed"))
 }
 
-// trio is a pipeline into three filled destinations whose source has changed since.
 type trio struct {
 	*rig
 	memories []*loadtest.Memory
@@ -160,7 +159,7 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 					x.equal(i)
 				}
 			}
-			if !strings.HasPrefix(at, "run ") && at != "cursor" { // the destination was reachable when the stream began
+			if !strings.HasPrefix(at, "run ") && at != "cursor" {
 				require.Equal(t, StatusComplete, rep.Streams[which].Status, "%s: %v", name, rep.Streams[which].Err)
 				x.equal(which)
 			}
@@ -198,7 +197,7 @@ func TestOneOfThreeFailsPermanently(t *testing.T) {
 				case i != which:
 					require.Equal(t, StatusComplete, s.Status, name)
 					x.equal(i)
-				case s.Status != StatusComplete: // else only the run's row failed
+				case s.Status != StatusComplete:
 					require.Equal(t, StatusLagging, s.Status, name)
 					require.ErrorIs(t, s.Err, broken, name)
 					require.ErrorContains(t, s.Err, fmt.Sprint("d", which), name)
@@ -281,7 +280,6 @@ func TestStopWithSeveralDestinations(t *testing.T) {
 	}
 }
 
-// The destination continues the pass where it dropped out.
 func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)

@@ -23,7 +23,6 @@ func hidesKey(s schemas.Stream) bool {
 	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
 }
 
-// takeLeft collects keys only in a partial pass.
 func (p *pass) takeLeft(g *group) {
 	left := p.shaper.FilteredKeys()
 	if !p.partial {

@@ -48,7 +48,7 @@ type missingRowCheck struct {
 	param  string
 
 	mu       sync.Mutex
-	answers  map[string]answer // by key
+	answers  map[string]answer
 	requests int
 	note     string // why the answers must not be used; "" if they may be
 }
@@ -61,7 +61,6 @@ const (
 	isThere
 )
 
-// newMissingRowCheck returns nil if single records of s cannot be requested.
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	source, ok := r.Source.(RecordSource)
 	detail, found := detailOf(s, r.Catalogue)
@@ -76,7 +75,6 @@ func plainlyKeyed(s schemas.Stream) bool {
 	return len(s.Key) == 1 && !s.Verdict(schemas.PathPointer(s.Key[0])).Touched()
 }
 
-// detailOf finds the stream that requests one record of a list by its key.
 func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, bool) {
 	if !plainlyKeyed(s) {
 		return schemas.Stream{}, false
@@ -113,7 +111,6 @@ func (q *missingRowCheck) request(ctx context.Context, control string, keys []st
 	}
 }
 
-// findsControl sets q.note if the source does not find the control.
 func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool {
 	if control == "" {
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
@@ -130,7 +127,6 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 	return err == nil
 }
 
-// all stops at an error that is not about a single record.
 func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 	answers := make([]answer, len(keys))
 	counts := make([]int, len(keys))
@@ -154,7 +150,7 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			return nil
 		})
 	}
-	_ = asking.Wait() // the remaining records stay unasked
+	_ = asking.Wait()
 	for _, n := range counts {
 		q.requests += n
 	}
@@ -215,19 +211,17 @@ func keysOf(bs []arrow.RecordBatch) []string {
 	return keys
 }
 
-// keyJSON returns "" for a type that cannot be a key in a path.
 func keyJSON(a arrow.Array, i int) string {
 	switch a := a.(type) {
 	case *array.Int64:
 		return strconv.FormatInt(a.Value(i), 10)
 	case *array.String:
-		b, _ := json.Marshal(a.Value(i)) // a string always marshals
+		b, _ := json.Marshal(a.Value(i))
 		return string(b)
 	}
 	return ""
 }
 
-// controlOf returns "" if records cannot be requested by the batch's key.
 func controlOf(t schemas.Table, b arrow.RecordBatch) string {
 	if len(t.Key) != 1 || b.NumRows() == 0 {
 		return ""

@@ -46,7 +46,6 @@ func detail() schemas.Stream {
 	}
 }
 
-// A row is deleted only if the source reports its record as gone.
 func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	gone := func(ids ...int) func(int) (bool, error) {
 		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }
@@ -81,7 +80,7 @@ func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 			r.config.Source, r.config.Catalogue = source, []schemas.Stream{stream("crm_leads"), detail()}
 			r.must(StatusComplete)
 			require.Empty(t, source.asked)
-			l.records = records(3, 28) // the same length
+			l.records = records(3, 28)
 			r.restart(nil)
 			rep := r.must(tt.status)
 			require.Equal(t, tt.alive, r.alive("crm_leads"))
@@ -131,7 +130,7 @@ func TestMissingRowRequestsAreLimited(t *testing.T) {
 		r.config.Source, r.config.Catalogue = source, []schemas.Stream{detail()}
 		r.must(StatusComplete)
 		if l.records = records(0, tt.left); tt.left > 0 {
-			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...) // equally many records are new
+			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...)
 		}
 		r.restart(nil)
 		r.must(StatusPartial)
@@ -189,7 +188,7 @@ func newDim(s Source) *dim { return &dim{Client: s.(*extract.Client), readings: 
 func (d *dim) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
 	d.mu.Lock()
 	d.readings[s.Name]++
-	hidden := 1 + d.readings[s.Name]%3 // a different record each time
+	hidden := 1 + d.readings[s.Name]%3
 	d.mu.Unlock()
 	return func(yield func(extract.Page, error) bool) {
 		for page, err := range d.Client.Pages(ctx, s, from) {

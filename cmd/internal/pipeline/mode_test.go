@@ -179,7 +179,7 @@ func TestReplaceRestartsAfterAnInterruptedPass(t *testing.T) {
 }
 
 func TestAppendKeepsEveryVersion(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10} // unproven, and no proof is needed
+	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.mode(schemas.Append)
 	r.must(StatusComplete)
@@ -232,7 +232,6 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 	require.Len(t, r.rows("crm_leads", current), 23)
 }
 
-// After the next run, the table has the same rows as after a run without a failure.
 func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 	changed := records(2, 20)
 	changed[4].Name = "changed"

@@ -61,14 +61,12 @@ func (o *openRejects) keys() map[string]bool {
 	return found
 }
 
-// rejectIndex is read once per run.
 type rejectIndex struct {
 	once    sync.Once
 	err     error
 	streams map[string]*openRejects
 }
 
-// openRejects returns the rejects that were open before the run.
 func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
 	r.mu.Lock()
 	x := r.rejectsOf[d.Name]
@@ -120,7 +118,7 @@ type metRejects struct {
 	all     map[rejectID]openReject
 	more    int64           // number of lost records that are not in all
 	watched map[string]bool // plain keys of records with open rejects, in any destination
-	stored  map[string]bool // the watched keys that the pass has stored
+	stored  map[string]bool
 }
 
 func (m *metRejects) add(rejects ...transform.Reject) {

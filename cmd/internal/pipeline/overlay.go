@@ -18,9 +18,9 @@ import (
 type overlay struct {
 	dest   load.Destination
 	pass   load.Pass
-	stamp  string // run id of the pass's rows
-	inPass *bloom // keys that the pass has committed
-	closed bool   // the destination has dropped out of the pass
+	stamp  string
+	inPass *bloom
+	closed bool // the destination has dropped out of the pass
 
 	from, to state.Cursor         // the cursor before and after the commits of deltas; "" if there were none
 	known    map[string]*deltaRow // records committed by deltas, by key as text
@@ -28,10 +28,10 @@ type overlay struct {
 }
 
 type deltaRow struct {
-	requestKey string // the requested key, a JSON scalar
-	hash       string // hash of its row; "" if the record is gone
-	event      int64  // the event that caused the request
-	inPass     bool   // the pass has read the record too
+	requestKey string
+	hash       string
+	event      int64
+	inPass     bool
 }
 
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
@@ -44,7 +44,6 @@ func (p *pass) allowsDeltas() bool {
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
-// allowDeltas makes the pass release the lock between its commits.
 func (p *pass) allowDeltas() {
 	if !p.allowsDeltas() {
 		return
@@ -95,7 +94,7 @@ func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 		return p.commit(ctx, g)
 	}
 	if err := p.retakeLock(ctx); err != nil {
-		return false // the run was stopped
+		return false
 	}
 	defer p.releaseLock()
 	left = p.commit(ctx, g)
@@ -156,7 +155,6 @@ func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	return pos.withEvents(a), nil
 }
 
-// stampOf returns the run id of the running pass's own rows.
 func stampOf(overlays map[string]*overlay) (stamp string) {
 	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
@@ -164,7 +162,6 @@ func stampOf(overlays map[string]*overlay) (stamp string) {
 	return stamp
 }
 
-// passOf returns the running pass or, if none is running, a new one.
 func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
 		return l.pass

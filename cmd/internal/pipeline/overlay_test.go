@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway calls f before the nth request of the next run, while the lock is released.
 func (r *deltaRig) midway(n int, f func()) {
 	asked := 0
 	r.model.between = func() {
@@ -39,13 +38,12 @@ func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	return out
 }
 
-// The events are about records on pages that were read, are being read, or are still to come.
 func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	r.sync()
 	r.midway(4, func() {
-		for _, id := range []int{2, 15} { // on pages already read, and still to come
+		for _, id := range []int{2, 15} {
 			m.records[id] = 7
 			m.send(m.event("updated", id))
 		}
@@ -86,7 +84,7 @@ func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	r.config.limits.groupRows, r.config.limits.batchRows, r.config.limits.groupBytes, r.config.limits.batchBytes = 100, 100, 1<<20, 1<<20
 	r.start()
 	r.sync()
-	m.records[1] = 5     // without an event
+	m.records[1] = 5
 	r.midway(3, func() { // pages one and two are read, and nothing is committed
 		m.records[2] = 7
 		m.send(m.event("updated", 2))
@@ -126,7 +124,7 @@ func TestDeltasDoNotHideALaterPage(t *testing.T) {
 		m.records[18] = 4
 		m.send(m.event("updated", 18))
 		r.apply()
-		m.records[18] = 5 // without an event
+		m.records[18] = 5
 	})
 	r.sync()
 	r.apply()

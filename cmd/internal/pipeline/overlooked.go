@@ -15,15 +15,15 @@ import (
 
 // older marks the records of a group that were changed before the edge, the time up to which earlier passes have read all changes.
 type older struct {
-	from  int64  // ordinal of the first record in flags
-	flags []bool // one flag per record from there on
+	from  int64
+	flags []bool
 	edge  time.Time
 }
 
 func (o *older) add(at, n int64, page extract.Page) {
 	flags := page.Older
 	if int64(len(flags)) != n {
-		flags = make([]bool, n) // the page has no flags
+		flags = make([]bool, n)
 	}
 	o.edge = page.Edge
 	if len(o.flags) == 0 {
@@ -76,11 +76,10 @@ func (r refutation) text() string {
 	if !r.set() {
 		return ""
 	}
-	b, _ := json.Marshal(r) // texts always marshal
+	b, _ := json.Marshal(r)
 	return string(b)
 }
 
-// note returns the certificate's note for a stream that is read whole because of r.
 func (r refutation) note(s schemas.Stream) string {
 	if !r.set() || !s.Incremental.Set() {
 		return ""
@@ -96,7 +95,6 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy returns "auto" for any way that probes have found.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
 	if i.Auto {

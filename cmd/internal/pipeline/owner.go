@@ -39,12 +39,11 @@ func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamSt
 		of.Origin = load.Origin{Source: c.Source, Address: pos.address}
 		have = &of
 	}
-	k.Source = "" // the destination knows the source of the rows
+	k.Source = ""
 	_, _, err = c.Owned(k, cursor, have)
 	return err
 }
 
-// checkAddress compares the source's address with the one in the cursor, if there is one.
 func (r *run) checkAddress(s schemas.Stream, p position) error {
 	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
 	want.Origin = r.Origins[s.Name]
@@ -59,7 +58,7 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 // the cursor found no records, the table may be empty.
 func (p position) displaced(table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
-	some := p.longest > 0 || p.midPass() // the table had rows
+	some := p.longest > 0 || p.midPass()
 	switch {
 	case p.pass == "":
 		return ""

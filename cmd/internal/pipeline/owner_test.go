@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoil is a change by hand to the table that a cursor belongs to: see position.displaced.
 type spoil struct {
 	name string
 	do   func(t *testing.T, r *rig, table string)

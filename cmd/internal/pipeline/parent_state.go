@@ -17,21 +17,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parentState is what a destination knows about the parents of its stream.
 type parentState struct {
-	parentage  *parentage      // the stored parents; nil if none are stored
-	left       *leftover       // the rows that the current pass did not contain; nil before its end
-	passes     int64           // see position
-	doubt      string          // see position
-	allParents bool            // the next pass must request every parent
+	parentage  *parentage
+	left       *leftover // the rows that the current pass did not contain; nil before its end
+	passes     int64
+	doubt      string
+	allParents bool
 	again      map[uint64]bool // ids of parents that the next pass must request, even if unchanged
 }
 
-// parentage holds the stored parents of a stream in one destination.
 type parentage struct {
 	entries []remembered
-	passes  int64 // number of earlier passes that ended
-	trusted bool  // the table still has the rows of these parents
+	passes  int64
+	trusted bool // the table still has the rows of these parents
 }
 
 // remembered takes 24 bytes.
@@ -44,10 +42,10 @@ type remembered struct {
 type traits byte
 
 const (
-	listed traits = 1 << iota // the current pass has seen the parent
-	filled                    // the parent has live rows
-	stale                     // some of the parent's rows must be written again
-	barren                    // a parent of this stream may have no rows
+	listed traits = 1 << iota
+	filled
+	stale  // some of the parent's rows must be written again
+	barren // a parent of this stream may have no rows
 )
 
 // recall requests a parent again if its rows were deleted or must be written again, or if a file of its rows is missing.
@@ -135,7 +133,6 @@ func tellsParents(t schemas.Table, columns []string) bool {
 	})
 }
 
-// endColumn returns the column that is null in live rows.
 func endColumn(s schemas.Stream) string {
 	if s.Table.Mode == schemas.History {
 		return schemas.ColValidTo
@@ -181,7 +178,7 @@ func (m *parentage) lists(id uint64) bool {
 func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {
-		return []string{string(tuple)} // no row has this parent
+		return []string{string(tuple)}
 	}
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -12,7 +12,7 @@ import (
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
-		first, then  Verdict // in the destinations a and b, in this order
+		first, then  Verdict
 		wantA, wantB Verdict
 	}{
 		{"proven in both", Proven, Proven, Proven, Proven},

@@ -52,7 +52,6 @@ const (
 // controls is the number of unchanged parents that are requested too. They show whether the source reports every parent as gone.
 const controls = 3
 
-// parentTracker is what a pass knows about the parents of its stream.
 type parentTracker struct {
 	source     PartSource
 	context    []string // columns that identify a row's parent, in the order of the tuples
@@ -64,16 +63,15 @@ type parentTracker struct {
 	skips      bool            // every destination knows its parents, so unchanged parents are skipped
 	again      map[uint64]bool // ids of parents that this pass requests to confirm that the rows missing from the previous pass are gone
 
-	controls  int      // parents requested as controls
+	controls  int
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
 	rowKeys   []uint64 // hashes of the keys of the requested parents' rows; sorted at the end
 	values    []uint64 // hashes of the values of all parents' tuples, if a tuple has several values
-	noted     []noted  // parents of the current group
-	records   int64    // records of all parents so far
-	rejected  []int64  // ordinals of rejected records of parents that the method take has not returned yet
+	noted     []noted
+	records   int64
+	rejected  []int64 // ordinals of rejected records of parents that the method take has not returned yet
 }
 
-// noted is a parent that was requested.
 type noted struct {
 	tuple string
 	print int64 // fingerprint of the parent's record and of the stream's definition
@@ -106,7 +104,6 @@ func (st *streamRun) newParentTracker() *parentTracker {
 	return k
 }
 
-// definition returns a fingerprint of how a stream's answers become rows. If it changes, the rows of unchanged parents change too.
 func definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
@@ -118,7 +115,7 @@ func definition(s schemas.Stream) uint64 {
 		s.Surface, s.Method, s.Path, s.Class, s.Params, s.Key, s.Context, s.Table.Mode, s.Volatile, s.Types, rules, records,
 	})
 	if err != nil {
-		panic(err) // not reached: the list holds texts, numbers, and lists and maps of them
+		panic(err)
 	}
 	h := hmac.New(sha256.New, []byte(s.Rules.MaskKey.Reveal())) // Invariant 5: the stored hash reveals nothing about the key
 	h.Write(text)
@@ -140,7 +137,6 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 	return p.parents.source.PagesOf(ctx, p.stream, p.from, p.parents.needsRequest)
 }
 
-// needsRequest reports whether a parent is new to a destination, has changed, is due or is a control.
 func (k *parentTracker) needsRequest(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {

@@ -24,26 +24,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// estate is a source of parents that each have a detail and a list.
 type estate struct {
 	*rig
 	url    string
 	server *httptest.Server
 	client *wire.Client
 
-	connections atomic.Int32 // open ones of the server
+	connections atomic.Int32
 
 	mu      sync.Mutex
 	parents map[int]int
 	secret  map[int]int // value that only the detail shows, by id
 	items   map[int][]int
-	absent  map[int]bool // details that are not found
-	once    map[int]bool // parents whose list is empty in one answer
+	absent  map[int]bool
+	once    map[int]bool
 	asked   map[string]int
-	budget  int          // requests to the details before they fail; -1: never
-	lists   bool         // read the lists, not the details
-	papers  bool         // read the files
-	refused map[int]bool // files that the user may not read
+	budget  int // requests to the details before they fail; -1: never
+	lists   bool
+	papers  bool
+	refused map[int]bool
 	reread  int
 }
 
@@ -76,7 +75,6 @@ func newEstate(t *testing.T, n int) *estate {
 	return e
 }
 
-// ServeHTTP answers with pages of a thousand parents, a detail, or a list.
 func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -314,9 +312,9 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.Equal(t, Consistent, child.Verdict, "a list that was not requested may have grown")
 	require.Zero(t, child.Counts.Deleted)
 
-	e.items[3] = []int{30} // 31 moves to a parent that looks unchanged
+	e.items[3] = []int{30}
 	e.items[4] = append(e.items[4], 31)
-	e.items[5] = []int{50} // 51 is gone
+	e.items[5] = []int{50}
 	e.parents[3]++
 	e.parents[5]++
 	n, child = e.complete(Options{})

@@ -40,7 +40,6 @@ var defaultLimits = limits{
 	keySlots:   transform.MostKeySlots,
 }
 
-// pass is one reading of a stream.
 type pass struct {
 	*streamRun
 	id      string
@@ -64,12 +63,12 @@ type pass struct {
 	parents       *parentTracker // nil if every parent is requested, or there are none
 	keys          *bloom         // nil if the pass allows no deltas
 	clash         clashes
-	partial       bool  // the pass left out unchanged records, as the current page says
-	inPage        bool  // a page is being mapped
-	large         bool  // a page of the group was large
-	recordsBefore int64 // records up to the previous page
+	partial       bool // the pass left out unchanged records, as the current page says
+	inPage        bool // a page is being mapped
+	large         bool
+	recordsBefore int64
 
-	total  tally // up to the current group
+	total  tally
 	group  *group
 	spills bool // every group is applied immediately: see reserve
 
@@ -84,18 +83,18 @@ type tally struct {
 	bytes                       int64
 	clashes                     clashes
 	repeats                     transform.Repeats
-	beyond                      []string // a few fields beyond the column limit
+	beyond                      []string
 }
 
 // group is the content of one commit.
 type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
-	gaps    []extract.Gap // gaps in its pages
-	parents []noted       // parents whose rows are complete with this group
+	gaps    []extract.Gap
+	parents []noted // parents whose rows are complete with this group
 	files   []extract.File
-	older   older                  // which of its records an earlier pass should have read
-	left    []transform.TableBatch // keys of records that the filter leaves out
+	older   older // which of its records an earlier pass should have read
+	left    []transform.TableBatch
 	begun   time.Time
 	rows    int64
 	size    groupSize
@@ -107,19 +106,18 @@ type group struct {
 	next    position
 	total   tally
 	end     *extract.End
-	ended   time.Time      // when the end of the list was reached; set together with end
-	digest  rowhash.Digest // digest of the whole pass; set together with end
-	profile *Profile       // profile of the whole pass; set together with end; nil if the pass left out records
+	ended   time.Time      // when the list ended; set together with end
+	digest  rowhash.Digest // set together with end
+	profile *Profile       // set together with end; nil if the pass left out records
 	control string         // see pass; set together with end
 	refused refused        // see pass; set together with end
 	met     *metRejects    // rejects of the pass; set in every group
 }
 
-// groupSize adds up the batches of all tables.
 type groupSize struct {
 	rows  int64
-	cells int64 // values and nulls
-	bytes int64 // of the columns and of the kept files
+	cells int64
+	bytes int64
 }
 
 func (p *pass) read(ctx context.Context) error {
@@ -151,7 +149,7 @@ func (p *pass) through(ctx context.Context) error {
 	close(groups)
 	committer.Wait()
 	if errors.Is(err, errCommit) {
-		return nil // each destination reports its error
+		return nil
 	}
 	return err
 }
@@ -218,5 +216,5 @@ func (p *pass) lost() bool {
 
 // stamp returns the run id by which a destination distinguishes the pass's rows from those of earlier passes. // Invariant 12
 func (p *pass) stamp() string {
-	return max(p.id, p.Run) // a resumed pass takes the run's id, which sorts between the ids of this pass and of later passes
+	return max(p.id, p.Run)
 }

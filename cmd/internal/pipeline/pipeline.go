@@ -41,7 +41,6 @@ type Destination struct {
 	load.Destination
 }
 
-// Defaults of a Config.
 const (
 	DefaultWorkers    = 8
 	DefaultByteBudget = 192 << 20
@@ -126,10 +125,10 @@ type run struct {
 	budget       *Budget
 	gates        map[schemas.Surface]*surfaceGate
 	runs         []*runRow
-	requestCount atomic.Int64        // requests to the source so far
+	requestCount atomic.Int64
 	memory       map[string]Memories // by destination, from before the run
 
-	reports []StreamReport // in the order of Streams and Destinations
+	reports []StreamReport
 
 	mu      sync.Mutex
 	proof   lists                      // see proofOf
@@ -139,7 +138,7 @@ type run struct {
 	settled map[string]bool            // destinations in which an earlier run has ended
 	lost    map[string]bool            // destinations that did not catch up: see hopeless
 
-	rejectsOf map[string]*rejectIndex // by destination
+	rejectsOf map[string]*rejectIndex
 }
 
 func newRun(c Config) (*run, error) {

@@ -40,14 +40,14 @@ type position struct {
 	rules        string
 	lastComplete string
 
-	address string // address of the source in its passes
+	address string
 
-	done      string // when a backfill ended
+	done      string
 	backfills string // positions of backfills by name, as JSON
 	events    string // an applied, as JSON
 }
 
-// encode stores a source's cursor that is a JSON object as it is, so that users can read it; any other is quoted.
+// encode does not quote a cursor that is a JSON object, so that users can read it.
 func (p position) encode() state.Cursor {
 	if p == (position{}) {
 		return ""

@@ -5,14 +5,12 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// lists holds a run's verdicts on its lists, for their child streams.
 type lists struct {
 	verdict map[string]Verdict    // verdict on the last pass in any destination, by stream
 	own     map[[2]string]Verdict // verdict on the last pass in a destination, by stream and destination
 	held    map[[2]string]bool
 }
 
-// claim is what the child streams need to know about a pass.
 type claim struct {
 	verdict  Verdict
 	doubtful bool // the verdict may not concern the list that the children's parents come from
@@ -43,7 +41,6 @@ func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	return listVerdict(e.ParentList)
 }
 
-// listVerdict judges a reading that was made only for child streams.
 func listVerdict(l *extract.ParentList) Verdict {
 	f := factsOf(&l.End)
 	f.Distinct, f.Duplicates = l.Records-l.Repeats, l.Repeats

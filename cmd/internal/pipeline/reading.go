@@ -11,7 +11,6 @@ import (
 // Verdict is the degree to which a pass is known to be complete.
 type Verdict = proof.Verdict
 
-// The verdicts, best first. A report also states the reasons.
 const (
 	Proven       = proof.Proven
 	Consistent   = proof.Consistent
@@ -19,7 +18,6 @@ const (
 	Contradicted = proof.Contradicted
 )
 
-// reading is a finished pass over a stream, to be compared with later passes of the run.
 type reading struct {
 	facts  proof.Facts
 	digest rowhash.Digest
@@ -44,7 +42,6 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// facts leaves the comparison with other readings to compare.
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
 	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading

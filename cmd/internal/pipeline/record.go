@@ -21,7 +21,7 @@ const runStream = "_run"
 type runRow struct {
 	dest   Destination
 	stored state.Cursor
-	ended  int64 // number of earlier runs that ended
+	ended  int64
 }
 
 // open writes the run's row to every destination, and leaves out the destinations that fail. It returns an
@@ -94,7 +94,6 @@ func (w *runRow) orphan(r *run) [][]any {
 	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
-// runCounts is the content of the column `counts`, for the destination that stores the row.
 type runCounts struct {
 	Counts
 	Requests int                 `json:"requests"`
@@ -103,8 +102,8 @@ type runCounts struct {
 	Backfill string              `json:"backfill,omitempty"`
 	Forecast *forecast.Outlook   `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
-	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
-	Words    map[string]string   `json:"words,omitempty"` // the error of each such stream
+	Open     map[Status][]string `json:"open,omitempty"`
+	Words    map[string]string   `json:"words,omitempty"`
 }
 
 // maxWords limits a stream's error in the run's row, in bytes.
@@ -136,7 +135,6 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
 }
 
-// summary returns the run's own error and the first errors of its streams; nil if there are none.
 func summary(rep Report) any {
 	const most = 5
 	var lines []string
@@ -169,7 +167,7 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 		Requests: int(r.requestCount.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
-	if r.Forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) { // one that was stopped cannot be compared
+	if r.Forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) {
 		rep.Forecast = r.Forecast.Compare(int64(rep.Requests), rep.Ended.Sub(rep.Started))
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)

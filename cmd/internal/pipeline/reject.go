@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// reject is a row of _penstock_rejects.
 type reject struct {
 	run, pipeline, stream    string
 	pass, ordinal            int64
@@ -23,10 +22,10 @@ type reject struct {
 	key, wanted, raw, reason string
 	record                   bool
 	id, stage                string
-	accepted                 time.Time // zero: not accepted
-	passed                   bool      // a later pass has begun
-	resolved                 bool      // resolved before, or by this retry
-	why                      string    // why it is still rejected
+	accepted                 time.Time
+	passed                   bool // a later pass has begun
+	resolved                 bool // resolved before, or by this retry
+	why                      string
 }
 
 func (j *reject) row(resolved, accepted time.Time) []any {
@@ -122,9 +121,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort returns the rejects to retry. A later pass that has read the whole list resolves the other rejects,
-// because it has rejected the same records again if necessary. While a later pass is unfinished, rejected
-// records stay rejected.
+// sort returns the rejects to retry. A later pass that has read the whole list resolves the others, because
+// it has rejected the same records again if necessary. While a later pass is unfinished, rejected records
+// stay rejected.
 func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0

@@ -161,7 +161,7 @@ func (r *Report) summarise() {
 	if r.Err != nil {
 		r.Status = StatusFailed
 		if r.partial || errors.Is(r.Err, state.ErrLocked) {
-			r.Status = StatusPartial // a later run can do the rest
+			r.Status = StatusPartial
 		}
 	}
 	if r.cause != nil {

@@ -96,7 +96,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	return rep, err
 }
 
-// overRejects calls do for each of these streams (nil: all) that has rejects in a destination. If there are none, it starts no run.
+// overRejects starts no run if these streams (nil: all) have no rejects.
 func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRetry)) (id string, err error) {
 	work, err := r.rejected(ctx, names)
 	if err != nil || len(work) == 0 {
@@ -114,7 +114,7 @@ func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRe
 	return r.Run, err
 }
 
-// attempt leaves out a destination that has failed. It stores the error and returns its text.
+// attempt leaves out a destination that has failed.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)
@@ -125,7 +125,6 @@ func (t *rejectRetry) attempt(do func() error) string {
 	return t.err.Error()
 }
 
-// rejectRetry is a retry of one stream's rejects in one destination.
 type rejectRetry struct {
 	*run
 	stream schemas.Stream
@@ -184,7 +183,6 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	return t.commit(ctx, key, stored, pos, m, rows)
 }
 
-// commit does not change the stream's position.
 func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *refitted, rows [][]any) error {
 	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 type refitted struct {
 	batches []transform.TableBatch
-	rejects []transform.Reject // rejects of values, and of records that do not fit
-	why     map[int64]string   // why records do not fit, by ordinal
-	order   []*reject          // by ordinal
+	rejects []transform.Reject
+	why     map[int64]string
+	order   []*reject
 }
 
 func (m *refitted) release() {

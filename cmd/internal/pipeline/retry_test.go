@@ -49,7 +49,6 @@ func strict(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// newStrictRig returns a pipeline whose second run has words in a column of numbers.
 func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
 	r.mode(mode)
@@ -114,9 +113,8 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 	}
 }
 
-// The later pass may have written the record or found it unchanged.
 func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
-	for _, name := range []string{"7", ""} { // the source now has another value, or the earlier one again
+	for _, name := range []string{"7", ""} {
 		r := newStrictRig(t, schemas.Merge)
 		for i := range r.source.lists["crm_leads"].records {
 			r.source.lists["crm_leads"].records[i].Name = name
@@ -149,7 +147,6 @@ func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole pass follows")
 }
 
-// The pass continues at its position, although the retry has changed the cursor.
 func TestPassContinuesAfterARetry(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, strict(stream("crm_leads")))
 	l := r.source.lists["crm_leads"]

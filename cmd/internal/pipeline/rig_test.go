@@ -61,21 +61,21 @@ func records(from, to int) []record {
 type list struct {
 	records []record
 	size    int
-	total   bool        // each page states the total
+	total   bool
 	states  int64       // total that the pages state instead, if not 0
 	numbers bool        // the records have a size, which is a number, or the name if the name is not empty
 	end     extract.End // sets Rule, Reread, Round, Parents and Gone; the source fills in the rest
 
-	pages func(pass int) []record    // returns the records of each reading; nil: always the field records
-	fail  func(page int) error       // called before each page, with its number from 1
-	wait  func(context.Context, int) // called before each page
+	pages func(pass int) []record // returns the records of each reading; nil: always the field records
+	fail  func(page int) error
+	wait  func(context.Context, int)
 }
 
 type fakeSource struct {
 	mu     sync.Mutex
 	lists  map[string]*list
 	passes map[string]int
-	asked  []string // streams in the order of their first page
+	asked  []string
 	pages  int
 }
 
@@ -163,7 +163,6 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 	return p
 }
 
-// sized returns records with a size in place of a name, and an address.
 func sized(rs []record) []byte {
 	out := []map[string]any{}
 	for _, r := range rs {
@@ -177,7 +176,6 @@ func sized(rs []record) []byte {
 	return body
 }
 
-// rig is a pipeline with a fake source and the reference destination.
 type rig struct {
 	t      *testing.T
 	source *fakeSource
@@ -192,7 +190,6 @@ func newRig(t *testing.T, lists map[string]*list, streams ...schemas.Stream) *ri
 	return r
 }
 
-// perPage limits every group to one page.
 var perPage = limits{batchRows: 1, batchBytes: 1, groupRows: 1, groupBytes: 1, groupAge: time.Hour}
 
 func (r *rig) run(ctx context.Context) (Report, error) {
@@ -232,7 +229,6 @@ func (r *rig) alive(table string) []record {
 	return out
 }
 
-// certificates are ordered oldest first.
 func (r *rig) certificates(stream string) []loadtest.Row {
 	var out []loadtest.Row
 	for _, row := range r.memory.Rows(load.Certificates.Name) {

@@ -172,7 +172,7 @@ func TestResumeAfterEveryPage(t *testing.T) {
 			rep := r.must(StatusComplete)
 			require.Equal(t, records(0, 50), r.alive("crm_leads"))
 			if k < 5 {
-				want, passes := 5-k+5, 2 // the rest, then the whole list
+				want, passes := 5-k+5, 2
 				if k == 0 {
 					want, passes = 5, 1
 				}
@@ -197,7 +197,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
 
-	l.records = append(records(1, 30), records(31, 52)...) // 0 and 30 are gone, 50 and 51 are new
+	l.records = append(records(1, 30), records(31, 52)...)
 	l.fail = func(page int) error {
 		if page == 3 {
 			return errors.New("connection reset")
@@ -324,7 +324,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 		list     list
 		change   func(*list)
 		status   Status
-		verdicts []Verdict // verdicts of the second run
+		verdicts []Verdict
 		deleted  int64
 	}{
 		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
@@ -390,7 +390,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	require.Equal(t, 1, rep.Streams[0].Passes)
 	require.Equal(t, records(0, 104), r.alive("users_log"))
 
-	l.records, l.end.Round = records(3, 104), false // this list was never cut
+	l.records, l.end.Round = records(3, 104), false
 	r.restart(nil)
 	r.must(StatusComplete)
 	l.records, l.end.Round = records(4, 104), true
@@ -404,7 +404,7 @@ func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
 	r.must(StatusComplete)
-	for _, from := range []int{3, 5, 5} { // nothing has changed the last time
+	for _, from := range []int{3, 5, 5} {
 		l.records = records(from, 37+from)
 		r.restart(nil)
 		rep := r.must(StatusPartial)
@@ -412,11 +412,11 @@ func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some of them are new")
 		require.Equal(t, records(0, 37+from), r.alive("users_log"))
 	}
-	l.records = records(5, 41) // the list gets shorter
+	l.records = records(5, 41)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
 	require.Equal(t, records(5, 41), r.alive("users_log"))
-	l.records = records(6, 44) // and longer
+	l.records = records(6, 44)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
 	require.Equal(t, records(6, 44), r.alive("users_log"))
@@ -428,7 +428,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{s.Name: l}, s)
 	r.must(StatusComplete)
-	l.records = records(28, 31) // much shorter, as in a new month
+	l.records = records(28, 31)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
@@ -453,7 +453,6 @@ func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, records(2, 20), r.alive("crm_leads"))
 }
 
-// The list may be proven in other destinations.
 func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"
@@ -488,7 +487,7 @@ func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 }
 
 func TestDriftLeadsToASecondPass(t *testing.T) {
-	drifted := append(records(0, 11), records(10, 19)...) // 10 appears twice, 19 not at all
+	drifted := append(records(0, 11), records(10, 19)...)
 	l := &list{size: 11, pages: func(pass int) []record {
 		if pass == 1 {
 			return drifted
@@ -538,7 +537,7 @@ func TestUnprovenKeylessPassChangesNothing(t *testing.T) {
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
 	require.Equal(t, before, r.memory.Rows("hr_report"))
 
-	l.pages, l.records[0].Name = nil, "changed" // the list has stopped changing
+	l.pages, l.records[0].Name = nil, "changed"
 	r.must(StatusComplete)
 	require.Equal(t, l.records, r.alive("hr_report"))
 }
@@ -657,7 +656,7 @@ func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
 	child := stream("crm_lead_notes")
 	child.Parent = "crm_leads"
 	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
-	leads := &list{records: records(0, 3), size: 10} // only a second pass proves it
+	leads := &list{records: records(0, 3), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
 	r.config.Workers = 2
 	rep := r.must(StatusComplete)

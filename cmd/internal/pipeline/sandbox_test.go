@@ -87,7 +87,6 @@ func parentsFirst(streams []schemas.Stream) []schemas.Stream {
 	return streams
 }
 
-// distinct counts the rows that a stream's records make.
 func (p *platform) distinct(s schemas.Stream) int {
 	p.t.Helper()
 	truth, err := p.sandbox.Truth(s.Name)
@@ -106,7 +105,6 @@ func (p *platform) distinct(s schemas.Stream) int {
 	return len(seen)
 }
 
-// cell finds a value by a column name that is its path, as in owner__name.
 func cell(t *testing.T, record json.RawMessage, column string) json.RawMessage {
 	t.Helper()
 	for _, name := range strings.Split(column, "__") {
@@ -260,19 +258,18 @@ func TestSandboxParentRefused(t *testing.T) {
 
 	p.again()
 	p.config.Destinations = []Destination{{Name: "warehouse", Destination: p.memory}}
-	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}}) // without a pass over its parent
+	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}})
 	require.NoError(t, err)
 	_, ok := errors.AsType[*extract.ParentError](verified.Streams[0].Err)
 	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
-// In the end the tables are correct.
 func TestSandboxStoppedOverAndOver(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Latency: time.Millisecond}, modules("crm", "projects"))
 	p.config.limits = perPage
 	for n := 1; ; n++ {
 		require.Less(t, n, 200, "runs")
-		late := max(0, n-60) // after 60 runs, each run gets more time
+		late := max(0, n-60)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(4*n+late*late)*time.Millisecond)
 		rep, err := p.run(ctx)
 		cancel()
@@ -307,7 +304,7 @@ func TestSandboxDrift(t *testing.T) {
 	}
 	require.NoError(t, p.sandbox.SetFaults())
 	p.config.Options.ConfirmShrink = true // some short lists have lost all their rows
-	p.config.Options.Full = true          // incremental passes do not find deletions
+	p.config.Options.Full = true
 	rep, err := p.run(context.Background())
 	require.NoError(t, err)
 	for i, s := range rep.Streams {

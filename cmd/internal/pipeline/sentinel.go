@@ -28,7 +28,6 @@ type ColumnProfile struct {
 	Type   string `json:"type"` // see [schemas.TypeName]
 }
 
-// profiler uses the null counts that Arrow already has.
 type profiler struct {
 	tables map[string]TableProfile
 	page   int64 // records on the fullest page
@@ -46,7 +45,7 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	p.Rows += b.NumRows()
 	for i, field := range b.Schema().Fields() {
 		if schemas.Source(field) == "" && field.Name != schemas.ColRest {
-			continue // one of penstock's own columns
+			continue
 		}
 		c := p.Columns[field.Name]
 		if n := b.NumRows() - int64(b.Column(i).NullN()); n > 0 {

@@ -30,9 +30,9 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 		switch {
 		case all[i].Kind != NoticeCount:
 		case shut:
-			all[i].Severity = Blocking // the deletions wait for a person
+			all[i].Severity = Blocking
 		case p.Options.ConfirmShrink:
-			all[i].Severity = Noted // the user has confirmed the loss
+			all[i].Severity = Noted
 		}
 	}
 	gravest(all)
@@ -50,7 +50,6 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 	return []Notice{{Severity: Warned, Kind: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
-// note writes the notices of a pass, and stores the convention and the profile for the next pass.
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
@@ -103,7 +102,6 @@ func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error 
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
 
-// recordHeld records why a stream is held although no pass has ended.
 func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	changed, ok := errors.AsType[*ChangedError](err)
 	if !ok || ctx.Err() != nil {

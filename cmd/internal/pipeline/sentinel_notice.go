@@ -15,7 +15,6 @@ import (
 // Severity is how serious a change of a stream is.
 type Severity string
 
-// The severities, the gravest last.
 const (
 	Noted    Severity = "noted"    // worth knowing, but harmless
 	Warned   Severity = "warned"   // worth a look; the rows are loaded
@@ -57,10 +56,10 @@ type tolerances struct {
 	evidence float64 // values to expect in a field before its absence counts as vanished
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
 	sigmas   float64 // a change of that share by fewer standard deviations may be chance
-	loss     int64   // rows that may be lost
-	share    float64 // share of the rows that may be lost
-	growth   float64 // factor by which the number of rows may grow
-	gained   int64   // rows that may be gained
+	loss     int64
+	share    float64
+	growth   float64
+	gained   int64
 }
 
 // usualTolerances takes the limits of a loss from those above which deletions need a person's confirmation.

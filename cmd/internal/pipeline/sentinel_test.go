@@ -104,7 +104,7 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 
 	r.source.lists["crm.leads"].records = records(1, 151)
 	r.source.lists["crm.leads"].total = true
-	for range 2 { // it stays held until a person confirms
+	for range 2 {
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
 		require.Len(t, rep.Streams[0].Notices, 1)

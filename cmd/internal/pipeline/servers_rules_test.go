@@ -54,7 +54,6 @@ func TestDetailsOfRecordsWithoutID(t *testing.T) {
 // fewKeys limits the keys whose records a pass compares in these runs.
 const fewKeys = 256
 
-// needed is a server that shows why one rule is needed.
 type needed struct {
 	rule, about string
 	list        func(*servers.Spec) // changes a plain list of 45 records in pages of 10
@@ -80,7 +79,6 @@ func (n needed) read(t *testing.T, without string) []serverOutcome {
 	return all
 }
 
-// byPlaces pages a list by tokens that encode offsets.
 func byPlaces(s *servers.Spec) {
 	s.Paging = servers.Paging{Kind: servers.KindToken, Param: "cursor", Form: "offset"}
 	s.Signals = append(s.Signals, servers.Signal{At: "/next_cursor", Says: "next"})
@@ -90,12 +88,10 @@ func states(s *servers.Spec) {
 	s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total"})
 }
 
-// deletes removes the first record before a request of a run.
 func deletes(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveDeleteFirst, Count: 1}
 }
 
-// inserts adds a record to the end before a request of a run.
 func inserts(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveInsertLast, Count: 1}
 }

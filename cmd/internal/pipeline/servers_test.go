@@ -72,7 +72,7 @@ func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destina
 func generated(name string, s servers.Spec) schemas.Stream {
 	stream := schemas.Stream{
 		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
-		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that one server's failures do not affect the streams of other servers
+		Surface: schemas.Surface(name), Auth: schemas.AuthNone,
 		Method: cmp.Or(s.Method, http.MethodGet), Path: "/" + strings.ReplaceAll(name, ".", "/"), Class: schemas.ClassList, Enabled: true,
 		Stated: map[string]string{"path": schemas.StatedConfigured},
 	}
@@ -120,7 +120,7 @@ type serverOutcome struct {
 	Run      int
 	Spec     servers.Spec
 	Report   StreamReport
-	Cause    string // what is wrong; "" if nothing is
+	Cause    string
 	Detail   string
 	Requests []string
 }
@@ -192,7 +192,6 @@ func markOf(row loadtest.Row) string {
 	return "no record"
 }
 
-// judge compares a table with the records that the run may have found.
 func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (cause, detail string) {
 	ever := map[string]bool{}
 	for _, m := range truth.Ever {
@@ -230,7 +229,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	case len(missing) > 0 && o.Spec.Silent():
 		return "", detail // no answer shows that records are missing
 	case len(missing) > 0 && o.Spec.Drifts() && o.Report.Verdict == Consistent:
-		return "", detail // read once
+		return "", detail
 	case len(missing) > 0:
 		return "rows are missing, " + verdict, detail
 	case len(twice) > 0, len(wrong) > 0:
@@ -304,7 +303,6 @@ func TestServers(t *testing.T) {
 	alarms.hold(t)
 }
 
-// DuckDB is the most common destination.
 func TestServersInDuckDB(t *testing.T) {
 	var specs []servers.Spec
 	for seed := range uint64(60) {
@@ -365,7 +363,6 @@ func (f *falseAlarms) add(o serverOutcome) {
 	}
 }
 
-// mostFalseAlarms is a share of the lists without faults.
 const mostFalseAlarms = 0.25
 
 func (f *falseAlarms) hold(t *testing.T) {

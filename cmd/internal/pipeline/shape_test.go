@@ -38,7 +38,7 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
 	require.Equal(t, records(10, 22), r.alive("crm_leads"))
 
-	most := "20" // rows that the filter now excludes are deleted
+	most := "20"
 	s.Rules.Filter = append(s.Rules.Filter, schemas.Condition{Column: "id", Max: &most})
 	r.config.Streams = []schemas.Stream{s}
 	r.restart(nil)
@@ -47,7 +47,6 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// The error names the difference and the next step.
 func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	frozen := stream("crm_leads")
 	frozen.Rules.Contract.Types = schemas.Freeze
@@ -106,7 +105,6 @@ func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 9)
 }
 
-// The stream is not tried again.
 func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)

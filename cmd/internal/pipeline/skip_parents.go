@@ -23,8 +23,8 @@ type leftover struct {
 	missing int64
 	foreign int64 // missing rows that another parent's answer may contain
 	keys    []arrow.RecordBatch
-	parents map[uint64]bool // ids of the missing rows' parents
-	lost    [][]any         // rows of [load.Parents] for parents that are gone
+	parents map[uint64]bool
+	lost    [][]any
 }
 
 func (l *leftover) release() {
@@ -63,7 +63,6 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	})
 }
 
-// leftRows finds the live rows that the pass should have contained.
 func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	key, context := p.stream.Key, p.parents.context
 	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{endColumn(p.stream)}))))
@@ -99,7 +98,6 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	})
 }
 
-// skipped reports whether a row's parent still exists and was skipped.
 func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	id := rowID(context, row)
 	_, asked := slices.BinarySearch(p.parents.requested, id)

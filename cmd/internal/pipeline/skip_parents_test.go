@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record that the filter now leaves out is deleted, whether all parents were requested or only some.
 func TestSkippedParentsAndAFilter(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000

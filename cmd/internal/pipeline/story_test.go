@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// story is an estate and two destinations that fail from time to time, while parents change, disappear and return.
+// story lets two destinations fail from time to time, while parents change, disappear and return.
 type story struct {
 	*estate
 	random  *rand.Rand
@@ -37,7 +37,6 @@ func newStory(t *testing.T, seed uint64) *story {
 	return s
 }
 
-// change changes the source in a way that the parents' records show.
 func (s *story) change() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,6 @@ func (s *story) change() {
 	}
 }
 
-// failing reopens the stores. Each may fail at any of its steps.
 func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []Destination) {
 	for i, store := range stores {
 		left := 1 << 30
@@ -77,7 +75,6 @@ func failing(random *rand.Rand, quiet bool, stores ...*loadtest.Memory) (all []D
 	return all
 }
 
-// once lets destinations and the source fail at random.
 func (s *story) once(quiet bool) {
 	s.config.Destinations = failing(s.random, quiet, s.stores[:]...)
 	budget := -1
@@ -113,7 +110,6 @@ func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table
 	return out
 }
 
-// The control parents show that the endpoint still exists.
 func TestAllRequestedParentsAreGone(t *testing.T) {
 	e := newEstate(t, 60)
 	e.reread = 1000
@@ -150,7 +146,7 @@ func TestRandomParentRuns(t *testing.T) {
 		}
 		for i, store := range s.stores {
 			have := standingRows(t, store, s.mode, "x_detail", "secret")
-			if s.mode == schemas.Append { // in mode append no row is ever missing
+			if s.mode == schemas.Append {
 				for id := range have {
 					if _, ok := want[id]; !ok {
 						delete(have, id)

@@ -29,13 +29,12 @@ func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
 
-// streamRun is one stream in one run, with its destinations and passes.
 type streamRun struct {
 	*run
-	origin        schemas.Stream // the stream as configured
+	origin        schemas.Stream
 	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
 	destinations  []*destinationRun
-	passes        int // number of passes begun
+	passes        int
 	known         Memory
 	probeRequests int // requests of probes that no pass has counted yet
 	lock          *streamLock
@@ -45,7 +44,7 @@ type streamRun struct {
 	dropped      int
 	restarted    bool
 	renegotiated bool
-	noticed      []Notice // notices from before the first finished pass
+	noticed      []Notice
 }
 
 // parts reports whether a pass may be committed in parts and continued after an interruption. A table without
@@ -81,7 +80,6 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	return reports
 }
 
-// byClock converts a time of this machine's clock, which requests use, to the run's clock.
 func (r *run) byClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -117,7 +115,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
 		if st.lock != nil && !st.holdsLock {
-			return err // stopped while the deltas held the lock
+			return err
 		}
 		again := err == nil || st.restart(p, err)
 		for _, answer := range []func(context.Context, *pass, error) (bool, error){st.rekey, st.drop, st.renegotiate} {
@@ -145,7 +143,6 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// nextPass leaves destinations that dropped out of an earlier pass until the others are done.
 func (st *streamRun) nextPass(ctx context.Context) *pass {
 	if p := st.inStep(); p != nil {
 		return p

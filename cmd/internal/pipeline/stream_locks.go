@@ -53,7 +53,6 @@ func (t *StreamLocks) watch(stream string) *streamLock {
 	return u
 }
 
-// take waits for the stream's lock.
 func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, error) {
 	if t == nil {
 		return nil, nil
@@ -88,7 +87,7 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends a run's passes over the stream. locked says that the run holds the lock. now is the time by the run's clock.
+// leave ends a run's passes over the stream. locked says that the run holds the lock.
 func (u *streamLock) leave(locked bool, now time.Time) {
 	if u == nil {
 		return

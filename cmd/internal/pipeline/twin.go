@@ -14,7 +14,6 @@ func twinNote(d *proof.Difference) string {
 	return fmt.Sprintf("%s lacks %s", d.Of, proof.Count(d.Here, ""))
 }
 
-// comparesWith reports whether the reading can be compared with a reading of another stream.
 func (r *reading) comparesWith() bool {
 	f := &r.facts
 	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0
@@ -30,7 +29,6 @@ func (p *pass) show(r *reading) {
 	}
 }
 
-// agreement returns nil if the reading cannot be compared with the twin's last pass in this run.
 func (p *pass) agreement(r *reading) *proof.Difference {
 	p.mu.Lock()
 	twin := p.shown[p.stream.Twin]

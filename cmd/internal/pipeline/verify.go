@@ -94,7 +94,6 @@ func (r VerifyReport) ExitCode() int {
 
 var errBudget = errors.New("the request limit is reached")
 
-// errGaps means that a stream cannot be compared because the source did not return all records.
 var errGaps = errors.New("the source does not return all of its records")
 
 // Verify reads the streams of c again, maps their records, and compares keys and hashes with the destinations'
@@ -211,7 +210,6 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	return seen, err
 }
 
-// pages reads a stream from beginning to end, within the request limit.
 func (v *verifier) pages(ctx context.Context, s schemas.Stream, visit func(extract.Page) error) error {
 	if v.spent() {
 		return fmt.Errorf("%s: %w", s.Name, errBudget)

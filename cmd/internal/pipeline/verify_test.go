@@ -28,7 +28,7 @@ func (r *rig) verify(o VerifyOptions) VerifyReport {
 }
 
 func TestVerifyFindsDifferences(t *testing.T) {
-	for _, compared := range []int64{0, 4} { // all rows at once, and in parts
+	for _, compared := range []int64{0, 4} {
 		l := &list{records: records(0, 25), size: 10, total: true}
 		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 		r.config.limits.compared = compared
@@ -184,7 +184,6 @@ func TestSandboxVerify(t *testing.T) {
 	require.Equal(t, 0, p.verify(VerifyOptions{}).ExitCode())
 }
 
-// A table whose source cannot return some records is neither equal nor different.
 func TestVerifyOfAListWithGaps(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

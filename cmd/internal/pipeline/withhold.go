@@ -13,12 +13,12 @@ import (
 // withheld holds the rows of a group that are written to one destination. A row is withheld if deltas have
 // committed its record during the pass.
 type withheld struct {
-	batches  []transform.TableBatch // rows to write
-	own      bool                   // batches are copies that must be released
-	fresh    int64                  // withheld rows of records that the pass had not read before
-	again    int64                  // withheld rows of records that the pass had read before
-	doubtful []open                 // records whose withheld row differs from the delta's
-	keys     []string               // keys of all withheld rows
+	batches  []transform.TableBatch
+	own      bool   // batches are copies that must be released
+	fresh    int64  // withheld rows of records that the pass had not read before
+	again    int64  // withheld rows of records that the pass had read before
+	doubtful []open // records whose withheld row differs from the delta's
+	keys     []string
 }
 
 func (h *withheld) release() {
@@ -33,7 +33,7 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 	if k.overlay == nil || len(k.overlay.known) == 0 {
 		return nil
 	}
-	out := map[int64]bool{} // ordinals of withheld rows
+	out := map[int64]bool{}
 	seen := map[string]bool{}
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name {
@@ -73,7 +73,6 @@ func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-// settleHeld updates the overlay after the commit.
 func (k *destinationRun) settleHeld(u *streamLock) {
 	for _, key := range k.held.keys {
 		k.overlay.known[key].inPass = true

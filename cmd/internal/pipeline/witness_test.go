@@ -86,7 +86,6 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	require.NotEqual(t, before.at, at().at)
 }
 
-// An empty list without a total does not prove that the rows of a table are gone.
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -105,7 +104,6 @@ func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	require.EqualValues(t, 300, r.must(StatusComplete).Streams[0].Counts.Deleted)
 }
 
-// A record that the server cannot return is stored as a reject without a record. Nothing is deleted.
 func TestGapsAreReported(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -134,7 +132,6 @@ func TestGapsAreReported(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// The stream is unavailable, as with a disabled module. The report contains the title of the web page.
 func TestWebsiteIsUnavailable(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

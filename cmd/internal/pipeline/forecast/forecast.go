@@ -11,7 +11,6 @@ import (
 // Basis is the basis of a figure in a [Forecast].
 type Basis string
 
-// The bases, the best first.
 const (
 	Measured Basis = "measured" // from the stream's own last run
 	Derived  Basis = "derived"  // from its parent's records

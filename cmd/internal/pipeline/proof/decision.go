@@ -114,7 +114,6 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// unknownRows decides when the destination does not know which rows the pass contained.
 func (t *Table) unknownRows() Decision {
 	switch {
 	case !t.Last:

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows returns a table after a whole pass over one page of n records with a stated total.
 func rows(n, missing, alive int64, change ...func(*Table)) Table {
 	t := Table{Facts: pass(n, total(Total(n), Total(n)), func(f *Facts) { f.Pages = 1 }), Swept: true, Missing: missing, Missed: missing, Alive: alive}
 	for _, c := range change {

@@ -129,7 +129,6 @@ func wereRejected(n int64) string {
 	return fmt.Sprintf("%d records were rejected", n)
 }
 
-// totalChanged reports whether the source states two different totals.
 func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
 // totalNotMet leaves out resumed passes, and counts gaps as found.
@@ -167,7 +166,6 @@ func (f *Facts) openSignal() string {
 	return ""
 }
 
-// beyond reports whether a signal such as "/meta/remaining: 63" is an integer larger than n.
 func beyond(signal string, n int64) bool {
 	at := strings.LastIndex(signal, ": ")
 	if at < 0 {

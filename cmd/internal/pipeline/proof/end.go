@@ -18,7 +18,6 @@ type end struct {
 	words string
 }
 
-// ends maps the extractor's rule names to their meaning.
 var ends = map[string]end{
 	"one_page":   {Whole, "ended with its only page"},
 	"last_page":  {Stated, "ended with the last page it names"},

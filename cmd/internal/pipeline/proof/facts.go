@@ -98,7 +98,6 @@ type Difference struct {
 // among them cannot be detected.
 func (f *Facts) Listed() int64 { return f.Distinct + f.Filtered }
 
-// whole reports whether one process read the list from beginning to end, unchanged records included.
 func (f *Facts) whole() bool { return !f.Resumed && !f.Partial }
 
 // totalMet reports whether the pass found as many distinct records as the total says. Without a key, one

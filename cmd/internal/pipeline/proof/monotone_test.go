@@ -12,7 +12,7 @@ func none(*Table) {}
 
 // observations are the facts that the enumeration combines, each with its best value first.
 var observations = []values{
-	{ // how the list ends, and the totals it states
+	{
 		none,
 		func(t *Table) { t.Rule, t.FirstTotal, t.LastTotal = "total", 10, 10 },
 		func(t *Table) { t.Pages, t.Reread, t.Rule = 1, true, "one_page" },
@@ -100,7 +100,7 @@ func (t *Table) spareOne() {
 func enumerate(visit func(Table)) (n int) {
 	every := 1
 	if testing.Short() {
-		every = 17 // coprime to the number of values of each observation
+		every = 17
 	}
 	var walk func(t Table, rest []values)
 	walk = func(t Table, rest []values) {

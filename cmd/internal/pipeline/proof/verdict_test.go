@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass returns a whole pass of n records on two pages without a total.
 func pass(n int64, change ...func(*Facts)) Facts {
 	f := Facts{Rule: "no_next", Pages: 2, FirstTotal: None, LastTotal: None, Distinct: n}
 	for _, c := range change {

@@ -30,7 +30,6 @@ var witnesses = []Witness{
 	}},
 }
 
-// oneObject reports whether the answer was one object, as expected of the stream.
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
 // everyParent reports whether the list of parents is proven and each parent returned its records. If every

@@ -23,7 +23,6 @@ type Digest struct {
 	lane [lanes]lane
 }
 
-// lane is the part of a digest to which a share of the rows is added.
 type lane struct {
 	rows int64
 	sum  uint64
@@ -36,7 +35,6 @@ type Difference struct {
 	Examples    []string // keys of some records only in the other reading, if they can be computed
 }
 
-// maxExamples is the number of keys that a text names.
 const maxExamples = 3
 
 // Minus compares the digests of two readings that the same Hasher made. If a lane has n more rows in one reading, the

@@ -19,7 +19,7 @@ import (
 // arrival.
 type File struct {
 	Tables []entered
-	file   *os.File // nil before the first row
+	file   *os.File
 	w      *bufio.Writer
 	size   int64
 	Seeds  [2]maphash.Seed
@@ -41,7 +41,7 @@ func NewFile() *File {
 // Close removes the temporary file.
 func (b *File) Close() {
 	if b.file != nil {
-		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // errors do not matter, because the file is no longer needed
+		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name()))
 	}
 }
 
