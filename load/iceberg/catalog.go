@@ -23,15 +23,14 @@ import (
 // Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties.
 const (
 	propPrefix     = "penstock."
-	propCommit     = propPrefix + "commit"   // ID of the commit
-	propSequence   = propPrefix + "sequence" // sequence number of the commit
+	propCommit     = propPrefix + "commit"
+	propSequence   = propPrefix + "sequence"
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
 	propTables     = propPrefix + "tables"   // head table only: the current snapshot ID of each table of the stream, as JSON
 	propSourceName = propPrefix + "source"   // shared tables only: the source that committed
 	propNumber     = propPrefix + "number"   // shared tables only: number among the stream's commits of all sources, as used in file names
 )
 
-// catalog records the commits of a lake in Iceberg tables.
 type catalog struct {
 	files    parquet.Files
 	pointers *pointers
@@ -98,10 +97,9 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 	c.seen[name] = known{at, meta}
 }
 
-// head is the state of a stream, which its head table records.
 type head struct {
-	*parquet.Head                          // nil: no commit yet; in shared tables, none of this source
-	tables        map[string]int64         // current snapshot IDs of the stream's tables, by name
+	*parquet.Head // nil: no commit yet; in shared tables, none of this source
+	tables        map[string]int64
 	sources       map[string]*parquet.Head // last commits of the sources that share the tables; nil: not shared
 	number        int64                    // number of commits so far, of all sources
 	at            string                   // location of the metadata; "": the stream does not exist

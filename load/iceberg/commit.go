@@ -25,8 +25,8 @@ type commit struct {
 	*catalog
 	spec      parquet.Commit
 	head      *head
-	number    int64            // number of the commit; the names of the files written for it begin with this number
-	snapshots map[string]int64 // new snapshot IDs of the tables, by name
+	number    int64 // number of the commit; the names of the files written for it begin with this number
+	snapshots map[string]int64
 	made      map[string]known
 }
 
@@ -45,7 +45,6 @@ func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
 	return c.commitShared(ctx, spec)
 }
 
-// commitLock returns the semaphore that a commit of this process to the stream holds.
 func (c *catalog) commitLock(stream string) chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +72,7 @@ func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 		}
 		now, asked := c.pointers.locate(ctx, parquet.HeadTable(spec.Stream))
 		if asked != nil || now == at {
-			return err // no other commit came first
+			return err
 		}
 		if time.Since(begun) > patience {
 			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", spec.Stream, err)
@@ -86,7 +85,6 @@ func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 	}
 }
 
-// attempt returns the location of the head table's metadata from which it started.
 func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, err error) {
 	all, err := c.pointers.all(ctx)
 	if err != nil {

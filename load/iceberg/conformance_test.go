@@ -46,7 +46,6 @@ func located(t testing.TB, o Options, name string) (out []string) {
 	return out
 }
 
-// read uses iceberg-go, as other programs do: the metadata, the manifests and the field IDs.
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {

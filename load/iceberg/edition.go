@@ -18,7 +18,6 @@ import (
 // formatVersion is 2, which all engines can read.
 const formatVersion = 2
 
-// edition is the next metadata of a table, in preparation.
 type edition struct {
 	t       parquet.TableFiles
 	base    table.Metadata // nil: the table is new
@@ -33,7 +32,6 @@ func (e *edition) do(u table.Update) error {
 	return u.Apply(e.b)
 }
 
-// keepMetadata is how many earlier metadata files a table refers to.
 const keepMetadata = "10"
 
 // commentKey is the property that engines show as a table's comment.
@@ -81,7 +79,6 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-// nextEdition takes the location of base as at.
 func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
@@ -140,7 +137,6 @@ func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	return iceberg.NewSchema(0, fields...)
 }
 
-// sameColumns also compares the comments.
 func sameColumns(a, b *iceberg.Schema) bool {
 	x, y := a.Fields(), b.Fields()
 	if len(x) != len(y) {

@@ -22,7 +22,6 @@ import (
 
 type place func(testing.TB) Options
 
-// everywhere runs a test in a folder with its own catalog, and in a bucket with a catalog in Postgres.
 func everywhere(t *testing.T, f func(*testing.T, place)) {
 	t.Run("folder", func(t *testing.T) { f(t, warehouse) })
 	t.Run("bucket", func(t *testing.T) {

@@ -30,7 +30,6 @@ func (w *commit) expire(e *edition) error {
 	return e.do(table.NewRemoveSnapshotsUpdate(gone, false))
 }
 
-// needed returns, for each kept commit, the last snapshot that is not later.
 func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	out := map[int64]bool{}
 	for _, kept := range w.spec.Kept {
@@ -75,7 +74,7 @@ func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 func numberOf(s table.Snapshot) int64 {
 	n, err := strconv.ParseInt(summaryOf(&s)[propSequence], 10, 64)
 	if err != nil {
-		return math.MaxInt64 // made by another program
+		return math.MaxInt64
 	}
 	return n
 }

@@ -26,7 +26,6 @@ var (
 	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
 )
 
-// TestKilledChild is the process that is killed. It commits one batch.
 func TestKilledChild(t *testing.T) {
 	if *killedIn == "" {
 		t.Skip("a child of TestSharedKilled")
@@ -42,7 +41,7 @@ func TestKilledChild(t *testing.T) {
 		}
 		if name == *killedAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			time.Sleep(time.Minute) // until the signal arrives
+			time.Sleep(time.Minute)
 		}
 		return nil
 	}

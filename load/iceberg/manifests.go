@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// manyManifests is the number of manifests of one source at which the next commit to the table merges them.
 const manyManifests = 16
 
 func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.ManifestFile, error) {
@@ -158,7 +157,6 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 	return kept, nil
 }
 
-// successors marks the entries of removed files as deleted, and returns their number n.
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
 	text, err := w.read(ctx, m.FilePath())
 	if err != nil {
@@ -203,12 +201,11 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 	return w.files.Location(name), w.files.Write(ctx, name, text.Bytes())
 }
 
-// totals are the counts that readers expect in a summary.
 func totals(e *edition, parent *table.Snapshot) iceberg.Properties {
 	before := summaryOf(parent)
 	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}
 	count := func(what string, change int64) {
-		n, _ := strconv.ParseInt(before[what], 10, 64) // 0 if missing
+		n, _ := strconv.ParseInt(before[what], 10, 64)
 		out[what] = strconv.FormatInt(n+change, 10)
 	}
 	var rows, bytes, gone, freed int64

@@ -30,7 +30,6 @@ func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	}
 }
 
-// A commit based on an outdated cursor fails.
 func TestBucket(t *testing.T) {
 	for name, catalog := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite:" + t.TempDir() + "/catalog.db" },
@@ -87,7 +86,6 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// Warehouses that other engines could not find are rejected.
 func TestWarehouses(t *testing.T) {
 	_, err := Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir() + "/50%"}})
 	require.ErrorContains(t, err, "the path contains %, # or ?")

@@ -36,7 +36,6 @@ type swap struct {
 	from, to string // "": the table does not exist, or is dropped
 }
 
-// layout has the same form as in other Iceberg libraries.
 var layout = []string{
 	`CREATE TABLE IF NOT EXISTS iceberg_tables (
 		catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
@@ -48,7 +47,6 @@ var layout = []string{
 		PRIMARY KEY (catalog_name, namespace, property_key))`,
 }
 
-// openPointers creates the namespace if it does not exist.
 func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	p := &pointers{catalog: o.Name, namespace: o.Namespace}
 	var err error
@@ -67,7 +65,6 @@ func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	return p, nil
 }
 
-// openSQLite makes commits durable, and allows one writer at a time.
 func openSQLite(path string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pyiceberg prints all tables of a namespace.
 const pyiceberg = `
 import json, sys
 from pyiceberg.catalog.sql import SqlCatalog
@@ -67,7 +66,6 @@ func ask(t *testing.T, answer any, text string, args ...string) {
 	require.NoError(t, json.Unmarshal(out, answer))
 }
 
-// pyiceberg reads merged rows and child rows, partitioned by month, and every kept snapshot.
 func TestPython(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
@@ -131,7 +129,6 @@ func TestPythonTypes(t *testing.T) {
 	require.Equal(t, []int64{1, 2}, after.Snapshots, "the older snapshot is read with its own columns")
 }
 
-// pyplan prints, for each filter, how many files of a table are read and how many rows are found.
 const pyplan = `
 import json, sys
 from pyiceberg.catalog.sql import SqlCatalog
@@ -143,7 +140,6 @@ for f in sys.argv[4:]:
 print(json.dumps(out))
 `
 
-// pyiceberg skips files by their source, by the bounds of their columns and by null counts.
 func TestPythonPlans(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

@@ -46,7 +46,6 @@ var (
 
 func run(n int) string { return fmt.Sprintf("run-%04d", n) }
 
-// put commits n leads of the batch, with a mail each.
 func put(ctx context.Context, d load.Destination, from state.Cursor, batch, n int) (state.Cursor, error) {
 	next := state.Cursor(fmt.Sprint("at ", batch))
 	x, err := d.Begin(ctx, key, from, load.Pass{Run: run(batch), Whole: true})
@@ -165,7 +164,6 @@ func TestReaders(t *testing.T) {
 	require.Positive(t, looked)
 }
 
-// batchAt requires that all rows have the same batch.
 func batchAt(t *testing.T, at string, n int64) string {
 	tbl, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {
@@ -285,7 +283,6 @@ func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: name, from: from, to: to}}))
 }
 
-// Existing files stay, and their rows are read with the present columns.
 func TestColumnsAreAdded(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

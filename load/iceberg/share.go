@@ -64,7 +64,6 @@ func (h *head) othersMoved(spec parquet.Commit) bool {
 	return false
 }
 
-// combined adds the tables of the commits in spec.OtherSources. The head table comes last.
 func combined(spec parquet.Commit) []parquet.TableFiles {
 	if spec.OtherSources == nil {
 		return spec.Tables
@@ -150,7 +149,6 @@ func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	return "", "", false
 }
 
-// wider requires types of columns with the same field ID.
 func wider(a, b iceberg.Type) iceberg.Type {
 	switch x := a.(type) {
 	case iceberg.DecimalType:
@@ -205,7 +203,6 @@ func expected(was, live *iceberg.Schema) map[string]string {
 	return out
 }
 
-// checkPlacement returns an error if source is set but the stream was loaded unshared, or the reverse.
 func (h *head) checkPlacement(source string) error {
 	if h.at == "" {
 		return nil

@@ -89,7 +89,6 @@ func sharedCommits(t *testing.T, warehouse place) {
 	}
 }
 
-// A query for one source reads only its files.
 func TestSharedPruning(t *testing.T) { everywhere(t, sharedPruning) }
 
 func sharedPruning(t *testing.T, warehouse place) {
@@ -104,7 +103,6 @@ func sharedPruning(t *testing.T, warehouse place) {
 	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
 }
 
-// Files are skipped by the bounds of their columns, even if a later commit has carried them over.
 func TestRanges(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -156,7 +154,6 @@ func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	return open(t, o)
 }
 
-// tidied begins a run of each source in its own lake, and rolls back after tidying up.
 func tidied(t testing.TB, o Options, sources ...string) {
 	t.Helper()
 	for _, source := range sources {
@@ -198,7 +195,7 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	for n := range rounds {
 		at = must(t, slow, at, 1+2*n, 3)
 		meanwhile = func() {
-			for i := range 3 { // each like another process, which tidies up first
+			for i := range 3 {
 				l := open(t, o)
 				other = must(t, of(t, l, "boston"), other, 1+3*n+i, 4)
 				require.NoError(t, l.Close())
@@ -245,7 +242,6 @@ func counts(t testing.TB, o Options) map[string]string {
 	return out
 }
 
-// A column with different types in two sources gets a type that holds the values of both. No cursor changes.
 func TestSharedTypes(t *testing.T) { everywhere(t, sharedTypes) }
 
 func sharedTypes(t *testing.T, warehouse place) {
@@ -255,7 +251,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 		berlin, boston   arrow.DataType
 		a, b             string
 		want             string
-		berlin2, boston2 string // the values in the common type
+		berlin2, boston2 string
 	}{
 		{"the second is wider", schemas.Int64, schemas.Text, "7", "many", "string", "7", "many"},
 		{"the first is wider", schemas.Text, schemas.Int64, "many", "7", "string", "many", "7"},

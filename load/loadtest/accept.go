@@ -82,7 +82,6 @@ func (t *table) accept(c load.Change) {
 	delete(t.changedByHand, c.Column)
 }
 
-// forgetAll clears the hashes of all records that have a row in the table.
 func (x *tx) forgetAll(name string) {
 	root, _, _ := strings.Cut(name, "__")
 	hashes := map[string]bool{}

@@ -40,7 +40,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 type merge struct {
 	*tx
 	out     *load.Outcome
-	written map[int64]string // ordinals of the written records, with the start of their validity
+	written map[int64]string
 }
 
 func (m *merge) fit(writes []write, swept string) error {
@@ -140,7 +140,6 @@ func (m *merge) carryOut(p load.Plan) {
 	m.record(p.Changes())
 }
 
-// turn changes the rows of a table for its new mode.
 func (t *table) turn() {
 	var kept []Row
 	for _, r := range t.rows {
@@ -187,7 +186,6 @@ func (x *tx) forget(name, hash string) {
 	}
 }
 
-// shape casts the cells of r from the types of from to those of to.
 func shape(r Row, from, to *arrow.Schema) Row {
 	out := Row{}
 	for _, f := range from.Fields() {

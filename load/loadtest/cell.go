@@ -33,7 +33,6 @@ func RowsOf(b arrow.RecordBatch) []Row {
 	return rows
 }
 
-// batchOf is the inverse of RowsOf.
 func batchOf(s *arrow.Schema, rows []Row) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, s)
 	defer b.Release()
@@ -99,7 +98,6 @@ func appendInstant(b *array.TimestampBuilder, text string) error {
 	return nil
 }
 
-// cell returns false for null. t is penstock's type of the column.
 func cell(a arrow.Array, t arrow.DataType, i int) (text string, ok bool) {
 	if a.IsNull(i) {
 		return "", false
@@ -167,12 +165,11 @@ func quote(s string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
+		panic(err)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// recast requires that to is wider than from.
 func recast(text string, from, to arrow.DataType) string {
 	if _, ok := to.(*schemas.JSONType); ok {
 		return jsonOf(text, from, true)
@@ -195,7 +192,7 @@ func recast(text string, from, to arrow.DataType) string {
 func recastList(text string, from, to arrow.DataType) string {
 	var items []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &items); err != nil {
-		panic(err) // listCell wrote it
+		panic(err)
 	}
 	out := make([]string, len(items))
 	for i, item := range items {

@@ -84,7 +84,7 @@ func testClock(t *testing.T, d Driver) {
 		for _, r := range rows {
 			at, err := time.Parse(time.RFC3339, r[column])
 			require.NoError(t, err)
-			require.WithinDuration(t, there.Truncate(time.Microsecond), at, time.Millisecond, "%s of %v", column, r) // changes get consecutive times
+			require.WithinDuration(t, there.Truncate(time.Microsecond), at, time.Millisecond, "%s of %v", column, r)
 		}
 		if table != load.Rejects.Name || d.Escape != nil {
 			require.NotEmpty(t, rows, table)
@@ -110,8 +110,7 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as
-// written by the last run. Another record, value or stream makes another row.
+// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as written by the last run.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	reject := func(run, stream, id, pointer string) Row {
@@ -167,7 +166,6 @@ func testMoved(t *testing.T, d Driver) {
 	require.EqualValues(t, `{"n":1}`, c)
 }
 
-// testMovedABA moves the cursor away and back to where a transaction began.
 func testMovedABA(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.finish(b.begin())
@@ -305,7 +303,6 @@ func scenario() (before, after []put) {
 	return before, after
 }
 
-// attempt makes the scenario's second commit, which may fail.
 func (b *fixture) attempt(ctx context.Context, puts []put) error {
 	x, err := b.dest.Begin(ctx, b.key, b.cursor, b.pass)
 	if err != nil {

@@ -85,7 +85,6 @@ func testDescriptions(t *testing.T, d Driver) {
 	says("name", "their name (/name)")
 	require.Equal(t, 4, tells())
 
-	// Rows without descriptions remove none.
 	b.run(5)
 	b.commit(load.Sweep{}, put{described("", "", column("age", schemas.Text)), []Row{row(0, "5", "eve", "9")}})
 	says("", "It's everybody (records of sales.orders)")

@@ -18,7 +18,6 @@ import (
 
 func column(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
-// bookkeeping returns the columns that transform adds to every table.
 func bookkeeping() []arrow.Field {
 	return []arrow.Field{
 		schemas.Field(schemas.ColSyncedAt, schemas.Timestamp, ""),
@@ -82,7 +81,6 @@ func number(run string) int {
 	return n
 }
 
-// plain keeps the cells that came from the source, and the named columns.
 func plain(rows []Row, and ...string) []Row {
 	out := make([]Row, 0, len(rows))
 	for _, r := range rows {
@@ -113,7 +111,7 @@ type fixture struct {
 	key    state.Key
 	cursor state.Cursor
 	pass   load.Pass
-	count  int // commits so far
+	count  int
 }
 
 func newFixture(t testing.TB, d Driver) *fixture {
@@ -132,14 +130,13 @@ func (b *fixture) reopen() {
 func (b *fixture) reopenWith(step func(string) error) {
 	b.Helper()
 	if b.dest != nil {
-		_ = b.dest.Close() // a test may have broken it
+		_ = b.dest.Close()
 	}
 	dest := b.driver.Open(b.TB, step)
 	b.dest = dest
 	b.Cleanup(func() { _ = dest.Close() })
 }
 
-// run makes the next commits belong to the only pass of the n-th run.
 func (b *fixture) run(n int) {
 	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
@@ -167,7 +164,6 @@ func (b *fixture) write(x load.Tx, puts ...put) {
 	}
 }
 
-// commit makes one commit of all rows.
 func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
@@ -198,7 +194,6 @@ func (b *fixture) when() string {
 	return ""
 }
 
-// rows keeps the cells that came from the source, and the named columns.
 func (b *fixture) rows(table string, and ...string) []Row {
 	b.Helper()
 	return plain(b.driver.Rows(b, b.dest, table), and...)

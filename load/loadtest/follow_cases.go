@@ -19,7 +19,7 @@ import (
 type follower struct {
 	family
 	seen map[string]time.Time
-	copy map[string]map[string]Row // by table and identity of the row
+	copy map[string]map[string]Row
 }
 
 func newFollower(f family) *follower {
@@ -45,7 +45,6 @@ func (f *follower) place(t schemas.Table, r Row) string {
 	return key
 }
 
-// read copies what has changed since the previous call.
 func (f *follower) read(b *fixture) {
 	b.Helper()
 	changed := map[string]bool{}
@@ -74,8 +73,7 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// In testFollow, followers read between the commits of passes. Clocks stop or go back, and other processes
-// continue. No follower misses a row, and each commit has its own time.
+// In testFollow, clocks stop or go back, and other processes continue. No follower misses a row.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -47,7 +47,6 @@ func (m *merge) logAt(t *table, action string, before, after Row, at string) {
 	x.rows = append(x.rows, r)
 }
 
-// document leaves out penstock's own columns.
 func (t *table) document(r Row) string {
 	var members []string
 	for _, f := range t.Columns.Fields() {

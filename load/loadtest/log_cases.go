@@ -82,7 +82,6 @@ func testLogKeyless(t *testing.T, d Driver) {
 	require.Empty(t, b.logged(3))
 }
 
-// testLogValues compares the documents in the log with the cells of rows of each type. A rollback must leave no document.
 func testLogValues(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.pass.Log = true

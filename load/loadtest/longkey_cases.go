@@ -21,7 +21,6 @@ func longText(n int) string {
 	return string(b)
 }
 
-// testLongestKeys also writes rows of a child table, rejects and parents with the longest identities.
 func testLongestKeys(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	keyed := root("keyed", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))

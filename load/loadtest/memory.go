@@ -25,16 +25,15 @@ type Memory struct {
 	passes map[state.Key]*pass
 }
 
-// store is shared by a [Memory] and those that its Reopen returns.
 type store struct {
 	busy chan struct{} // holds one token while a transaction is between Apply and its end
 
 	mu     sync.Mutex
 	tables map[string]*table
 	states map[state.Key]position
-	stamp  time.Time // time of the last recorded change
+	stamp  time.Time
 	owners map[string]load.Owner
-	made   map[string]string // the run that created each table
+	made   map[string]string
 }
 
 var _ load.Destination = (*Memory)(nil)
@@ -50,7 +49,7 @@ type position struct {
 type pass struct {
 	run     string
 	carried map[string]bool
-	lost    bool // a later pass ran in between
+	lost    bool
 }
 
 // NewMemory returns an empty destination. If step is not nil, it is called before each named step of a commit, and an
@@ -154,17 +153,17 @@ type tx struct {
 	moved    bool
 	pass     load.Pass
 
-	carried   map[string]bool // found unchanged by earlier transactions of the pass
-	unchanged map[string]bool // found unchanged by this transaction
-	kept      map[string]int  // rows of a table without a key, by hash
+	carried   map[string]bool
+	unchanged map[string]bool
+	kept      map[string]int // rows of a table without a key, by hash
 
 	writes  []write
 	tables  map[string]*table // copies; nil before the first Apply
-	stamp   time.Time         // time of the changes that this transaction records
-	when    time.Time         // time of the commit
-	owner   *load.Owner       // owner of the stream's table, if it must be recorded
-	was     *load.Owner       // the previous owner
-	refused error             // the table belongs to another owner
+	stamp   time.Time
+	when    time.Time
+	owner   *load.Owner
+	was     *load.Owner
+	refused error
 	done    bool
 }
 
@@ -191,7 +190,6 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// begin reserves the destination for this transaction, and copies the tables.
 func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return x.refused

@@ -13,7 +13,6 @@ type stagedRow struct {
 	ordinal int64
 }
 
-// roots collects the records that were written.
 func (m *merge) roots(writes []write) error {
 	if err := errors.Join(m.m.at("stage"), m.m.at("delete"), m.m.at("insert")); err != nil {
 		return err
@@ -88,7 +87,6 @@ func (m *merge) keyed(t *table, id string, h stagedRow) {
 	m.log(t, action, have, h.row)
 }
 
-// follow replaces the record's row at i, or adds a new version.
 func (m *merge) follow(t *table, i int, h stagedRow) {
 	have := t.rows[i]
 	again := have[schemas.ColRun] >= m.pass.Run && t.isCurrent(have) // the rows of a resumed pass have the id of a later run
@@ -114,7 +112,6 @@ func (m *merge) insert(t *table, h stagedRow, from string) {
 	t.add(h.row)
 }
 
-// markWritten records from when the row is valid.
 func (m *merge) markWritten(t *table, h stagedRow, from string) {
 	if t.Mode == schemas.History {
 		if from == "" {
@@ -125,7 +122,6 @@ func (m *merge) markWritten(t *table, h stagedRow, from string) {
 	m.written[h.ordinal] = from
 }
 
-// end closes the version at i and the child rows that belong to it.
 func (m *merge) end(t *table, i int, at, deleted string) {
 	ended := func(r Row) Row {
 		r = r.with(schemas.ColValidTo, laterOf(at, r[schemas.ColValidFrom])).with(schemas.ColSyncedAt, instant(m.when))
@@ -140,7 +136,6 @@ func (m *merge) end(t *table, i int, at, deleted string) {
 	t.rows[i] = ended(t.rows[i])
 }
 
-// keyless adds the row unless the table already has as many equal rows as the pass has read so far.
 func (m *merge) keyless(t *table, h stagedRow) {
 	hash := h.row[schemas.ColHash]
 	m.kept[t.Name+hash]++

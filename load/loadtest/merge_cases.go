@@ -12,7 +12,6 @@ import (
 
 var people = root("people", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 
-// person derives the hash from the name.
 func person(run string, ordinal int, id, name string) Row {
 	return with(run, ordinal, "h-"+name, Row{"id": id, "name": name})
 }
@@ -76,7 +75,6 @@ func testCompositeKey(t *testing.T, d Driver) {
 	}, b.rows("pairs", schemas.ColDeletedAt))
 }
 
-// testNullKey includes penstock's own tables.
 func testNullKey(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	lists := root("lists", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
@@ -224,9 +222,8 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass calls Apply several times in one transaction. The first call has rows that should
-// already exist. The second has other rows, whose ordinals may be smaller. The third deletes rows by their
-// keys. Of two rows with one key, the row of the later Apply is kept.
+// testIncrementalPass calls Apply several times in one transaction: for rows that should already exist, for
+// other rows, whose ordinals may be smaller, and to delete rows by their keys.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -364,7 +361,6 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
 }
 
-// testPlace checks that a child table keeps its pointer; see [load.SourcePointer].
 func testPlace(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	items := hanging("people__items_1", schemas.Int64, false, column("sku", schemas.Text))

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// each returns the expected content of a table by mode.
 func each(merge, add, replace, history string) map[schemas.Mode]string {
 	return map[schemas.Mode]string{schemas.Merge: merge, schemas.Append: add, schemas.Replace: replace, schemas.History: history}
 }
@@ -130,7 +129,6 @@ func testModesKeyless(t *testing.T, d Driver) {
 	}
 }
 
-// testParts applies a transaction in parts. Later parts have columns of other types, or new ones.
 func testParts(t *testing.T, d Driver) {
 	want := each("1:art@2 2:bea@2 3:cid@2 4:dan@1†2", "1:ann@1 1:art@2 2:bea@2 2:bob@1 3:cid@2 4:dan@1", "1:art@2 2:bea@2 3:cid@2",
 		"1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@2[2,) 4:dan@1[1,2†)")

@@ -24,14 +24,12 @@ func (b *fixture) writes(n int, name string) error {
 	return b.tryCommit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", name)}})
 }
 
-// other returns a fixture for the stream k without a cursor.
 func (b *fixture) other(k state.Key) *fixture {
 	out := *b
 	out.key, out.cursor, out.count = k, "", 100
 	return &out
 }
 
-// refused requires that a write failed because of the owner, and left nothing.
 func (b *fixture) refused(err error, moved bool, says ...string) {
 	b.Helper()
 	e, ok := errors.AsType[*load.OwnerError](err)
@@ -65,7 +63,7 @@ func testOwner(t *testing.T, d Driver) {
 			second := b.other(c.key)
 			if c.key == (state.Key{}) {
 				second = b.other(b.key)
-				second.cursor = b.cursor // both have the same cursor
+				second.cursor = b.cursor
 			}
 			second.claims(c.from)
 			second.refused(second.writes(2, "bob"), c.moved, c.says...)
@@ -184,7 +182,6 @@ func testAdopt(t *testing.T, d Driver) {
 	})
 }
 
-// testStanding checks the StreamState of a table that is dropped by hand.
 func testStanding(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.claims(berlin)

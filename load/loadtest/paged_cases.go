@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testPaged reads lists that are paged by key, and compares the outcome of each transaction with the
-// reference. Sometimes a record comes twice or out of order, or another process continues.
+// testPaged compares the outcome of each transaction with the reference.
 func testPaged(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(2) {
@@ -47,7 +46,7 @@ func somePages(r *rand.Rand) []string {
 	if r.IntN(2) == 0 {
 		slices.Reverse(list)
 	}
-	if n := len(list); r.IntN(4) == 0 { // one record occurs on two pages
+	if n := len(list); r.IntN(4) == 0 {
 		list = slices.Insert(list, r.IntN(n), list[r.IntN(n)])
 	}
 	var pages []string

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRandom compares the outcome of each step of random stories with the reference.
 func testRandom(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(3) {

@@ -221,7 +221,6 @@ func testInexact(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"p": "2.5"}}, b.rows("exact__items"))
 }
 
-// testHostileColumns uses all hostile names as columns, with a key of one column, with a key of two, and without a key.
 func testHostileColumns(t *testing.T, d Driver) {
 	columns := []arrow.Field{column("id", schemas.Int64)}
 	want := Row{"id": "1"}
@@ -262,7 +261,6 @@ func (b *fixture) holds(want Row, rows []Row) {
 	require.Len(b, rows[0], len(want))
 }
 
-// named returns the columns of the second half that have one of the names.
 func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	for _, f := range columns[len(columns)/2:] {
 		if slices.Contains(names, f.Name) {

@@ -18,9 +18,9 @@ import (
 // sharedBy is a destination restricted to one of two sources that share its tables. The rows of both sources
 // have the same keys and hashes.
 type sharedBy struct {
-	load.Destination // restricted to the source
-	whole            load.Destination
-	other            load.Destination
+	load.Destination
+	whole load.Destination
+	other load.Destination
 }
 
 // shared restricts the destinations of d to one source. Whatever this source commits, the other source
@@ -68,7 +68,6 @@ func rowsBy(rows []Row, source string) []Row {
 	return out
 }
 
-// Begin opens a transaction whose rows the other source commits too.
 func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	x, err := s.Destination.Begin(ctx, k, from, p)
 	if err != nil {
@@ -97,7 +96,6 @@ func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch
 	return nil
 }
 
-// Commit commits the same rows for the other source, too.
 func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	if err := x.Tx.Commit(ctx, next); err != nil {
 		return err

@@ -34,7 +34,6 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 }
 
 // testNeighbours lets two sources with the same ids, and with equal rows without a key, share one table.
-// Changes to one source's rows must not affect the other's.
 func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
@@ -74,7 +73,6 @@ func (b *fixture) alive(f family) (n int) {
 	return n
 }
 
-// testNeighbourLedger checks that cursors and penstock's own tables keep the sources apart.
 func testNeighbourLedger(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
@@ -151,7 +149,6 @@ func testNeighbourRace(t *testing.T, d Driver) {
 	}
 }
 
-// tryCommit is like commit, but may fail.
 func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	x, err := b.dest.Begin(b.Context(), b.key, b.cursor, b.pass)
 	if err != nil {
@@ -181,7 +178,6 @@ func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	return nil
 }
 
-// Tables of one source never become shared tables, nor shared tables those of one source.
 func testUnshared(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

@@ -25,15 +25,14 @@ type story struct {
 }
 
 type step struct {
-	run   int    // number of the pass; 0: the same as before
-	rows  string // records, or names of records without a key
-	sweep bool   // the pass ends; rows that it has neither written nor found unchanged are deleted
-	again bool   // another process continues the pass
-	late  int    // minutes by which the clock is late
-	as    int    // the run in the rows, if not the one that the pass began in
+	run   int // number of the pass; 0: the same as before
+	rows  string
+	sweep bool // the pass ends; rows that it has neither written nor found unchanged are deleted
+	again bool // another process continues the pass
+	late  int  // minutes by which the clock is late
+	as    int  // the run in the rows, if not the one that the pass began in
 }
 
-// family is a root table with a child and a grandchild table.
 type family struct{ root, items, parts schemas.Table }
 
 func newFamily(mode schemas.Mode, keyed bool) family {
@@ -129,7 +128,6 @@ func (b *fixture) content(f family) string {
 	return strings.Join(words, " ")
 }
 
-// views checks that the views <table>_current have the current rows.
 func (b *fixture) views(f family) {
 	b.Helper()
 	if !b.driver.Views || f.root.Mode != schemas.History && (f.root.Mode != schemas.Merge || len(f.root.Key) == 0) {
@@ -158,7 +156,6 @@ func life(t schemas.Table, r Row) string {
 	return fmt.Sprintf("%s[%s,%s%s)", text, minute(r[schemas.ColValidFrom]), minute(r[schemas.ColValidTo]), mark)
 }
 
-// minute returns the number of the run that an instant belongs to.
 func minute(text string) string {
 	if text == "" {
 		return ""
@@ -203,7 +200,6 @@ func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 	return o
 }
 
-// unchanged reads the result of the last pass a second time.
 func (b *fixture) unchanged(f family, steps []step) {
 	b.Helper()
 	first := len(steps) - 1
@@ -254,7 +250,6 @@ func (b *fixture) all(f family) map[string][]string {
 	return out
 }
 
-// chronological checks that the versions of each record do not overlap and are in order.
 func (b *fixture) chronological(f family) {
 	b.Helper()
 	if f.root.Mode != schemas.History || len(f.root.Key) == 0 {
@@ -269,7 +264,7 @@ func (b *fixture) chronological(f family) {
 			if c := a.time(schemas.ColValidFrom).Compare(b.time(schemas.ColValidFrom)); c != 0 {
 				return c
 			}
-			return strings.Compare(b[schemas.ColValidTo], a[schemas.ColValidTo]) // the current one last
+			return strings.Compare(b[schemas.ColValidTo], a[schemas.ColValidTo])
 		})
 		for i, r := range rows {
 			to, ended := r[schemas.ColValidTo]

@@ -90,7 +90,6 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	return nil
 }
 
-// markDeleted deletes in the way that the table's mode requires.
 func (m *merge) markDeleted(t *table, places map[int]bool) {
 	at := instant(m.when)
 	gone := map[int]bool{}
@@ -149,7 +148,6 @@ func (m *merge) deleteEqual(t *table, i int, at string) {
 	}
 }
 
-// lastLink returns the greatest link among the rows of a child table with this hash.
 func (t *table) lastLink(hash string) (last string) {
 	for _, r := range t.rows {
 		if t.isCurrent(r) && r[schemas.ColHash] == hash {

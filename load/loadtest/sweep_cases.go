@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testList checks the keys of missing rows that a sweep returns.
 func testList(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -24,7 +23,7 @@ func testList(t *testing.T, d Driver) {
 			b.write(x, f.puts(b.pass.Run, "1:ann")...)
 			for asked, want := range map[int]int{0: 0, 1: 1, 2: 2, 100: 2} {
 				if mode == schemas.Append {
-					want = 0 // nothing is ever missing
+					want = 0
 				}
 				out, err := x.Apply(t.Context(), load.Sweep{Table: "people", List: asked})
 				require.NoError(t, err)
@@ -47,7 +46,6 @@ func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	return rows
 }
 
-// testSweepKeys deletes rows by key, whether or not the pass has read them.
 func testSweepKeys(t *testing.T, d Driver) {
 	want := each("1:ann@1 2:bob@1†2 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 3:cid@1[1,2†) 4:dan@1[1,)")
 	back := each("1:ann@1 2:bob@3 3:cid@1†2 4:dan@1", "1:ann@1 2:bob@1 3:cid@1 4:dan@1", "1:ann@1 2:bob@3 4:dan@1", "1:ann@1[1,) 2:bob@1[1,2†) 2:bob@3[3,) 3:cid@1[1,2†) 4:dan@1[1,)")
@@ -110,7 +108,6 @@ func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"a": "1", "b": "y"}, {"a": "z", "b": "x"}}, b.keys(out))
 }
 
-// testRedelivered writes rows again after another process has committed them.
 func testRedelivered(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for _, keyed := range []bool{true, false} {
@@ -142,11 +139,10 @@ func testRedelivered(t *testing.T, d Driver) {
 	}
 }
 
-// testTurns changes the mode of tables that hold rows, some of them tombstones.
 func testTurns(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		from, to schemas.Mode
-		want     string // "": refused
+		want     string
 	}{
 		{schemas.Merge, schemas.Append, "1:amy@2 1:art@3 2:bob@1†2 3:cid@1"},
 		{schemas.Merge, schemas.Replace, "1:art@3 3:cid@1"},
@@ -167,7 +163,7 @@ func testTurns(t *testing.T, d Driver) {
 				b.refuses(before, after)
 				return
 			}
-			b.commit(load.Sweep{}, put{table: after.root}) // the mode of the children changes too
+			b.commit(load.Sweep{}, put{table: after.root})
 			tables, err := b.dest.Tables(t.Context(), "people")
 			require.NoError(t, err)
 			require.Len(t, tables, 3)

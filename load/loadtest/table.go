@@ -37,7 +37,6 @@ func ordinal(r Row, i int) int64 {
 	return int64(i)
 }
 
-// isCurrent reports whether r has not ended in History; otherwise, whether r is no tombstone.
 func (t *table) isCurrent(r Row) bool {
 	ended := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
@@ -55,7 +54,6 @@ func (t *table) id(r Row) string {
 	return b.String()
 }
 
-// find returns the index of the record's row or last version, or -1.
 func (t *table) find(id string) int {
 	if t.index == nil {
 		t.index = make(map[string]int, len(t.rows))
@@ -71,7 +69,6 @@ func (t *table) find(id string) int {
 	return -1
 }
 
-// follows reports whether a is a later version than b of the same record.
 func (t *table) follows(a, b Row) bool {
 	if sa, sb := t.isCurrent(a), t.isCurrent(b); t.Mode == schemas.History && sa != sb {
 		return sa
@@ -90,7 +87,6 @@ func (t *table) add(r Row) {
 	t.rows = append(t.rows, r)
 }
 
-// count returns the number of rows that can equal a row without a key and with this hash.
 func (t *table) count(hash string) int {
 	if t.counts == nil {
 		t.counts = map[string]int{}
@@ -154,13 +150,11 @@ func (r Row) with(column, text string) Row {
 	return out
 }
 
-// time returns the zero time for null.
 func (r Row) time(column string) time.Time {
 	t, _ := time.Parse(time.RFC3339, r[column])
 	return t
 }
 
-// laterOf sorts "" before all others.
 func laterOf(a, b string) string {
 	if (Row{"b": b}).time("b").After((Row{"a": a}).time("a")) {
 		return b

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testViews changes the columns of views. Every story checks that they have the right rows.
 func testViews(t *testing.T, d Driver) {
 	if !d.Views {
 		t.Skip("the destination has no views")

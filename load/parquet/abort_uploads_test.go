@@ -18,7 +18,6 @@ type place struct {
 	Store  Store
 }
 
-// uploadChild holds the place, as JSON, for the process to be killed.
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
 
 // TestUploadChild is the process that is killed. Its record is so large that its file is uploaded in parts.
@@ -37,7 +36,6 @@ func TestUploadChild(t *testing.T) {
 	t.Fatal("the process was not killed during the upload")
 }
 
-// The next run aborts the upload of a killed process.
 func TestBucketAbortsUploads(t *testing.T) { onStores(t, testBucketAbortsUploads) }
 
 func testBucketAbortsUploads(t *testing.T, s *store) {

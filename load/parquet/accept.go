@@ -141,7 +141,6 @@ func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	})
 }
 
-// live returns an error if the table's files have different columns.
 func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
@@ -160,7 +159,6 @@ func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	return out, nil
 }
 
-// columns also sets f.Rows.
 func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	r, err := f.open(ctx)
 	if err != nil {
@@ -214,7 +212,6 @@ func lattice(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
-// compare returns an error if the files have a column that the table does not have.
 func (t *table) compare(live *table) ([]load.Change, error) {
 	var out []load.Change
 	for i, f := range t.schema.Fields() {

@@ -18,7 +18,6 @@ import (
 // of all other sources. Each of these sources thereby gets a new generation, which keeps the source's cursor.
 // All of this is one atomic step.
 
-// agreements limits the attempts of a commit that changes columns of other sources.
 const agreements = 100
 
 func (x *tx) publish(ctx context.Context) error {
@@ -54,7 +53,7 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	if err := x.writeCommon(ctx, x.next.Cursor); err != nil {
 		return err
 	}
-	var ours []arrow.Field // columns that the other sources have to change
+	var ours []arrow.Field
 	for _, theirs := range of.Columns.Fields() {
 		i := t.column(theirs.Name)
 		if t.Columns[i].ID != numberFor(theirs.Name, theirs.Type) {
@@ -67,7 +66,6 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	return x.widenOthers(ctx, t.Name, ours)
 }
 
-// widenTo widens the columns of t so that they also hold values of the types in fields.
 func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error {
 	var want []arrow.Field
 	for _, f := range fields {
@@ -94,7 +92,6 @@ func (x *tx) writeCommon(ctx context.Context, cursor string) error {
 	return x.writeEmpty(ctx)
 }
 
-// widenOthers prepares a commit for each of the other sources.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
 	d := x.draft.(*tableGeneration)
 	sources, err := d.tables.parent.catalog.Sources(ctx, d.tables.stream)

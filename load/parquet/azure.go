@@ -19,11 +19,11 @@ import (
 
 type azure struct {
 	*storeClient
-	container string // URL of the container
+	container string
 }
 
 const (
-	azureVersion = "2021-08-06" // version of the protocol
+	azureVersion = "2021-08-06"
 	// azureMachine is where a machine requests a token for its managed identity.
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
@@ -86,7 +86,6 @@ func (a *azure) blob(key string) string {
 	return a.container + "/" + strings.Join(parts, "/")
 }
 
-// upload uses one request, which may have up to 5000 MiB.
 func (a *azure) upload(ctx context.Context, key string, r request, header ...string) (*response, error) {
 	r.method, r.url = http.MethodPut, a.blob(key)
 	r.header = map[string]string{"x-ms-blob-type": "BlockBlob"}

@@ -24,10 +24,9 @@ import (
 
 const batchOf = 10_000
 
-// contacts makes records of about 500 bytes, in batches like those of transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // of all columns except the key and those that differ by run
+	shared []arrow.Array
 }
 
 func newContacts(key arrow.DataType) *contacts {
@@ -138,10 +137,8 @@ func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	return out
 }
 
-// groupOf is how many rows the pipeline commits at once.
 const groupOf = 120_000
 
-// loadRows makes one pass of n rows in groups.
 func loadRows(tb testing.TB, l *Lake, c *contacts, run string, from state.Cursor, n int, page func(o int) arrow.RecordBatch) (state.Cursor, load.Outcome) {
 	var total load.Outcome
 	for start := 0; start < n; start += groupOf {
@@ -218,7 +215,6 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the peak memory of the process.
 func BenchmarkMemory(b *testing.B) {
 	n := 1_000_000
 	if s := os.Getenv("ROWS"); s != "" {
@@ -254,7 +250,6 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge changes a tenth of the rows, spread over the table.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")

@@ -2,7 +2,6 @@ package parquet
 
 import "math/bits"
 
-// bitset has one bit for each row of a segment.
 type bitset []uint64
 
 func newBitset(rows int64) bitset { return make(bitset, (rows+63)/64) }

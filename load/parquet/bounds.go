@@ -10,14 +10,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// bounds collects what the manifest records about the rows of a file.
 type bounds struct {
 	key, ended, run int // column indexes; -1 where the table has no such column
 	dead            int64
-	last            string // greatest run ID
+	last            string
 	lowInt, highInt int64
 	low, high       string
-	text            bool // low and high are set, not lowInt and highInt
+	text            bool
 	rows            bool
 	open            bool // a key is too long, or of a type without bounds: the file gets no bounds
 }

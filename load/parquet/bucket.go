@@ -39,11 +39,10 @@ type bucket struct {
 	log     *slog.Logger
 
 	mu         sync.Mutex
-	unfinished []unfinishedUpload // unfinished uploads of any process
-	listedAt   time.Time          // when they were listed last; at most once a day
+	unfinished []unfinishedUpload
+	listedAt   time.Time // at most once a day
 }
 
-// removals is how many objects are removed at the same time.
 const removals = 8
 
 func newBucket(o Options, step func(string) error) (*bucket, error) {
@@ -92,20 +91,18 @@ func (b *bucket) store(name string) streamStore {
 	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
 }
 
-// bucketStore is the prefix of a stream's objects.
 type bucketStore struct {
 	*bucket
 	key string
 
 	mu     sync.Mutex
-	seen   *manifest        // the manifest last read or committed; nil before that, and if there is none
-	seenAt time.Time        // when seen was read
+	seen   *manifest // the manifest last read or committed; nil before that, and if there is none
+	seenAt time.Time
 	listed map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
 }
 
 func (s *bucketStore) where() string { return s.url + "/" + s.key }
 
-// path returns the files, one per line.
 func (s *bucketStore) path(m *manifest, t *table) string {
 	var out []string
 	for _, f := range m.files(t) {
@@ -142,7 +139,7 @@ func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
 	err = s.o.list(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
 		sequence, ok = s.manifestNumber(key)
-		return !ok // skip objects that are not manifests
+		return !ok
 	})
 	return sequence, err
 }
@@ -329,7 +326,6 @@ func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string
 	return out
 }
 
-// fileSequence returns the number of the generation that a data file was written for.
 func fileSequence(key string) (sequence int64, ok bool) {
 	base := path.Base(filepath.ToSlash(key))
 	if !strings.HasSuffix(base, suffix) || len(base) != len(fileName(0)) {

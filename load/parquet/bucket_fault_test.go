@@ -203,7 +203,6 @@ func testBucketCollects(t *testing.T, s *store) {
 	require.LessOrEqual(t, len(files), named+4)
 }
 
-// A store is rejected if two conflicting commits could both succeed.
 func TestBucketIgnoresCondition(t *testing.T) {
 	s := newStore(t)
 	l := openBucket(t, s.options("checked"))

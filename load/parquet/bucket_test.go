@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// taken returns the request counts since the last call.
 func (s *store) taken() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

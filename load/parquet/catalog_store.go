@@ -24,7 +24,7 @@ type catalogStore struct {
 	catalog Catalog
 
 	tidyMu sync.Mutex
-	tidied map[string]time.Time // when each stream was last tidied
+	tidied map[string]time.Time
 }
 
 func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
@@ -132,7 +132,6 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 
 func (t *catalogStore) Close() error { return t.catalog.Close() }
 
-// tableStore is a stream of a catalog, or the part of it that belongs to one source.
 type tableStore struct {
 	*bucketStore
 	parent         *catalogStore
@@ -156,7 +155,6 @@ func (s *tableStore) head(ctx context.Context) (*manifest, error) {
 	return seen, nil
 }
 
-// recent returns a manifest that may be a few seconds old: see [bucketStore.recent].
 func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -206,7 +204,6 @@ func (s *tableStore) catalogName(table string) string {
 // changes this table and records the commit in it.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
-// folder returns the folder of the table's data files, or, if sources share the table, a folder beside those of the sources.
 func (s *tableStore) folder(t *table) string {
 	if s.source == "" {
 		return path.Join(s.stream, t.Folder)
@@ -214,7 +211,6 @@ func (s *tableStore) folder(t *table) string {
 	return path.Join(s.stream, sharedFolder, t.Folder)
 }
 
-// sharedFolder is for files in a shared stream that concern all sources.
 const sharedFolder = "_tables"
 
 // partNumber returns the day or month of a partition's folder, counted from 1970.

@@ -21,8 +21,8 @@ type tableGeneration struct {
 	parentID   *string // the ID of the previous commit, set by the first call of publish
 	parentLine []string
 
-	// set if sources share the tables, and this commit widens columns for which files of other sources must
-	// be rewritten: see [tx.agree]
+	// otherCommits is set if sources share the tables, and this commit widens columns for which files of
+	// other sources must be rewritten: see [tx.agree].
 	otherCommits map[string]*tx    // commits of other sources in the same step, by source
 	lastCommits  map[string]string // the last commits of all other sources; nil: not read yet
 	widened      map[string]bool   // tables whose columns are widened for all sources
@@ -166,7 +166,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	case err != nil:
 		return errors.Join(cause, err)
 	case now != nil && slices.Contains(now.Line, m.id()):
-		return nil // the commit succeeded; only the answer was lost
+		return nil
 	case d.rebase(now, m):
 		d.outcomeUnknown = false
 		return fmt.Errorf("%w: %w", ErrConcurrentSource, cause)

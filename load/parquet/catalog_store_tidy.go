@@ -79,7 +79,6 @@ func (t *catalogStore) tidyDue(stream string) bool {
 	return true
 }
 
-// outdated returns the found files that no reader needs.
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.prefix + m.name: true}
 	if s.source == "" { // otherwise the catalog has no files here: see [catalogStore.tidyTables]

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The actions in a row of [load.RowChanges].
 const (
 	actionInsert = "insert"
 	actionUpdate = "update"
@@ -135,7 +134,6 @@ func (x *tx) flushLog(ctx context.Context) error {
 	return x.flushInternal(ctx, load.RowChanges.Name)
 }
 
-// appendKey appends a JSON array, or the row's hash if the table has no key.
 func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	if len(t.Key) == 0 {
 		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
@@ -150,7 +148,6 @@ func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	return append(dst, ']')
 }
 
-// appendDocument leaves out penstock's own columns.
 func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
 	dst = append(dst, '{')
 	start := len(dst)

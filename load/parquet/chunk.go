@@ -19,7 +19,6 @@ type chunk struct {
 	nulls int64
 }
 
-// useDictionary does nothing if the column has too many distinct values.
 func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	d := newDictionary(t, x.tools)
 	if d == nil {
@@ -78,7 +77,6 @@ func (x *chunk) write(parts []arrow.Array) error {
 	return x.flush()
 }
 
-// level appends definition and repetition levels.
 func (x *chunk) level(a arrow.Array, from, to int) {
 	l, ok := a.(*array.List)
 	if !ok {

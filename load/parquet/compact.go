@@ -133,7 +133,6 @@ func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part stri
 	return w.finish(ctx)
 }
 
-// mergeBits copies the bits of merged segments: a bit means that the pass has written a row or found it unchanged.
 func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

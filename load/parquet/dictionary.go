@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// A dictionary holds at most dictionaryValues distinct values, with at most dictionaryBytes bytes together.
 const (
 	dictionaryValues = 1 << 14
 	dictionaryBytes  = 512 << 10
@@ -19,15 +18,14 @@ const (
 
 // dictionary encodes each distinct value once, and for each row the index of its value. It is filled before the first page is written.
 type dictionary struct {
-	*tools      // places has the index for each row that is not null
-	values int  // number of distinct values
+	*tools // places has the index for each row that is not null
+	values int
 	plain  leaf // encodes the distinct values, and knows their bounds
 	taken  int  // rows that are not null, up to the end of the current page
 	first  int  // rows that are not null before the current page
 	fill   func(a arrow.Array, from, to int) bool
 }
 
-// newDictionary returns nil for types that are not encoded with a dictionary.
 func newDictionary(t arrow.DataType, with *tools) *dictionary {
 	with.places = with.places[:0]
 	d := &dictionary{tools: with, plain: leafOf(t, with)}
@@ -57,7 +55,6 @@ func newDictionary(t arrow.DataType, with *tools) *dictionary {
 
 func width[T any](n int) func(T) int { return func(T) int { return n } }
 
-// filler returns a function that adds values, and returns false when the dictionary is full.
 func filler[T comparable](d *dictionary, of func(arrow.Array) func(int) T, size func(T) int) func(arrow.Array, int, int) bool {
 	places := map[T]uint32{}
 	var last T // the previous value: equal values are often adjacent

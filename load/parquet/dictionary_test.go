@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// textsOf returns the values from index skip on; * stands for null.
 func textsOf(values []string, skip int) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
@@ -30,7 +29,6 @@ func textsOf(values []string, skip int) arrow.Array {
 	return array.NewSlice(whole, int64(skip), int64(len(values)))
 }
 
-// The texts have few distinct values, in several parts.
 func TestDictionaryRoundTrip(t *testing.T) {
 	at := newTable(schemas.Table{Name: "t", Key: []string{"word"}, Columns: arrow.NewSchema([]arrow.Field{
 		schemas.Field("word", schemas.Text, "/word"), schemas.Field("same", schemas.Text, "/same"),

@@ -25,10 +25,10 @@ type directory struct {
 	waitLock time.Duration
 	step     func(name string) error
 	log      *slog.Logger
-	copies   sync.Once // logs once that files are copied
+	copies   sync.Once
 
 	mu     sync.Mutex
-	linked bool // the file system is known to support symbolic links
+	linked bool
 }
 
 func newDirectory(o Options, d *disk, step func(string) error) (*directory, error) {
@@ -64,7 +64,6 @@ func (d *directory) streams(_ context.Context, source string) ([]string, error) 
 	return out, nil
 }
 
-// parts returns one folder per source if sources share the stream.
 func (d *directory) parts(stream, source string) ([]string, error) {
 	if source != "" {
 		name := folderIn(stream, source)
@@ -135,7 +134,6 @@ type dirStore struct {
 
 func (s *dirStore) where() string { return s.root }
 
-// path returns the table's folder without links in the path.
 func (s *dirStore) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
 
 func (s *dirStore) costly() bool { return false }
@@ -253,7 +251,6 @@ func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	return nil
 }
 
-// leftover reports whether a name belongs to a commit that never finished, or to an outdated generation.
 func leftover(name string, m *manifest) bool {
 	if strings.HasPrefix(name, tmpPrefix) || strings.HasPrefix(name, trashPrefix) {
 		return true
@@ -290,7 +287,6 @@ func discard(path string) error {
 	return os.RemoveAll(path)
 }
 
-// clean does nothing if another process holds the lock.
 func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err

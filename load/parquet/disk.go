@@ -16,9 +16,9 @@ import (
 type disk struct {
 	mode fs.FileMode // exact mode of files; 0: as the umask allows
 
-	sync    func(*os.File) error                // nil: (*os.File).Sync
-	link    func(oldname, newname string) error // nil: os.Link
-	symlink func(oldname, newname string) error // nil: os.Symlink
+	sync    func(*os.File) error
+	link    func(oldname, newname string) error
+	symlink func(oldname, newname string) error
 }
 
 // flush returns an error that is final: the kernel may have dropped the data that it could not write, and a
@@ -46,7 +46,6 @@ func (d *disk) flushDir(path string) error {
 	return errors.Join(d.flush(f), f.Close())
 }
 
-// makeAll is durable.
 func (d *disk) makeAll(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -88,7 +87,6 @@ func (d *disk) makeFolder(path string) error {
 	return err
 }
 
-// makeFile fails if the file exists.
 func (d *disk) makeFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // never more permissive: a program that opens the file before Chmod could read it later
 	if err != nil || d.mode == 0 {
@@ -100,7 +98,6 @@ func (d *disk) makeFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// place makes a hard link, or a copy if the file system has no hard links.
 func (d *disk) place(from, to string) (copied bool, err error) {
 	link := d.link
 	if link == nil {
@@ -120,7 +117,6 @@ func (d *disk) point(to, link string) error {
 	return os.Symlink(to, link)
 }
 
-// unlinkable reports whether the file system has no hard links, or allows no more of them for this file.
 func unlinkable(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EXDEV, syscall.EMLINK, syscall.ENOSYS} {
 		if errors.Is(err, e) {

@@ -49,7 +49,7 @@ func (nopCloser) Close() error { return nil }
 // remote reads an object by range requests, with read-ahead.
 type remote struct {
 	o    objects
-	ctx  context.Context // of the caller of open
+	ctx  context.Context
 	key  string
 	size int64
 	tail []byte // the end of the object
@@ -115,7 +115,6 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 	return out, nil
 }
 
-// fetch downloads the file if it is in a bucket.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	s, far := f.store.(*bucketStore)
 	if t, tabled := f.store.(*tableStore); tabled {
@@ -150,7 +149,6 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// copyTo verifies size and checksum.
 func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 	sum := xxh3.New()
 	for at := int64(0); at < f.Size; {
@@ -161,7 +159,7 @@ func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 		if size != f.Size || len(text) == 0 {
 			return fmt.Errorf("read %s/%s: the object has %d bytes, not %d", s.url, f.key(), size, f.Size)
 		}
-		_, _ = sum.Write(text) // never fails
+		_, _ = sum.Write(text)
 		if _, err := to.Write(text); err != nil {
 			return err
 		}

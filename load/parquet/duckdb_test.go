@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// engine is a DuckDB that reads the files of a lake without penstock.
 type engine struct{ arrow *duckdb.Arrow }
 
 func newEngine(t testing.TB) *engine {
@@ -69,7 +68,6 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	return rows
 }
 
-// pattern escapes special characters in the lake's own path.
 func pattern(l *Lake, elem ...string) string {
 	root := strings.ReplaceAll(l.o.Path, "[", "[[]")
 	return "'" + strings.ReplaceAll(filepath.Join(append([]string{root}, elem...)...), "'", "''") + "'"
@@ -139,7 +137,6 @@ func TestDuckDBReaders(t *testing.T) {
 	require.Positive(t, whole)
 }
 
-// baseline lets DuckDB convert the same rows from its own JSON to Parquet, with two threads.
 func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
 	dir := b.TempDir()
 	db, err := sql.Open("duckdb", "")
@@ -170,7 +167,6 @@ func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
 	b.ReportMetric(took.Seconds()/first.Seconds(), "times-read_json")
 }
 
-// DuckDB reads the same rows, in the same order, from files of the encoder and of pqarrow.
 func TestDuckDBReadsEncoder(t *testing.T) {
 	e, dir, n := newEngine(t), t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// effects finds the edits of child rows that follow from the edits of root rows in a segment.
 type effects struct {
 	m *merge
 	f *family
@@ -63,7 +62,6 @@ func (x *effects) release() {
 	}
 }
 
-// childEdits returns the edits of a child table's file.
 func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.batches) == 0 {
 		return nil, nil
@@ -144,7 +142,6 @@ type duplicateRow struct {
 	count int
 }
 
-// duplicateChildren returns the child rows of records that have one of the edited hashes.
 func (x *effects) duplicateChildren(ctx context.Context, c *table, old *file) (map[uint64]map[duplicateRow][]uint32, error) {
 	type place struct {
 		mark         uint64

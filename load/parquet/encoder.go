@@ -53,10 +53,10 @@ func (c *countingWriter) Tell() int64 { return c.n }
 // tools are used again, because building the compressor's tables takes longer than compressing a page.
 type tools struct {
 	zstd         *zstd.Encoder
-	reps, defs   []uint8 // levels of the current page
+	reps, defs   []uint8
 	page, packed []byte
 
-	// values of the current page that are not null; one of these is used
+	// Values of the current page that are not null, in one of these.
 	bytes    []byte
 	integers []int64
 	bits     []uint8
@@ -118,7 +118,6 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 	return e, err
 }
 
-// keyValues describes the columns in the footer.
 func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	var out metadata.KeyValueMetadata
 	if !described(s) {
@@ -126,7 +125,7 @@ func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	}
 	md := s.Metadata()
 	for i, k := range md.Keys() {
-		_ = out.Append(k, md.Values()[i]) // names and texts are valid
+		_ = out.Append(k, md.Values()[i])
 	}
 	fields := s.Fields()
 	for i, f := range fields {

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// column generates values of a type.
 type column struct {
 	typ  arrow.DataType
 	draw func(r *rapid.T, b array.Builder)
@@ -27,7 +26,6 @@ func one[B array.Builder, T any](add func(B, T), from *rapid.Generator[T]) func(
 	return func(r *rapid.T, b array.Builder) { add(b.(B), from.Draw(r, "value")) }
 }
 
-// columns has every type, with all values distinct and with few distinct values.
 func columns() []column {
 	digits := func(n int64) *rapid.Generator[decimal128.Num] {
 		return rapid.Map(rapid.Int64Range(-n, n), decimal128.FromI64)
@@ -64,7 +62,6 @@ func (c column) list(r *rapid.T, b array.Builder) {
 	}
 }
 
-// maybe draws null with probability 1/rare; 0 means never.
 func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	if rare > 0 && rapid.IntRange(1, rare).Draw(r, "null") == 1 {
 		b.AppendNull()
@@ -77,7 +74,7 @@ func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, int) {
 	n := rapid.IntRange(1, 60).Draw(r, "rows")
 	skip := rapid.IntRange(0, n-1).Draw(r, "skip")
-	again := rapid.SampledFrom([]int{1, 1, 1, 90}).Draw(r, "again") // sometimes enough rows for several pages
+	again := rapid.SampledFrom([]int{1, 1, 1, 90}).Draw(r, "again")
 	out := make([]arrow.Array, len(of))
 	for i, c := range of {
 		b := array.NewBuilder(memory.DefaultAllocator, s.Field(i).Type)
@@ -219,7 +216,6 @@ func sameFooter(r *rapid.T, ours, theirs *file) {
 	}
 }
 
-// A simple decoder reads runs and packed bits of every width.
 func TestHybrid(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		width := rapid.UintRange(1, 20).Draw(r, "width")

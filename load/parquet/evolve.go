@@ -28,7 +28,6 @@ func (t *table) evolves(p load.Plan) bool {
 	return true
 }
 
-// inFile returns each column's index in the file, or -1.
 func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	schema := r.MetaData().Schema
 	out := make([]int, len(t.Columns))

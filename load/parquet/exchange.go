@@ -16,8 +16,8 @@ import (
 // storeClient retries requests. It is safe for concurrent use.
 type storeClient struct {
 	client *http.Client
-	sign   func(*http.Request) error // authenticates the request
-	name   string                    // of the bucket, for messages: gs://name
+	sign   func(*http.Request) error
+	name   string // of the bucket, for messages: gs://name
 	fault  func(*response) (code, message string)
 }
 
@@ -25,10 +25,10 @@ type request struct {
 	method string
 	url    string
 	header map[string]string
-	body   io.ReadSeeker // nil: none
-	size   int64         // of the body
-	get    int64         // expected bytes of the answer, if known
-	pass   []int         // statuses besides 2xx that are not errors
+	body   io.ReadSeeker
+	size   int64
+	get    int64 // expected bytes of the answer, if known
+	pass   []int // statuses besides 2xx that are not errors
 }
 
 type response struct {
@@ -68,7 +68,6 @@ func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*re
 	return got, nil
 }
 
-// retry stops when the answer is final or the retries are used up.
 func (e *storeClient) retry(ctx context.Context, a request) (*response, error) {
 	for attempt := 0; ; attempt++ {
 		got, err := e.attempt(ctx, a)

@@ -50,7 +50,6 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// The disk is full at every stage of a commit.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small file system")
@@ -95,7 +94,6 @@ func entriesButTrash(t *testing.T, l *Lake) (out []string) {
 	return out
 }
 
-// fillBut leaves only free bytes.
 func fillBut(t *testing.T, name, path string, free int) {
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(path, &s))
@@ -113,11 +111,10 @@ func fillBut(t *testing.T, name, path string, free int) {
 // its last sync; entries that have changed since then may be old or new.
 type platter struct {
 	root    string
-	synced  map[uint64]bool              // files, by inode
-	entries map[uint64]map[string]string // by inode: the target of each name
+	synced  map[uint64]bool
+	entries map[uint64]map[string]string
 }
 
-// inode identifies a file or folder across renames.
 func inode(t testing.TB, path string) uint64 {
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
@@ -156,9 +153,8 @@ func (p *platter) sync(t testing.TB, f *os.File) {
 	}
 }
 
-// crash rebuilds the lake as it would be after a power cut now.
 func (p *platter) crash(t testing.TB, to string) {
-	paths := map[string]string{} // current path of each file and folder, by inode
+	paths := map[string]string{}
 	require.NoError(t, filepath.WalkDir(p.root, func(path string, e os.DirEntry, err error) error {
 		paths[fmt.Sprint(inode(t, path))] = path
 		return err
@@ -247,7 +243,6 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// check takes the number of commits that have returned successfully as stage.
 func (p *platter) check(t *testing.T, stage int, left string) {
 	if _, err := os.Lstat(p.root); err != nil {
 		return

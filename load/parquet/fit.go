@@ -61,7 +61,6 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-// carryOut takes a nil t for a new table.
 func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
@@ -122,7 +121,6 @@ func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segmen
 	return err
 }
 
-// reshape drops deleted rows if the new mode has no tombstones.
 func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	part := func(*segment) string { return "" }
 	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
@@ -149,7 +147,6 @@ func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	return err
 }
 
-// recount gives new IDs to segments from which rows were removed.
 func (x *tx) recount(before []*segment) {
 	old := map[int64]*segment{}
 	for _, s := range before {

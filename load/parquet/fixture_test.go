@@ -37,7 +37,6 @@ var (
 		schemas.Field(schemas.ColParent, schemas.Int64, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""))
 )
 
-// lead is a record with one task.
 type lead struct {
 	id       int
 	name, on string
@@ -104,7 +103,6 @@ func must(t testing.TB, l *Lake, n int, from state.Cursor, records ...lead) stat
 	return next
 }
 
-// names returns the records that are not deleted, each as `id:name:title`.
 func names(t testing.TB, l *Lake) map[string]bool {
 	t.Helper()
 	titles := map[string]string{}

@@ -16,7 +16,7 @@ type folder struct {
 	writer   chan struct{} // a semaphore of one: held while a transaction of this process is applied
 
 	mu   sync.Mutex
-	pass *pass    // the current pass, or the last one
+	pass *pass
 	keys keyCache // guarded by writer
 
 	checkedRun string // the run that has checked that all files exist; guarded by writer
@@ -26,7 +26,6 @@ func newFolder(name string, s streamStore) *folder {
 	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: newKeyCache()}
 }
 
-// manifest returns nil if nothing was committed yet.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.store.head(ctx)
 }

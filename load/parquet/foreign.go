@@ -11,8 +11,8 @@ import (
 
 // condition lists the differences between a table's files and the manifest.
 type condition struct {
-	dropped bool             // the table's folder is missing
-	lost    map[string]bool  // names of missing files
+	dropped bool
+	lost    map[string]bool
 	changed map[string]int64 // present sizes of files whose size has changed
 	foreign []string         // Parquet files that are not in the manifest
 }
@@ -100,7 +100,7 @@ func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error
 	}
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
 		if all[root].lost[s.root().Name] {
-			return nil, nil // its records are missing as well
+			return nil, nil
 		}
 		return x.forgetIn(ctx, root, s.with(t.Name, nil), nil)
 	})

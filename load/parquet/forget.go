@@ -69,7 +69,6 @@ func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }
 
-// clear removes all hashes if marks is nil. Ended versions keep theirs.
 func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

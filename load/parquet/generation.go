@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// dirGeneration is a folder that is renamed when it is complete.
 type dirGeneration struct {
 	*dirStore
 	work string // created with the first file; "" once the generation is published
@@ -30,7 +29,6 @@ func (d *dirGeneration) create(t *table, name string) (output, error) {
 	return d.disk.create(filepath.Join(d.work, t.Folder), name)
 }
 
-// assemble adds the unchanged files of the last generation, and the manifest.
 func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	folders, wanted := map[string]bool{}, map[string]bool{}
 	for _, t := range m.Tables {
@@ -84,7 +82,6 @@ func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	return err
 }
 
-// sweep removes files that this transaction has written and then replaced.
 func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	return filepath.WalkDir(d.work, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || wanted[path] {
@@ -116,7 +113,7 @@ func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	if err := os.Rename(link, filepath.Join(d.root, current)); err != nil {
 		return errors.Join(err, os.Remove(link))
 	}
-	d.work = "" // published: must not be removed any more
+	d.work = ""
 	return d.disk.flushDir(d.root)
 }
 

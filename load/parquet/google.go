@@ -20,8 +20,8 @@ import (
 // object, see https://cloud.google.com/storage/docs/xml-api/reference-headers.
 type google struct {
 	*storeClient
-	all   string // URL of the bucket's objects
-	fresh string // URL for uploads
+	all   string
+	fresh string
 }
 
 const (
@@ -66,7 +66,6 @@ func newGoogle(bucket string, o Store) (*google, error) {
 	return g, nil
 }
 
-// tokens uses the machine's account if the key is "".
 func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	if key == "" {
 		return oauth2.ReuseTokenSource(nil, &machineTokens{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
@@ -125,7 +124,6 @@ func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, in
 	return got.part()
 }
 
-// ranged returns nil if n is 0, which means the whole object.
 func ranged(name string, from, n int64) map[string]string {
 	if n == 0 {
 		return nil
@@ -133,7 +131,6 @@ func ranged(name string, from, n int64) map[string]string {
 	return map[string]string{name: fmt.Sprintf("bytes=%d-%d", from, from+n-1)}
 }
 
-// part also returns the size of the whole object.
 func (got *response) part() ([]byte, int64, error) {
 	_, whole, ok := strings.Cut(got.header.Get("Content-Range"), "/")
 	if !ok {

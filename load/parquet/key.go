@@ -132,7 +132,6 @@ func looksBare(text string) bool {
 	return err == nil && strings.Trim(text, "-.0123456789") == ""
 }
 
-// linkPrints takes penstock's types of the record's key columns as key.
 func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, rows int) []fingerprint {
 	if len(key) != 1 {
 		return fingerprints([]arrow.Array{column}, rows)

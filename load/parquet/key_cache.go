@@ -22,9 +22,9 @@ import (
 // Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
-	recent  []string        // names of the long lists in memory, oldest first
-	rows    int             // total rows of the lists in recent
-	evicted map[string]bool // names of evicted lists
+	recent  []string
+	rows    int
+	evicted map[string]bool
 }
 
 func newKeyCache() keyCache {
@@ -209,7 +209,7 @@ func (s *scratch) close() error {
 		return nil
 	}
 	err := s.f.Close()
-	_ = os.Remove(s.f.Name()) // it is usually removed already
+	_ = os.Remove(s.f.Name())
 	s.f = nil
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An evicted list is written to the scratch file only when it is needed again.
 func TestKeyCacheEviction(t *testing.T) {
 	const rows = recentRows / 2
 	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder("", nil)}

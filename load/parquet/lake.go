@@ -26,10 +26,10 @@ type Lake struct {
 	disk    *disk
 	storage storage
 	scratch scratch
-	kept    sync.Pool // of [tools]
+	kept    sync.Pool
 
 	mu      sync.Mutex
-	streams map[string]*folder // by name
+	streams map[string]*folder
 }
 
 var _ load.Destination = (*Lake)(nil)
@@ -104,10 +104,8 @@ func (l *Lake) folderNamed(name string) *folder {
 	return f
 }
 
-// folders returns one folder per source for a stream that sources share.
 func (l *Lake) folders(ctx context.Context) ([]*folder, error) { return l.foldersOf(ctx, "") }
 
-// foldersOf returns all folders if source is "".
 func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) {
 	names, err := l.storage.streams(ctx, source)
 	if err != nil {
@@ -126,7 +124,6 @@ func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, err
 	return l.each(ctx, source, (*folder).manifest)
 }
 
-// lookupLimit limits how many streams are read at the same time.
 const lookupLimit = 8
 
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
@@ -166,7 +163,6 @@ func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error)
 	return l.tablesOf(ctx, "", name)
 }
 
-// checkNameFree returns an error if another stream already has a table of that name.
 func (l *Lake) checkNameFree(ctx context.Context, name, source string, mine *folder) error {
 	if load.IsInternal(name) {
 		return nil

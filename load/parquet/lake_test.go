@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// linksToo makes os.CopyFS copy symbolic links.
 type linksToo struct {
 	fs.FS
 	root string
@@ -125,7 +124,6 @@ func TestRetention(t *testing.T) {
 	require.Equal(t, "PAR1", string(magic))
 }
 
-// outside opens files as other programs do, through links.
 type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
@@ -253,7 +251,7 @@ func TestForeignChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, folder string)
 		diff   string
-		accept string // the error of Accept
+		accept string
 	}{
 		"file removed": {func(t *testing.T, folder string) {
 			files, _ := filepath.Glob(filepath.Join(folder, "*"))
@@ -292,7 +290,6 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// A table whose folder was removed is loaded again.
 func TestDropped(t *testing.T) {
 	for _, table := range []string{leads.Name, tasks.Name, load.Changes.Name} {
 		t.Run(table, func(t *testing.T) {
@@ -332,7 +329,6 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// Some random records stay in their partition, some move and some disappear.
 func TestPartitionsAtRandom(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	l.disk.sync = func(*os.File) error { return nil }

@@ -15,13 +15,11 @@ import (
 
 // leaf collects the values of a column, without nulls, and encodes them page by page.
 type leaf interface {
-	// adds the values of a range of rows, without nulls
+	// take leaves out nulls.
 	take(a arrow.Array, from, to int)
-	// bytes of the page so far, approximately
+	// size is approximate, in bytes.
 	size() int
-	// appends the values of the page, and starts the next page
 	encode(dst []byte) []byte
-	// sets the minimum and maximum of all values so far
 	bounds(s *metadata.EncodedStatistics)
 }
 
@@ -51,7 +49,6 @@ func encodingOf(t arrow.DataType) parquet.Encoding {
 	return parquet.Encodings.Plain
 }
 
-// texts writes each text after its length.
 type texts struct {
 	*tools
 	low, high []byte
@@ -103,7 +100,6 @@ func (l *texts) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// integers writes deltas.
 type integers struct {
 	*tools
 	low, high int64
@@ -227,7 +223,6 @@ func (l *dates) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// decimals writes as many bytes as the precision requires, in big-endian order.
 type decimals struct {
 	fixed
 	width     int
@@ -269,7 +264,7 @@ func (l *decimals) bounds(s *metadata.EncodedStatistics) {
 
 type bools struct {
 	*tools
-	yes, not bool // values that have occurred
+	yes, not bool
 }
 
 func (l *bools) take(a arrow.Array, from, to int) {

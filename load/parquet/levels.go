@@ -5,7 +5,6 @@ import (
 	"math/bits"
 )
 
-// pack writes the lowest bit first.
 func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte {
 	var acc uint64
 	var n uint
@@ -24,12 +23,11 @@ func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte 
 	return dst
 }
 
-// longRun is the least number of equal values that are written as a run.
 const longRun = 8
 
 // appendHybrid uses Parquet's hybrid encoding of runs and packed bits.
 func appendHybrid[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
-	loose := 0 // index of the first value that is not written yet
+	loose := 0
 	for i := 0; i < len(values); {
 		v, end := values[i], i+1
 		for end < len(values) && values[end] == v {
@@ -58,7 +56,6 @@ func appendRun[T uint8 | uint32](dst []byte, v T, n int, width uint) []byte {
 	return dst
 }
 
-// appendPacked pads the last group with zeros.
 func appendPacked[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	if len(values) == 0 {
 		return dst

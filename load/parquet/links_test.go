@@ -17,7 +17,7 @@ import (
 
 // The lake's own folder may be a link.
 func TestLinksInside(t *testing.T) {
-	for name, link := range map[string]func(lake string) string{ // the part that is replaced by a link
+	for name, link := range map[string]func(lake string) string{
 		"stream":     func(lake string) string { return filepath.Join(lake, "crm.leads") },
 		"generation": func(lake string) string { return filepath.Join(lake, "crm.leads", genName(1)) },
 		"manifest":   func(lake string) string { return filepath.Join(lake, "crm.leads", genName(1), manifestName) },
@@ -40,7 +40,7 @@ func TestLinksInside(t *testing.T) {
 			_, err := put(t.Context(), t, l, 2, at, before[1:]...)
 			require.ErrorContains(t, err, "which is not followed inside a lake")
 			files, err := l.Files(t.Context())
-			if name == "stream" { // the stream is not found
+			if name == "stream" {
 				require.NoError(t, err)
 				require.Empty(t, files["crm_leads"])
 			} else {
@@ -64,7 +64,6 @@ func TestLinksInside(t *testing.T) {
 	})
 }
 
-// A manifest cannot name a file outside of its generation.
 func TestOutside(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	l := openLake(t, lake, Options{})

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// machineTokens requests tokens for the account of this cloud machine from the cloud's metadata server.
 type machineTokens struct {
 	client        *http.Client
 	url           string

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// formatVersion is the newest format of manifests that is accepted.
 const formatVersion = 1
 
 // manifest lists what belongs to a generation of a stream.
@@ -23,15 +22,15 @@ type manifest struct {
 	Format   int         `json:"format"`
 	Pipeline string      `json:"pipeline"`
 	Stream   string      `json:"stream"`
-	Source   string      `json:"source,omitempty"` // of the rows, if sources share the stream's tables
-	Origin   load.Origin `json:"origin,omitzero"`  // of the rows, if they do not
-	Sequence int64       `json:"sequence"`         // number of the generation, from 1
-	Parent   int64       `json:"parent"`           // number of the previous generation
+	Source   string      `json:"source,omitempty"`
+	Origin   load.Origin `json:"origin,omitzero"`
+	Sequence int64       `json:"sequence"`
+	Parent   int64       `json:"parent"`
 	Cursor   string      `json:"cursor"`
 	Run      string      `json:"run"`
 	At       time.Time   `json:"at"`
 	Changed  time.Time   `json:"changed"` // time of the last row of [load.Changes]
-	Counter  int64       `json:"counter"` // number of segments created so far
+	Counter  int64       `json:"counter"`
 
 	Tables   []*table     `json:"tables"`
 	Segments []*segment   `json:"segments"`
@@ -49,14 +48,14 @@ type manifest struct {
 	Line []string `json:"line,omitempty"`
 
 	store streamStore
-	dir   string // folder of the generation
+	dir   string
 	name  string // name of the manifest's file, if it does not follow from the number
 }
 
 type generation struct {
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
-	Name     string    `json:"name,omitempty"` // of its manifest, if it does not follow from the number
+	Name     string    `json:"name,omitempty"`
 }
 
 type table struct {
@@ -68,12 +67,12 @@ type table struct {
 	About     string        `json:"about,omitempty"`
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as in [Options].PartitionBy
-	Made      string        `json:"made,omitempty"`      // the run that created it
-	Empty     *file         `json:"empty,omitempty"`     // the file without rows, if the table has no rows
-	Numbered  int           `json:"numbered,omitempty"`  // the highest field ID so far, or byName; 0: the columns have no IDs
+	Made      string        `json:"made,omitempty"`
+	Empty     *file         `json:"empty,omitempty"`    // the file without rows, if the table has no rows
+	Numbered  int           `json:"numbered,omitempty"` // the highest field ID so far, or byName; 0: the columns have no IDs
 
-	schema *arrow.Schema // built from Columns, with metadata
-	owner  string        // the source whose name is in the files; "": the files have no source column
+	schema *arrow.Schema
+	owner  string // the source whose name is in the files; "": the files have no source column
 }
 
 type columnEntry struct {
@@ -82,7 +81,7 @@ type columnEntry struct {
 	Source string `json:"source,omitempty"`
 	Means  string `json:"means,omitempty"`
 
-	// the field IDs of the column, and of its elements if it is a list; only catalogs use them
+	// ID and Element are the field IDs of the column and of a list's elements. Only catalogs use them.
 	ID      int `json:"id,omitempty"`
 	Element int `json:"element,omitempty"`
 }
@@ -92,9 +91,9 @@ type columnEntry struct {
 // later rows change, and the segment gets a new ID.
 type segment struct {
 	ID    int64            `json:"id"`
-	Table string           `json:"table"`          // name of the root table
-	Part  string           `json:"part,omitempty"` // folder of its partition
-	Files map[string]*file `json:"files"`          // by table name
+	Table string           `json:"table"`
+	Part  string           `json:"part,omitempty"`
+	Files map[string]*file `json:"files"`
 }
 
 // file never changes.
@@ -104,12 +103,12 @@ type file struct {
 	Size int64   `json:"size"`
 	Sum  string  `json:"xxh3"`
 	Dead int64   `json:"dead,omitempty"` // rows that have a tombstone or have ended
-	Min  *string `json:"min,omitempty"`  // bounds of the first key column
+	Min  *string `json:"min,omitempty"`
 	Max  *string `json:"max,omitempty"`
-	Run  string  `json:"run,omitempty"` // the greatest run ID
+	Run  string  `json:"run,omitempty"`
 
 	store  streamStore
-	dir    string  // folder of the table
+	dir    string
 	ranges []Range // set if this process wrote the file for a catalog
 }
 
@@ -265,7 +264,6 @@ func (m *manifest) locate(s streamStore, dir string) {
 	}
 }
 
-// prepare completes a manifest that was read.
 func (m *manifest) prepare() error {
 	if m.Format > formatVersion {
 		return fmt.Errorf("format %d is newer than this version of penstock supports: install a newer version", m.Format)

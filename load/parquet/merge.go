@@ -22,7 +22,7 @@ type family struct {
 	t        *table
 	staged   *staged
 	supplied *batchIndex
-	edits    map[int64]*segmentEdits // by segment ID
+	edits    map[int64]*segmentEdits
 
 	children []*childRows
 }
@@ -37,7 +37,6 @@ type segmentEdits struct {
 	edits []edit
 }
 
-// edit is a change of one row.
 type edit struct {
 	row  uint32
 	kind kind
@@ -185,9 +184,8 @@ func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordi
 	}
 }
 
-// decide sets the outcome of each staged row, and the edit of the table's row that it matches.
 func (m *merge) decide(ctx context.Context, f *family) error {
-	var versions []int32 // indexes of staged rows that match a row with other content
+	var versions []int32
 	for i := range f.supplied.rows {
 		r := &f.supplied.rows[i]
 		if r.seg == nil {
@@ -225,7 +223,6 @@ func (m *merge) count(t *table, add func(*load.Outcome)) {
 	}
 }
 
-// countMatch reports whether a staged row that matches a row of the table must be written.
 func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
 	if load.IsInternal(t.Name) {
 		return true, nil
@@ -276,7 +273,6 @@ func (g *segmentEdits) sort() {
 	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
 }
 
-// rootOf returns a root table's own name.
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {

@@ -22,7 +22,6 @@ const (
 	genPrefix   = "gen-"
 )
 
-// longestFolder keeps folder names within the limits of file systems.
 const longestFolder = 180
 
 // folderOf writes bytes that are special to file systems or file name patterns as %XX. The mapping is injective. // Invariant 17
@@ -73,6 +72,6 @@ func fileName(sequence int64) string {
 
 func randomName() string {
 	var b [6]byte
-	rand.Read(b[:]) // never fails
+	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }

@@ -32,7 +32,6 @@ func (t *table) number(before []columnEntry) {
 	}
 }
 
-// stays reports whether a column keeps its ID when its type changes.
 func stays(from, to string) bool {
 	a, err := schemas.ParseTypeName(from)
 	if err != nil {
@@ -61,7 +60,6 @@ func textual(t arrow.DataType) bool {
 	return schemas.SameType(t, schemas.Text) || schemas.SameType(t, schemas.JSON)
 }
 
-// numbers adds the field IDs of the columns, if they have any.
 func (t *table) numbers(s *arrow.Schema) *arrow.Schema {
 	if t.Numbered == 0 {
 		return s

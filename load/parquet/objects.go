@@ -11,7 +11,6 @@ import (
 // errors. Requests other than listings have a time limit, which depends on the number of bytes. If an object
 // does not exist, the error wraps fs.ErrNotExist.
 type objects interface {
-	// put uploads a large object in parts. If that fails, put aborts the upload.
 	put(ctx context.Context, key string, body io.ReadSeeker, size int64) error
 
 	// create fails with an error that wraps errTaken if an object of that name exists. After any other error
@@ -31,7 +30,6 @@ type objects interface {
 
 	remove(ctx context.Context, key string) error
 
-	// uploads returns the unfinished multipart uploads below the prefix, in progress or abandoned.
 	uploads(ctx context.Context, prefix string) ([]unfinishedUpload, error)
 
 	// abortUploads makes a process that is still sending parts get an error.

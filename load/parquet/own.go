@@ -63,7 +63,6 @@ func (x *tx) flushInternal(ctx context.Context, name string) error {
 	return nil
 }
 
-// writeInternal includes the row with the cursor.
 func (x *tx) writeInternal(ctx context.Context, next string) error {
 	if err := x.flushLog(ctx); err != nil {
 		return err

@@ -15,7 +15,6 @@ func (m *manifest) owner() load.Owner {
 	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
 }
 
-// rootTable returns the stream's name if there is no table yet.
 func (m *manifest) rootTable() string {
 	for _, t := range m.Tables {
 		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
@@ -58,7 +57,6 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 	return s, nil
 }
 
-// head returns another pipeline's manifest if the transaction takes over its table.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
 	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
 	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {
@@ -67,7 +65,6 @@ func (x *tx) head(ctx context.Context) (*manifest, error) {
 	return m, err
 }
 
-// cursorFor returns "" if the manifest belongs to another pipeline.
 func cursorFor(m *manifest, k state.Key) state.Cursor {
 	if m == nil || m.key() != k {
 		return ""

@@ -37,7 +37,6 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 	}
 }
 
-// comment checks that the table's files have the manifest's description too.
 func comment(t testing.TB, d load.Destination, name, column string) string {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())
@@ -74,7 +73,6 @@ func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	return all
 }
 
-// alter rewrites all files of a table without the manifest, as another program might.
 func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())

@@ -15,7 +15,6 @@ import (
 // noDate is the name that Hive uses, and that readers of such folders know.
 const noDate = "__HIVE_DEFAULT_PARTITION__"
 
-// partitioned returns "" for a table that is not partitioned.
 func (l *Lake) partitioned(t schemas.Table) string {
 	column, _ := partitionColumn(l.o.PartitionBy)
 	f, ok := t.Columns.FieldsByName(column)
@@ -62,7 +61,6 @@ func (t *table) parts(columns []arrow.Array, rows int) []string {
 	return out
 }
 
-// dayOf counts from 1970.
 func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	if a.IsNull(i) {
 		return 0, false
@@ -81,7 +79,6 @@ func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	return 0, false
 }
 
-// moveParts removes a row whose partition has changed from its segment, and inserts it into the new partition.
 func (m *merge) moveParts(f *family) {
 	if f.t.Partition == "" {
 		return

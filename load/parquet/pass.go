@@ -13,12 +13,11 @@ import (
 // pass has a bit for each row that the pass has seen, that is, written or found unchanged.
 type pass struct {
 	run         string
-	bits        map[int64]bitset // by segment ID
+	bits        map[int64]bitset
 	lastSegment map[string]int64 // by table: the segment in which rows were found last
 	interrupted bool             // a later pass came in between, so the earlier bits of this pass are lost
 }
 
-// passOf returns a new pass if this process remembers nothing of the run's.
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()

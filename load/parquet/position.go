@@ -28,7 +28,6 @@ type position struct {
 	At     time.Time  `json:"at"`
 }
 
-// moved applies the position file, if that is newer.
 func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	name := filepath.Join(s.root, positionName)
 	text, err := os.ReadFile(name)
@@ -50,7 +49,6 @@ func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	return &out, nil
 }
 
-// idle reports whether the transaction changes only the cursor.
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
 		return false, nil // in a catalog, a new cursor is a commit of the stream's head table

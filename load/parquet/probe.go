@@ -14,14 +14,14 @@ import (
 // suppliedRow is a staged row, and the row of the table that it matches.
 type suppliedRow struct {
 	fingerprint fingerprint
-	mark        uint64 // mark of the staged row: see [markAt]
+	mark        uint64
 	ordinal     int64
 	ref         ref
 
 	seg     *segment // nil: no row of the table matches
-	rank    int      // index of seg among the table's segments
+	rank    int
 	row     uint32
-	have    uint64 // the matching row's mark
+	have    uint64
 	outcome rowOutcome
 	next    int32 // index of the next row with this fingerprint; -1: none
 	plan    int32 // index of the [segmentPlan] into which it is inserted
@@ -33,9 +33,9 @@ type ref struct{ batch, row int32 }
 type rowOutcome uint8
 
 const (
-	dropped   rowOutcome = iota // a duplicate, or the table already has the row
-	inserted                    // it is added to the table
-	replacing                   // it replaces the matching row
+	dropped rowOutcome = iota // a duplicate, or the table already has the row
+	inserted
+	replacing
 )
 
 // batchIndex indexes the staged rows of one table by their fingerprints.
@@ -44,9 +44,9 @@ type batchIndex struct {
 	slots  []int32 // hash table: one plus the index of the first row with a fingerprint; 0: empty
 	shift  int
 	filter []uint64 // a bitmap of the highest bits of all fingerprints
-	open   int      // rows that may still match a row of the table
+	open   int
 
-	ints  [2]int64 // bounds of the first key column
+	ints  [2]int64
 	texts [2]string
 	kind  byte // which bounds are used: 'i', 't', or 0 for none
 }
@@ -142,7 +142,6 @@ func (h *batchIndex) bound(keys arrow.Array) {
 	}
 }
 
-// outside reports whether the bounds show that no row of a file matches a staged row.
 func (h *batchIndex) outside(f *file) bool {
 	if f.Min == nil || f.Max == nil {
 		return false
@@ -177,7 +176,7 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 			if err != nil {
 				return err
 			}
-			continue // all of its rows are already matched
+			continue
 		}
 		keys, err := m.keysOf(ctx, t, s.root())
 		if err != nil {

@@ -24,7 +24,6 @@ type fakeStore struct {
 	all map[string]string
 }
 
-// put fails if absent is set and the object exists.
 func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -195,7 +194,6 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// stumbles lets the first two requests of each method fail.
 func stumbles(to http.HandlerFunc) http.Handler {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -236,7 +234,6 @@ func toAzure(t *testing.T) (objects, *fakeStore) {
 	return a, m
 }
 
-// inCloud answers requests for the metadata server itself.
 func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host != "metadata.google.internal" && r.URL.Host != "169.254.169.254" {

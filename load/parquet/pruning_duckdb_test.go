@@ -36,7 +36,6 @@ func TestEncoderPruning(t *testing.T) {
 	})
 }
 
-// conditionsOn uses values that occur in the column.
 func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	conditions := []string{c.Name + " IS NULL", c.Name + " IS NOT NULL"}
 	if c.Type.ID() == arrow.LIST {
@@ -44,7 +43,7 @@ func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	}
 	for _, row := range exec(fmt.Sprintf("SELECT DISTINCT typeof(%s) AS t, CAST(%[1]s AS VARCHAR) AS v FROM copied WHERE %[1]s IS NOT NULL LIMIT 4", c.Name)) {
 		if strings.Contains(row["v"], "\x00") {
-			continue // cannot be part of a query
+			continue
 		}
 		value := "CAST(" + sqlText(row["v"]) + " AS " + row["t"] + ")"
 		for _, op := range []string{"=", "<", "<=", ">", ">=", "<>", "IS NOT DISTINCT FROM"} {

@@ -31,7 +31,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.remember()
 	x.folder.keys.prune(x.next)
 	if idle {
-		err = x.draft.discard() // the written files are not needed
+		err = x.draft.discard()
 	} else {
 		x.collect(ctx)
 	}

@@ -21,7 +21,6 @@ const (
 	longBound  = 16  // longest bound for a text, in characters
 )
 
-// rangesOf reads the ranges from a file's footer. Lists, and columns without IDs, have none.
 func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
@@ -73,10 +72,8 @@ func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, kno
 	return all, known, nil
 }
 
-// below returns a prefix, which is a lower bound.
 func below(text []byte) []byte { return text[:shortened(text)] }
 
-// above returns a short upper bound; nil if there is none.
 func above(text []byte) []byte {
 	n := shortened(text)
 	if n == len(text) {

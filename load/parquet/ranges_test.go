@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every text is within its shortened bounds, which are valid UTF-8.
 func TestShortBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune{utf8.MaxRune, 0xd7ff, 0xffff, 'a'}))).Draw(t, "text"))

@@ -114,7 +114,6 @@ func picked(places, there []int) []int {
 	return slices.Compact(out)
 }
 
-// batchRows limits the rows read at once, so that they fit in memory.
 func batchRows(r *pqfile.Reader) int64 {
 	var bytes, rows int64
 	for i := range r.NumRowGroups() {

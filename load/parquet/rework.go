@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rewriteSegment returns a segment without a file of the root table if no row is left.
 func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
@@ -44,24 +43,21 @@ func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, 
 	return s, nil
 }
 
-// patch describes the changes of one file.
 type patch struct {
 	t      *table
 	edits  []edit // ordered by row
 	staged *staged
-	by     func(edit) ref // the staged row that replaces a row
-	adds   []ref          // staged rows to append
-	when   int64          // time of the commit, in microseconds
-	// called with the rows to be edited, before they are changed
+	by     func(edit) ref
+	adds   []ref
+	when   int64 // time of the commit, in microseconds
+	// seen is called with the rows to be edited, before they are changed.
 	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
 }
 
-// idle reports whether the file stays the same.
 func (p *patch) idle() bool {
 	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != logOnly })
 }
 
-// patch returns the old file if nothing changes, and nil if no row is left.
 func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
 	if len(p.edits) == 0 && len(p.adds) == 0 {
 		return old, nil
@@ -164,7 +160,6 @@ type order struct {
 	batches []int32
 }
 
-// place returns the index of a row after the removals.
 func (o *order) place(row int) int {
 	gone, _ := slices.BinarySearch(o.removed, int32(row))
 	return row - gone
@@ -181,7 +176,7 @@ func (p *patch) order(rows int, first int64, edits []edit) *order {
 			o.refs[r.batch] = append(o.refs[r.batch], r)
 		}
 	}
-	next := map[int32]int32{} // index of the next staged row to use, by batch
+	next := map[int32]int32{}
 	offset := int32(rows)
 	for _, b := range o.batches {
 		next[b] = offset
@@ -234,7 +229,6 @@ func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, pl
 	return out[0], nil
 }
 
-// stamp sets the times at which rows end, and the time of the commit.
 func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scanOf scans all sources if source is "".
 func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, visit func(arrow.RecordBatch) error) error {
 	all, err := l.manifestsOf(ctx, source)
 	if err != nil {

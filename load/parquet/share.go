@@ -107,8 +107,6 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit f
 	})
 }
 
-// internalPath returns a pattern, because an internal table has files in the folder of every stream, or of
-// every source of each stream.
 func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -117,7 +115,6 @@ func (l *Lake) internalPath(ctx context.Context, name string) (string, error) {
 	return l.storage.pattern(name, slices.ContainsFunc(folders, (*folder).shared)), nil
 }
 
-// tablesOf combines the columns of all sources if source is "".
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
 	all, err := l.each(ctx, source, (*folder).recentManifest)
 	if err != nil {

@@ -72,7 +72,6 @@ func (t *table) catalogSchema() *arrow.Schema {
 	return arrow.NewSchema(append([]arrow.Field{sourceField()}, s.Fields()...), &md)
 }
 
-// withSource adds the source column if the table's files have one. free releases it.
 func (w *writer) withSource(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
 	if w.t.owner == "" {
 		return columns, func() {}

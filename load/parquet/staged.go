@@ -11,12 +11,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staged has the rows staged for one table, in the form in which they are written to files.
 type staged struct {
 	*load.Staged
 	columns  [][]arrow.Array // of each batch, in the table's columns
-	ordinals []*array.Int64  // of each batch
-	begins   [][]int64       // of each batch, in mode history: start of each row's validity
+	ordinals []*array.Int64
+	begins   [][]int64 // of each batch, in mode history: start of each row's validity
 }
 
 func (s *staged) shape(t *table) error {
@@ -56,7 +55,6 @@ func beginsOf(synced arrow.Array) []int64 {
 	return out
 }
 
-// settle writes the start times of the rows' validity into their column.
 func (s *staged) settle(t *table) {
 	for i, begins := range s.begins {
 		b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))

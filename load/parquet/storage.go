@@ -13,7 +13,6 @@ type storage interface {
 	// see [folderIn]. If source is set, streams reads only the folders of this source, because there may be
 	// thousands of others.
 	streams(ctx context.Context, source string) ([]string, error)
-	// store accepts the name of a folder that does not exist yet.
 	store(name string) streamStore
 	// pattern matches an internal table's files in the folder of every stream, or, if shared is true, of every source of each stream.
 	pattern(table string, shared bool) string
@@ -43,7 +42,6 @@ type streamStore interface {
 
 	draft(ctx context.Context) (pendingGeneration, error)
 
-	// where returns the location of the store for messages, path that of a table.
 	where() string
 	path(m *manifest, t *table) string
 }
@@ -51,7 +49,6 @@ type streamStore interface {
 // pendingGeneration is a generation in preparation. Its files may be created, written and finished
 // concurrently; the other methods may not be called concurrently.
 type pendingGeneration interface {
-	// create also creates folders that are missing.
 	create(t *table, name string) (output, error)
 	// assemble makes everything durable that publish needs: the manifest, if the storage writes it before the
 	// commit, and all files that the manifest names.
@@ -61,7 +58,6 @@ type pendingGeneration interface {
 	// move commits only a cursor: m is the manifest with which the transaction began, with a new cursor.
 	// After move, only discard may be called. Like publish, move may return state.ErrMoved.
 	move(ctx context.Context, m *manifest) error
-	// discard removes everything that was not published.
 	discard() error
 }
 

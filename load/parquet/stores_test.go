@@ -28,14 +28,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store is an object store behind a server that counts requests and can make them fail.
 type store struct {
 	*httptest.Server
-	bucket string // its URL
+	bucket string
 	access Store
 
 	mu     sync.Mutex
-	counts map[string]int // by kind of request
+	counts map[string]int
 	fault  func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) bool
 }
 
@@ -189,7 +188,6 @@ func startAzurite(t *testing.T, dir string) *store {
 	return s
 }
 
-// Malformed credentials are rejected before any request.
 func TestStoreKeys(t *testing.T) {
 	for of, o := range map[string]Store{
 		"gs://lake":     {SecretKey: "no JSON, do not tell"},

@@ -100,7 +100,6 @@ func (m *merge) collectMissingIn(ctx context.Context, t *table, s *segment, note
 	return ctx.Err()
 }
 
-// collectKeys does nothing if the table has no key.
 func (m *merge) collectKeys(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
 	if len(t.Key) == 0 {
 		return nil
@@ -151,7 +150,6 @@ func keyFields(t *table) []arrow.Field {
 	return out
 }
 
-// list adds at most n keys of the collected rows to the outcome.
 func (m *merge) list(ctx context.Context, f *family, n int) error {
 	if len(f.t.Key) == 0 || n == 0 {
 		return nil

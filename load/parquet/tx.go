@@ -24,13 +24,13 @@ type tx struct {
 	spec   load.Pass
 	pass   *pass
 
-	pending     []*load.Staged    // in the order of their first batch
-	next        *manifest         // nil before the first Apply
-	draft       pendingGeneration // the next generation
-	unlockStore func() error      // releases the store's lock; nil: not locked
-	bits        map[int64]bitset  // by segment ID: which rows the pass has written or found unchanged; only segments that this transaction has read
-	stamp       time.Time         // time of the table changes that it records
-	when        time.Time         // time of the commit
+	pending     []*load.Staged
+	next        *manifest
+	draft       pendingGeneration
+	unlockStore func() error     // releases the store's lock; nil: not locked
+	bits        map[int64]bitset // by segment ID: which rows the pass has written or found unchanged; only segments that this transaction has read
+	stamp       time.Time
+	when        time.Time
 	log         *changeLog
 	internal    map[string]*load.Staged // rows for internal tables without a key
 	failed      error                   // the error of an Apply, after which nothing can be committed
@@ -99,7 +99,6 @@ func (x *tx) prepare(ctx context.Context) error {
 	return nil
 }
 
-// lock excludes other transactions of this process and, if the store has locks, of other processes.
 func (x *tx) lock(ctx context.Context) error {
 	select {
 	case x.folder.writer <- struct{}{}:
@@ -130,7 +129,6 @@ func (x *tx) checkFence(ctx context.Context) error {
 	return nil
 }
 
-// tidy removes leftovers of other processes.
 func (x *tx) tidy(ctx context.Context) error {
 	return x.folder.store.tidy(ctx, x.base)
 }
@@ -142,7 +140,6 @@ func sequenceOf(m *manifest) int64 {
 	return m.Sequence
 }
 
-// ownGenerations leaves out those that other sources have made to widen columns.
 func ownGenerations(m *manifest) int64 {
 	if m == nil {
 		return 0
@@ -150,7 +147,6 @@ func ownGenerations(m *manifest) int64 {
 	return m.Sequence - m.Beside
 }
 
-// committed returns the time of the stream's last commit.
 func committed(m *manifest) time.Time {
 	switch {
 	case m == nil:

@@ -22,8 +22,8 @@ type bucketGeneration struct {
 	*bucketStore
 
 	mu             sync.Mutex
-	stored         []string // names of objects that were or may have been stored
-	outcomeUnknown bool     // whether the commit took effect is unknown
+	stored         []string
+	outcomeUnknown bool
 }
 
 func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
@@ -61,7 +61,6 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 
 func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.bucketStore, d.key }
 
-// move stores a manifest that differs only in the cursor.
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
 	return d.commit(ctx, m)

@@ -13,7 +13,7 @@ import (
 // follow makes staged rows new versions of the rows that they match. If the same pass wrote the matching row,
 // the staged row replaces it: a pass writes one version of a record.
 func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
-	slices.SortFunc(versions, func(a, b int32) int { // by segment, then by row
+	slices.SortFunc(versions, func(a, b int32) int {
 		x, y := &f.supplied.rows[a], &f.supplied.rows[b]
 		if x.seg.ID != y.seg.ID {
 			return int(x.seg.ID - y.seg.ID)
@@ -34,7 +34,6 @@ func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	return nil
 }
 
-// followIn requires versions in the order of the segment's rows.
 func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []int32) error {
 	columns := []string{schemas.ColRun}
 	if f.t.Mode == schemas.History {
@@ -71,7 +70,6 @@ func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []
 	})
 }
 
-// instantAt returns the least value for null.
 func instantAt(a arrow.Array, i int) int64 {
 	if t, ok := a.(*array.Timestamp); ok && t.IsValid(i) {
 		return int64(t.Value(i))

@@ -9,18 +9,15 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// splitRows is the least number of rows per file when the new rows of one partition are split to encode them in parallel.
 const splitRows = 32 << 10
 
-// segmentPlan is a new segment: the inserted rows of the root table and their child rows.
 type segmentPlan struct {
 	part string
-	rows []int32 // indexes of the staged rows
+	rows []int32
 	refs map[string][]ref
 	seg  *segment
 }
 
-// write makes new segments for inserted rows, and new versions of edited segments. Several files are written at the same time.
 func (m *merge) write(ctx context.Context, f *family) error {
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
@@ -118,7 +115,6 @@ func (p *segmentPlan) split(most int) []*segmentPlan {
 	return out
 }
 
-// assign returns the child rows for existing segments, by segment and table.
 func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
 	standing := make(map[int64]int32, len(f.supplied.rows))
 	for i := range f.supplied.rows {

@@ -40,8 +40,8 @@ type writer struct {
 	file   *file
 	bounds bounds
 
-	kept  *sync.Pool // of [tools]
-	whole bool       // the file was written by an encoder
+	kept  *sync.Pool
+	whole bool // the file was written by an encoder
 }
 
 func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
@@ -51,7 +51,6 @@ func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 	return w
 }
 
-// withoutMetadata keeps descriptions.
 func withoutMetadata(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
@@ -69,11 +68,10 @@ func described(s *arrow.Schema) bool {
 }
 
 func (w *writer) Write(b []byte) (int, error) {
-	_, _ = w.sum.Write(b) // never fails
+	_, _ = w.sum.Write(b)
 	return w.f.Write(b)
 }
 
-// begin chooses the encodings by the first rows.
 func (w *writer) begin(columns []arrow.Array) (err error) {
 	props := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
@@ -96,7 +94,6 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 // fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.
 type fileWriter struct{ *bufio.Writer }
 
-// repeats reports whether the beginning of a column has few distinct values.
 func repeats(a arrow.Array) bool {
 	if l, ok := a.(*array.List); ok {
 		from, to := int64(0), int64(0)
@@ -139,7 +136,6 @@ func few[T comparable](a arrow.Array, n, limit int, value func(int) T) bool {
 	return true
 }
 
-// add requires columns in the order of the table's columns.
 func (w *writer) add(columns []arrow.Array, rows int) error {
 	if rows == 0 {
 		return nil

@@ -16,12 +16,12 @@ type Attempt struct {
 	settle       func(...state.Unit)
 	now          func() time.Time
 	began        time.Time
-	destinations int // number of reports per stream
+	destinations int
 
 	mu       sync.Mutex
 	left     []state.Unit
-	ends     map[string][]pipeline.StreamReport // reports of streams that have ended, by stream
-	requests int                                // requests that settled units report
+	ends     map[string][]pipeline.StreamReport
+	requests int // requests that settled units report
 }
 
 // NewAttempt begins an attempt at units. destinations is the number of destinations of each stream. It
@@ -67,7 +67,6 @@ func (a *Attempt) completedUnit(r pipeline.StreamReport) (none state.Unit, ok bo
 	return none, false
 }
 
-// streamReports also returns whether each stream is complete in every destination.
 func (a *Attempt) streamReports(u state.Unit) (all []pipeline.StreamReport, requests int, complete bool) {
 	complete = true
 	for _, name := range StreamsOf([]state.Unit{u}) {

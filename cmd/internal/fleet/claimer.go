@@ -69,8 +69,8 @@ type heldUnits struct {
 	claimer Claimer
 
 	mu      sync.Mutex
-	left    map[int64]bool // units that are not settled
-	settled []state.Unit   // not yet written to the store
+	left    map[int64]bool
+	settled []state.Unit
 }
 
 // settle ends the heartbeats for the units. If they cannot be written in time, other workers take them over.

@@ -18,7 +18,6 @@ import (
 
 type unused state.Units
 
-// ledger is a state.Units in memory.
 type ledger struct {
 	unused
 
@@ -83,7 +82,6 @@ func newLedger(parts ...string) *ledger {
 	return l
 }
 
-// A settled unit gets no more heartbeats; the other units do.
 func TestClaimerSettlesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a a.child", "b", "c")

@@ -63,7 +63,7 @@ var troubles = map[string]workspace{
 
 type jobSet struct {
 	sound, whole time.Duration // time until the last sound source is done, and until all sources are done
-	most         int           // largest number of jobs at once
+	most         int
 	ends, tries  map[string]int
 }
 

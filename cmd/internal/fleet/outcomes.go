@@ -65,7 +65,7 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 			err = s.Err
 		}
 	}
-	if r.Run == "" { // the run did not start
+	if r.Run == "" {
 		o.Status, o.Seconds, o.code = pipeline.StatusFailed, 0, 1
 	}
 	if err != nil {

@@ -71,13 +71,13 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run is one call of Run. Only the goroutine of that call uses the fields that the scheduler's lock does not guard.
+// run has fields that only the goroutine of Run uses, unless the scheduler's lock guards them.
 type run struct {
 	*scheduler
 	lines [lastRound + 1]waitingTasks // tasks that have not started, or are to start again, by round
-	left  int                         // tasks in lines
+	left  int
 	begun int
-	busy  map[string]int // jobs under way by source
+	busy  map[string]int
 	ended chan *task
 }
 
@@ -91,7 +91,7 @@ const (
 type task struct {
 	Job
 	runningJob
-	tried bool // it was started before
+	tried bool
 	again bool // its Run returned true, so it starts again if it was put off
 }
 

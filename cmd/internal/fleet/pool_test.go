@@ -69,7 +69,7 @@ func TestPoolWaits(t *testing.T) {
 		var good []time.Duration
 		began := time.Now()
 		for i := range 200 {
-			hangs := i%20 == 0 // ten sources hang for minutes
+			hangs := i%20 == 0
 			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, beat func()) bool {
 				if hangs {
 					return sleep(ctx, 10*time.Minute)

@@ -14,12 +14,11 @@ type scheduler struct {
 	leaving int // active jobs that were put off
 
 	mu    sync.Mutex
-	first meanDuration // time until a source's first answer
-	gaps  meanDuration // time between answers
-	share float64      // share of recently started jobs whose source answered
+	first meanDuration
+	gaps  meanDuration
+	share float64 // share of recently started jobs whose source answered
 }
 
-// runningJob has fields below cancel that the scheduler's lock guards.
 type runningJob struct {
 	round  int
 	off    bool // put off; round is then the round that it moves into
@@ -29,12 +28,12 @@ type runningJob struct {
 	begun       bool      // the job sends requests to its source
 	began, last time.Time // last: when the source last answered
 	answered    bool
-	judged      bool // already counted in share
+	judged      bool
 }
 
 // Parameters of scheduler.share, a moving average.
 const (
-	lately     = 16       // number of recent jobs that determine the share
+	lately     = 16
 	leastShare = 1. / 16. // above 0, so that each job uses some of the width
 )
 
@@ -53,7 +52,6 @@ func newScheduler(p Pool) *scheduler {
 
 func (f *scheduler) look() time.Duration { return f.Patience / 16 }
 
-// begin returns a context that ends when the job is put off.
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -109,7 +107,6 @@ func (f *scheduler) judge(t *runningJob) {
 	f.share = max(leastShare, f.share+(got-f.share)/lately)
 }
 
-// freeWidth returns how much of the width no job uses.
 func (f *scheduler) freeWidth() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +124,6 @@ func (f *scheduler) freeWidth() float64 {
 	return free
 }
 
-// waits reports whether a job waits for the first answer, or for longer than sources usually take.
 func (f *scheduler) waits(t *runningJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 type Slots struct {
 	mu        sync.Mutex // guards what the scheduler's lock does not
 	scheduler *scheduler
-	slots     int           // number of slots in use
+	slots     int
 	freed     chan struct{} // closed and replaced when a job leaves
 }
 
@@ -25,7 +25,7 @@ func NewSlots(p Pool) *Slots {
 // Slot is the slot of one job.
 type Slot struct {
 	of     *Slots
-	begins chan struct{} // StartWait sends on it
+	begins chan struct{}
 	runningJob
 }
 

@@ -44,7 +44,6 @@ func (q *calls) add(c *call) {
 	q.ready = append(q.ready, c)
 }
 
-// called gives each of 2,000 jobs, half of them troubled, one of eight slots.
 func called(t *testing.T, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +113,6 @@ func called(t *testing.T, trouble ...string) (c jobSet) {
 	return c
 }
 
-// Jobs that arrive one by one must not slow others down more than in a Pool.
 func TestSlotsThousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -123,7 +123,6 @@ func EndUnread(units []state.Unit, why string) []state.Unit {
 	return left
 }
 
-// settle sets the unit's state after the attempt.
 func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) state.Unit {
 	if err == nil && len(rep.Streams) == 0 {
 		err = r.Err
@@ -166,7 +165,6 @@ func (rep *UnitReport) final() bool {
 	})
 }
 
-// again makes the unit fail for good after mostFailures attempts.
 func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	rep.Status = pipeline.StatusFailed
 	rep.Failures++
@@ -178,7 +176,6 @@ func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	return u
 }
 
-// parked ends a unit that would have to wait for longer than longestPark.
 func parked(streams []pipeline.StreamReport, now time.Time) (state.UnitState, time.Time) {
 	until := now.Add(lockedPause)
 	for _, s := range streams {

@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 		r     pipeline.Report
 		err   error
 		final bool
-		fails int // earlier failures
+		fails int
 		want  state.UnitState
 		after time.Duration
 	}{

@@ -4,8 +4,8 @@ import "slices"
 
 // waitingTasks holds the tasks of one round. Their sources take turns.
 type waitingTasks struct {
-	queues []*queue // queues of the sources with tasks
-	turn   int      // index of the next queue
+	queues []*queue
+	turn   int
 	of     map[string]*queue
 }
 
@@ -27,7 +27,6 @@ func (l *waitingTasks) add(t *task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// next skips sources that are not allowed.
 func (l *waitingTasks) next(allowed func(source string) bool) *task {
 	for i := range l.queues {
 		at := (l.turn + i) % len(l.queues)

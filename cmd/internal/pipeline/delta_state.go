@@ -17,14 +17,14 @@ type applied struct {
 	At      time.Time `json:"at"`      // time of the commit that set Through; none of these events was received later
 	Open    []open    `json:"open,omitempty"`
 
-	// the last event that requires a reading of the whole stream, begun after it; 0 for none
+	// Refresh is the last event that requires a reading of the whole stream, begun after it; 0 for none.
 	Refresh int64 `json:"refresh,omitempty"`
 
 	Run   string `json:"run,omitempty"`
 	Fresh int64  `json:"fresh,omitempty"`
 	Dead  int64  `json:"dead,omitempty"`
 
-	// numbers of changes: those that events announced, and those that only a pass found
+	// Announced and Found count the changes that events announced, and those that only a pass found.
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 

@@ -98,7 +98,6 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	return -1
 }
 
-// guardDeltas turns a panic into an error.
 func (w *worker) guardDeltas(ctx context.Context, p Pipeline) (got Deltas, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Events are applied when they arrive, again after Deltas.ApplyAfter, and again after an error. Streams that
-// only a list can refresh are read in their own run.
+// Streams that only a list can refresh are read in their own run.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +79,6 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
-// Unless Concurrent is set, events are applied only between runs.
 func TestDeltasBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -103,7 +101,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 			return Deltas{ApplyAfter: time.Second}, nil
 		}
 		r.start(p)
-		time.Sleep(5*time.Hour - time.Minute) // the fifth run begins with the fifth hour
+		time.Sleep(5*time.Hour - time.Minute)
 		r.stop()
 		require.Greater(t, applied, 1000)
 		require.Len(t, seen[RunEnded](r), 4)

@@ -34,7 +34,7 @@ func (w *worker) heed(ctx context.Context) {
 			return
 		}
 		select {
-		case <-w.hints: // hints that arrived meanwhile share this run
+		case <-w.hints:
 		default:
 		}
 		var streams []string

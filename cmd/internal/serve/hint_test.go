@@ -27,7 +27,7 @@ func TestHintsAreBounded(t *testing.T) {
 					return pipeline.Report{Status: pipeline.StatusComplete}, nil
 				}
 				r.start(p)
-				for range 60 * 10 * 10 { // ten a second for ten minutes
+				for range 60 * 10 * 10 {
 					r.d.Hinted("main")
 					r.d.Hinted("nobody")
 					time.Sleep(100 * time.Millisecond)

@@ -32,7 +32,6 @@ const (
 	headerBytes = 32 << 10
 )
 
-// answer serves HTTP until ctx ends, then waits for the requests in progress, at most answerGrace.
 func (d *Daemon) answer(ctx context.Context) error {
 	base, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
@@ -44,12 +43,12 @@ func (d *Daemon) answer(ctx context.Context) error {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
-			_ = s.Close() // the grace period is over
+			_ = s.Close()
 		}
 	})
 	err := s.Serve(&reportingListener{Listener: d.Listener, log: d.Log})
 	if stop() {
-		return err // the listener failed
+		return err
 	}
 	<-down
 	if errors.Is(err, http.ErrServerClosed) {

@@ -37,18 +37,17 @@ type surface struct {
 	facts   *facts.Facts
 	journal *state.JournalFile
 	inbox   *state.InboxFile
-	effects atomic.Int64 // actions of visitors
+	effects atomic.Int64
 }
 
 // visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz input contains a valid one.
 type visitor struct {
 	name    string
-	role    access.Role // "" for none
-	header  http.Header // the credentials
+	role    access.Role
+	header  http.Header
 	session bool
 }
 
-// canary is in the data that pages and metrics show.
 const canary = "canary-of-the-data"
 
 type counted struct{ s *surface }
@@ -90,7 +89,7 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 	}, feed)
 	b, err := board.New(board.Config{Facts: f, Control: counted{s}, Feed: feed, Access: guard, Record: f.Record, Version: "1", Log: log})
 	require.NoError(t, err)
-	b.Close() // live updates end at once
+	b.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	f.Attach(d)
@@ -122,7 +121,6 @@ func newSurface(t testing.TB) (*surface, []visitor) {
 
 var formMark = regexp.MustCompile(`name="mark" value="([^"]+)"`)
 
-// signIn returns the cookies and the CSRF mark of a new session.
 func (s *surface) signIn(t testing.TB, token string) http.Header {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -152,7 +150,6 @@ func (s *surface) signIn(t testing.TB, token string) http.Header {
 	return header
 }
 
-// FuzzSurface sends any request as any visitor: see surface.judge.
 func FuzzSurface(f *testing.F) {
 	s, visitors := newSurface(f)
 	targets := []string{

@@ -187,13 +187,12 @@ func TestEventsWithBody(t *testing.T) {
 	_, err = io.WriteString(c, "GET /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
 	require.NoError(t, err)
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
-	_, err = io.ReadAll(c) // until it is closed
+	_, err = io.ReadAll(c)
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(c.Close(), s.Close()))
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// systemd expects ready, alive, reloading and stopping.
 func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("systemd runs on Linux")
@@ -247,7 +246,6 @@ func TestStoppedWhileNobodyAsks(t *testing.T) {
 	}
 }
 
-// Followers get all changed names, however slow they are, and their memory is bounded.
 func TestFollow(t *testing.T) {
 	h := NewHub()
 	f := h.Follow()

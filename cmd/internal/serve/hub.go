@@ -159,7 +159,7 @@ func (h *Hub) changed(topic string) {
 		f.dirty[topic] = true
 		select {
 		case f.wake <- struct{}{}:
-		default: // already woken
+		default:
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestHubOfManySources(t *testing.T) {
 		source := fmt.Sprintf("ws%d", i)
 		for _, e := range []pipeline.Event{
 			{Kind: pipeline.EventStart}, {Kind: pipeline.EventPage, Records: 10, Requests: 2}, {Kind: pipeline.EventEnd, Report: &pipeline.StreamReport{Stream: "crm.leads"}},
-		}[:3-i%2] { // every second stream does not end
+		}[:3-i%2] {
 			e.Source, e.Stream = source, "crm.leads"
 			h.progress("all", "r1", e, time.Now())
 		}

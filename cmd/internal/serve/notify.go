@@ -18,7 +18,6 @@ type notifier struct {
 	conn net.Conn
 }
 
-// connect returns a notifier without a connection if it fails.
 func (s Supervisor) connect() *notifier {
 	n := &notifier{Supervisor: s}
 	path := s.Socket
@@ -45,7 +44,6 @@ func (n *notifier) reloading() string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds())
 }
 
-// interval is half the watchdog's timeout.
 func (n *notifier) interval() time.Duration {
 	if n.Watchdog <= 0 {
 		return time.Minute

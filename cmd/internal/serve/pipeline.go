@@ -39,7 +39,6 @@ func (s Skip) Missed() bool { return s == SkipMissed || s == SkipOverlap }
 // CatchUp is what happens to slots that became due while the daemon was not running.
 type CatchUp string
 
-// The ways to catch up.
 const (
 	CatchUpOnce CatchUp = "once" // the newest is run, the others are recorded as skipped
 	CatchUpAll  CatchUp = "all"  // each is run, one after the other

@@ -18,8 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// An error of a driver, a server or a panic may have a secret. The journal, the hub and the observers must
-// not get it. errors.Is still works.
+// The journal, the hub and the observers must not get a secret in an error. errors.Is still works.
 func TestRunsTellNoSecrets(t *testing.T) {
 	const secret = "canary-4711-of-this-test"
 	cause := errors.New("refused")

@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a daemon with a real journal. Its runs are functions of a test.
 type rig struct {
 	t   *testing.T
 	dir string
@@ -34,9 +33,9 @@ type rig struct {
 
 	mu      sync.Mutex
 	notices []Notice
-	most    int // maximum number of concurrent runs
+	most    int
 	under   int
-	dues    []time.Time // slots that runs began for
+	dues    []time.Time
 	run     func(ctx context.Context, o RunRequest) (pipeline.Report, error)
 }
 
@@ -80,7 +79,6 @@ func (r *rig) pipeline(name string, p Plan) Pipeline {
 	}}
 }
 
-// start does not start the listener.
 func (r *rig) start(all ...Pipeline) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

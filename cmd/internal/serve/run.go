@@ -20,10 +20,9 @@ var errDeadline = errors.New("deadline")
 // Overdue reports whether ctx has ended because the run reached its deadline.
 func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errDeadline) }
 
-// execution performs one run, reports it to the observers and records it in the journal.
 type execution struct {
 	*worker
-	p       Pipeline // as it was when the run began
+	p       Pipeline
 	order   RunRequest
 	slot    state.SlotRecord // zero: the run has no slot
 	started time.Time
@@ -125,7 +124,7 @@ func (x *execution) note(level string, event pipeline.Event, text string) {
 	}
 	line := state.LogLine{At: x.d.Now().UTC(), Level: level, Source: event.Source, Stream: event.Stream, Text: text}
 	if len(x.log) == mostLines {
-		x.log[mostLines-1] = line // keep the latest line
+		x.log[mostLines-1] = line
 		return
 	}
 	x.log = append(x.log, line)

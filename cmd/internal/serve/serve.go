@@ -62,7 +62,7 @@ type Daemon struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is the new definition if the pipeline was added again, otherwise nil
-	names   []string             // allowed host names, see SetHosts
+	names   []string
 	ctx     context.Context
 	all     sync.WaitGroup
 }
@@ -130,7 +130,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, sd.close())
 }
 
-// attend handles reloads and the watchdog until ctx ends, or until the listener fails.
 func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) error {
 	alive := time.NewTicker(sd.interval())
 	defer alive.Stop()
@@ -142,10 +141,10 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 			if err != nil {
 				return fmt.Errorf("serve http: %w", err)
 			}
-			return nil // ctx has ended
+			return nil
 		case <-d.Hangup:
 			sd.tell(sd.reloading())
-			_ = d.ReloadNow(ctx) // ReloadNow logs the error
+			_ = d.ReloadNow(ctx)
 			sd.tell("READY=1")
 		case <-alive.C:
 			if d.Alive() == nil {

@@ -15,7 +15,6 @@ const onTime = time.Minute
 // only if the daemon was not running for months, or if the clock was wrong by years. // Invariant 6
 const mostMissed = 1000
 
-// slotState is the state of the pipeline that decides about a slot.
 type slotState struct {
 	paused bool
 	run    string // id of the run of the whole pipeline in progress; "" for none
@@ -39,7 +38,7 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 		if !start.After(now) {
 			break
 		}
-		d.next, slots = start, slots[:len(slots)-1] // the delay of the last slot, its jitter, is not over yet
+		d.next, slots = start, slots[:len(slots)-1]
 	}
 	if d.next.IsZero() {
 		if next := p.Next(now); !next.IsZero() {
@@ -66,7 +65,6 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	return d
 }
 
-// decide takes the newest slot that is due as last.
 func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.SlotRecord, late bool) {
 	r = state.SlotRecord{Due: at, State: state.SlotSkipped, Count: 1}
 	all := p.CatchUp == CatchUpAll
@@ -90,7 +88,6 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	return r, true
 }
 
-// unmade returns SkipMadeUp for a missed slot if the run of a later slot covers it.
 func (p Plan) unmade() Skip {
 	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
 		return SkipMissed

@@ -28,7 +28,7 @@ func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		begun := time.Now()
-		left := map[int]time.Duration{} // of the work of each hour
+		left := map[int]time.Duration{}
 		r.run = func(ctx context.Context, o RunRequest) (pipeline.Report, error) {
 			for hour := time.Now().Hour(); ; {
 				if _, ok := left[hour]; !ok {
@@ -84,7 +84,6 @@ func outcomes(r *rig) map[string]int {
 	return all
 }
 
-// The daemon was not running for five hours.
 func TestCatchUp(t *testing.T) {
 	for policy, want := range map[CatchUp][]string{
 		CatchUpOnce: {"skipped", "skipped", "skipped", "skipped", "ran"},
@@ -122,7 +121,6 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// A run takes longer than the time to the next slot.
 func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -223,7 +221,7 @@ func TestClockSetBack(t *testing.T) {
 		require.NoError(t, err)
 		base := time.Now()
 		for _, after := range []time.Duration{61 * time.Minute, 2*time.Hour + time.Minute, 10 * time.Minute, 62 * time.Minute, 125 * time.Minute, 3*time.Hour + time.Second, 26 * time.Hour} {
-			for range 30 { // waiting slots run one after the other
+			for range 30 {
 				w.look(r.d.ctx, base.Add(after))
 				synctest.Wait()
 			}
@@ -239,12 +237,11 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A machine whose clock is hours off uses the shared clock of the journal.
 func TestClockOfThisMachineWrong(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
-			r.now = func() time.Time { return time.Now().Round(0).Add(apart) } // as the clock of a database
+			r.now = func() time.Time { return time.Now().Round(0).Add(apart) }
 			begun := r.now()
 			r.start(r.pipeline("p", plan(t, "@hourly", CatchUpAll)))
 			time.Sleep(3*time.Hour + time.Minute)
@@ -323,7 +320,6 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A run begins at the same time after any restart.
 func TestJitterAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -372,7 +368,6 @@ func TestJitterAndDeadline(t *testing.T) {
 	})
 }
 
-// A slot is skipped if another process runs the pipeline.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -46,7 +46,6 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A daemon uses no more resources after many runs than after a few.
 func TestSoak(t *testing.T) {
 	j, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)

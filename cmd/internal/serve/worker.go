@@ -13,30 +13,29 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// worker handles one pipeline: it records slots, performs one run at a time, and applies webhook events.
 type worker struct {
 	d       *Daemon
 	changed chan struct{} // makes the worker look now, before the next slot is due
-	events  chan struct{} // an event has arrived
-	hints   chan struct{} // an unverified delivery has arrived
+	events  chan struct{}
+	hints   chan struct{}
 
 	mu      sync.Mutex
 	p       Pipeline
-	defined int       // number of definitions of p so far
-	fresh   bool      // p has a new definition, and the state of its schedule must be read from the journal
-	seen    time.Time // slots up to this time are recorded
+	defined int
+	fresh   bool // p has a new definition, and the state of its schedule must be read from the journal
+	seen    time.Time
 	adopted time.Time // when the open slots of ended processes were last read
 	waiting []state.SlotRecord
 	run     string // id of the run in progress; "" for none
-	partial bool   // the run reads only some of the streams
+	partial bool
 	paused  bool
 	retired bool
 	orders  []RunRequest // requested runs, which begin when no other run is in progress
 	trouble string       // error of the journal that was last logged
 
-	turn    chan struct{}                       // held by a run or by Deltas, unless Pipeline.Concurrent is set
-	alive   atomic.Pointer[time.Time]           // time of the last look
-	sources atomic.Pointer[[]string]            // sources of p
+	turn    chan struct{} // held by a run or by Deltas, unless Pipeline.Concurrent is set
+	alive   atomic.Pointer[time.Time]
+	sources atomic.Pointer[[]string]
 	hinted  atomic.Pointer[map[string][]string] // streams to read after unverified deliveries, of p
 	work    sync.WaitGroup                      // runs
 }
@@ -84,7 +83,6 @@ func (w *worker) definition() (Pipeline, int) {
 	return w.p, w.defined
 }
 
-// wake does not block. If a value is already pending, it sends none.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -92,7 +90,6 @@ func wake(c chan struct{}) {
 	}
 }
 
-// retire ends the worker once its work in progress has ended.
 func (w *worker) retire() {
 	w.mu.Lock()
 	w.retired = true
@@ -110,7 +107,6 @@ func (w *worker) left() bool {
 // lookAgain is the longest sleep of a worker. Timers do not notice that the clock was set, or that the machine was suspended.
 const lookAgain = 15 * time.Second
 
-// live returns when all work has ended.
 func (w *worker) live(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { w.applyEvents(ctx) })
@@ -186,7 +182,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	}
 	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
-		s.run = "" // the slot runs after the partial run
+		s.run = ""
 	}
 	d := w.p.Plan.due(w.p.Name, w.seen, now, s)
 	if len(d.slots) > 0 {
@@ -206,7 +202,6 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	return d.next, err
 }
 
-// recall reads the state of the pipeline's schedule from the journal.
 func (w *worker) recall(ctx context.Context, now time.Time) error {
 	j, name := w.d.Journal, w.p.Name
 	seen, err := j.Seen(ctx, name, w.p.Plan.String(), now)
@@ -298,7 +293,6 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// order returns once the run is recorded in the journal.
 func (w *worker) order(o RunRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +306,6 @@ func (w *worker) order(o RunRequest) error {
 	return nil
 }
 
-// refresh requests a run that begins once the run in progress has ended.
 func (w *worker) refresh(streams []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

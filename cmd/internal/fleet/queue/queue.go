@@ -105,7 +105,6 @@ func later(a, b time.Time) time.Time {
 // quiet discards River's log, because the units report their own results.
 var quiet = slog.New(slog.DiscardHandler)
 
-// queueOf decides by the cause of the unit's run.
 func queueOf(ctx context.Context, tx pgx.Tx, u state.Unit) (string, error) {
 	var urgent bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM runs WHERE pipeline = $1 AND run = $2 AND cause = $3)", u.Pipeline, u.Run, refresh).Scan(&urgent)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A worker's clock may be hours wrong.
 func TestRescueOfLostWorkers(t *testing.T) {
 	b := newBench(t)
 	b.plan("all", "schedule", 2)

@@ -22,15 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a state database with workers. The test decides when each source ends.
 type bench struct {
 	*testing.T
 	store   *postgres.Store
 	journal state.Journal
 	units   state.UnitStore
-	begun   chan held // receives each source that a worker begins
-	order   []string  // sources in the order in which they began, as "pipeline source"
-	under   []held    // sources under way, the oldest first
+	begun   chan held
+	order   []string
+	under   []held
 }
 
 type held struct {
@@ -55,7 +54,6 @@ func newBench(t *testing.T) *bench {
 	return &bench{T: t, store: s, journal: j, units: units, begun: make(chan held)}
 }
 
-// plan gives each source two units.
 func (b *bench) plan(pipeline, cause string, sources int) {
 	b.Helper()
 	require.NoError(b, b.journal.KeepRun(b.Context(), state.RunRecord{Pipeline: pipeline, Run: "run of " + pipeline, Cause: cause, Status: "running"}))

@@ -38,7 +38,6 @@ type Worker struct {
 	Every time.Duration
 }
 
-// The durations of the queue.
 const (
 	lookEvery  = 5 * time.Second
 	callLife   = time.Minute           // River's time limit for one job
@@ -49,7 +48,6 @@ const (
 	stopGrace  = 9 * time.Second // Invariant 15
 )
 
-// errSlow reports that work was still under way when the worker stopped.
 var errSlow = errors.New("stopped before everything had ended; committed data is safe, and other workers take over the units")
 
 // Run handles wakeups until ctx ends. Then it returns as soon as no work is under way,
@@ -118,7 +116,7 @@ func (w Worker) look(ctx context.Context) {
 type answerer struct {
 	river.WorkerDefaults[Wakeup]
 	w    Worker
-	live context.Context // until the worker is stopped
+	live context.Context
 }
 
 // Work ignores River's context and time limit, because the units have time limits of their own.

@@ -8,12 +8,12 @@ import (
 
 type unit struct {
 	source, worker int
-	left           float64 // remaining requests
+	left           float64
 	work           float64 // seconds of a worker's core per request
 	write          float64 // seconds of the database's cores per request
 	lists          float64
 	rate           float64 // requests a second, now
-	waits          Limit   // what limits the rate
+	waits          Limit
 }
 
 type simulation struct {
@@ -21,8 +21,8 @@ type simulation struct {
 	Fleet
 	Costs
 
-	sizes   []float64 // sizes of the workspaces; their mean is 1
-	next    int       // number of the next unit: first part of all workspaces, then the second, …
+	sizes   []float64
+	next    int // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
 	ofKey   map[int]int
 	slots   []int
@@ -49,7 +49,6 @@ func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	return p.outcome(), nil
 }
 
-// sizes are log-normal, with mean 1.
 func sizes(w Workspaces) []float64 {
 	all := make([]float64, w.Count)
 	r := rand.New(rand.NewPCG(1, uint64(w.Count)))

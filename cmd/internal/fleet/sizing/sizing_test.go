@@ -45,7 +45,7 @@ func TestEachLimit(t *testing.T) {
 			o, err := Run(w, f, costs)
 			require.NoError(t, err)
 			near(t, c.took, o.Took.Seconds(), 0.02, "seconds")
-			if c.bound != Slots { // the last units do not wait for a slot
+			if c.bound != Slots {
 				require.Equal(t, c.bound, o.Bound)
 			}
 			require.Positive(t, o.Waits[c.bound])

@@ -48,7 +48,6 @@ type Identity struct {
 	key [sha256.Size]byte // hash of the secret
 }
 
-// Reasons why a request is refused.
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
@@ -71,8 +70,8 @@ type Guard struct {
 	limit  limiter
 
 	mu      sync.Mutex
-	skipped int       // tokens refused without a comparison since the last log line about them
-	logged  time.Time // time of that line
+	skipped int // tokens refused without a comparison since the last log line about them
+	logged  time.Time
 }
 
 // New returns a guard without tokens: see [Guard.Define].
@@ -154,7 +153,6 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 	return found, ok
 }
 
-// logEvery applies to tokens that were not compared.
 const logEvery = time.Minute
 
 // refused logs each wrong token that was compared. For tokens that were not compared, the log has at most one

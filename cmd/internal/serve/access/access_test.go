@@ -167,7 +167,6 @@ func TestRoles(t *testing.T) {
 	require.False(t, Role("root").Includes(""))
 }
 
-// Without tokens, local requests may do everything, and requests through a proxy are refused.
 func TestOpen(t *testing.T) {
 	g := New(Options{})
 	id, err := g.Program(from("127.0.0.1:1"), Operate)

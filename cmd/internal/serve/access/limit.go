@@ -14,7 +14,7 @@ const (
 	allEvery    = 2 * time.Second
 
 	maxClients = 4096
-	maxKnown   = 64             // clients that have sent a correct token
+	maxKnown   = 64
 	knownFor   = 24 * time.Hour // how long a client counts as known after a correct token
 )
 
@@ -36,7 +36,6 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
 }
 
-// try counts only wrong tokens.
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
 	l.mu.Lock() // held during the comparison, so that concurrent requests do not exceed the limit
 	defer l.mu.Unlock()

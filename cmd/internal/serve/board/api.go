@@ -123,7 +123,7 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // fails if the client has disconnected
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // understood refuses an unknown parameter, because it may be a misspelt filter, and without the filter the
@@ -155,7 +155,6 @@ func understood(r *http.Request, known []param) error {
 	return nil
 }
 
-// The number of items in a page of a list.
 const (
 	defaultLimit = 50
 	maxLimit     = 200
@@ -214,7 +213,6 @@ func listed[T any](r *http.Request, ask func(context.Context, Query) (List[T], e
 	return itemsOf(r, q, l), err
 }
 
-// problem has the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -237,7 +235,7 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 		b.problem(w, r, http.StatusNotFound, err.Error())
 	case errors.Is(err, ErrBusy):
 		b.problem(w, r, http.StatusConflict, err.Error())
-	case r.Context().Err() != nil: // the visitor has disconnected
+	case r.Context().Err() != nil:
 	default:
 		b.Log.Error("dashboard request", "path", r.URL.Path, "error", err)
 		b.problem(w, r, http.StatusInternalServerError, err.Error())
@@ -246,5 +244,5 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (b *Board) description(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b.openapi) // fails if the client has disconnected
+	_, _ = w.Write(b.openapi)
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// chrome is shared by all tests; each test has its own tab.
 var chrome struct {
 	sync.Once
 	ctx  context.Context
@@ -48,7 +47,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab skips the test if there is no browser.
 func tab(t *testing.T) *visitor {
 	t.Helper()
 	chrome.Do(func() {
@@ -82,7 +80,6 @@ func tab(t *testing.T) *visitor {
 	return v
 }
 
-// visitor records the errors that the browser reports.
 type visitor struct {
 	ctx context.Context
 
@@ -148,7 +145,6 @@ func eval[T any](t *testing.T, v *visitor, script string) T {
 	return ask(t, v, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
-// sees waits until a script on the page returns true.
 func (v *visitor) sees(t *testing.T, script string) {
 	t.Helper()
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
@@ -177,7 +173,6 @@ func (v *visitor) look(t *testing.T, l looks) {
 		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}}}))
 }
 
-// picture saves a screenshot for people to look at.
 func (v *visitor) picture(t *testing.T, name string) {
 	t.Helper()
 	png := ask(t, v, chromedp.FullScreenshot(100))

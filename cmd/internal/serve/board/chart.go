@@ -60,7 +60,6 @@ const (
 	chartHeight = 120
 )
 
-// rateChart draws the requests per second of a credential, and its allowed rate.
 func rateChart(b Budget) chart {
 	c := chart{Width: chartWidth, Height: chartHeight, Title: "Requests per second of " + b.Source + " " + b.Name}
 	if len(b.Points) < 2 {

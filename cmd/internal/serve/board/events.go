@@ -70,7 +70,6 @@ func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) 
 	}
 }
 
-// rest waits, so that several updates are sent in one write.
 func (b *Board) rest(r *http.Request, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

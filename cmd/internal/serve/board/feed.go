@@ -8,7 +8,6 @@ type Update struct {
 	Page     string `json:"page,omitempty" jsonschema:"description=Name of a page\\, for example webhooks."`
 }
 
-// kept is how many updates a Feed keeps for readers that are behind.
 const kept = 1024
 
 // Feed passes updates to any number of readers. It keeps the last updates in a ring that all readers share,

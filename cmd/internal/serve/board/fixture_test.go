@@ -171,7 +171,7 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 		Why: say("total 1,210 = distinct keys"), Synced: began, Rows: 1209, Run: run, Counts: counts}
 	f.audit = append(f.audit, board.Audit{At: at, Who: say("ann"), What: say("pause"), Object: say("pipeline nightly"), From: say("192.0.2.1"), Outcome: say("done"), Refused: i%2 == 1})
 	source := ""
-	if i%2 == 1 { // its pipeline reads several
+	if i%2 == 1 {
 		source = say(fmt.Sprintf("acme_%d", i))
 	}
 	s.Source = source

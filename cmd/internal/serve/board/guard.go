@@ -78,7 +78,6 @@ func visitorOf(r *http.Request) access.Identity {
 	return who
 }
 
-// allowed checks again, because the token may have been removed since seen.
 func (b *Board) allowed(r *http.Request) bool {
 	if b.Access.Open() {
 		return true

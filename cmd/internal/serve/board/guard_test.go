@@ -113,7 +113,7 @@ func TestSignInIsHeldBack(t *testing.T) {
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
 	at := time.Now()
-	var now atomic.Int64 // since at
+	var now atomic.Int64
 	guard := access.New(access.Options{
 		Now: func() time.Time { return at.Add(time.Duration(now.Load())) },
 		Observe: func(n serve.AccessRefused) {
@@ -156,7 +156,7 @@ func TestGuessesFromManyAddresses(t *testing.T) {
 	t.Logf("%d of 10,000 wrong tokens were evaluated", evaluated.Load())
 }
 
-// A reader sees every page without action buttons, a metrics token shows nothing, and the sessions of a removed token end.
+// The sessions of a removed token end.
 func TestRoles(t *testing.T) {
 	const reader, scraper = "reader-token-0123456789", "scraper-token-0123456789"
 	guard := access.New(access.Options{})
@@ -310,7 +310,7 @@ func TestLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// The browser omits a strict cookie after a link on another site, but the visitor still reaches the page signed in.
+// The browser omits a strict cookie after a link on another site.
 func TestLinkFromElsewhere(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")

@@ -60,10 +60,10 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	require.Equal(t, `id: 3 event: change data: {"pipeline":"nightly"}`, event(t, r))
 	require.Equal(t, `id: 4 event: change data: {"page":"webhooks"}`, event(t, r))
 
-	for range 2000 { // more updates than a Feed keeps
+	for range 2000 {
 		s.feed.Publish(board.Update{Pipeline: "nightly"})
 	}
-	for _, id := range []string{"1", "99999"} { // too old, and from an earlier daemon
+	for _, id := range []string{"1", "99999"} {
 		r, _ = s.follow(t, "Last-Event-ID", id)
 		require.Equal(t, `id: 2004 event: reset data: {}`, event(t, r))
 	}

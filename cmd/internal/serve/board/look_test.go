@@ -15,12 +15,11 @@ func escape(s string) string { return url.QueryEscape(s) }
 
 func plain(s string) string { return s }
 
-// No view may have flaws in any colour scheme, on a desktop or on a phone.
 func TestLooks(t *testing.T) {
 	f := telling(6, plain)
 	s := boardOf(t, f, "")
 	v := tab(t)
-	s.lookAround(t, v, "told", pages(f), allLooks()[0], allLooks()[3]) // each colour scheme and each screen once
+	s.lookAround(t, v, "told", pages(f), allLooks()[0], allLooks()[3])
 	complaints, _ := v.heard()
 	require.Empty(t, complaints)
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspace is what a run has left for one of two sources in their shared tables.
 type workspace struct {
 	source, status, counts, verdict string
 	rows                            string
@@ -62,7 +61,6 @@ func (w workspace) leave(t *testing.T, lake load.Destination) {
 	require.NoError(t, x.Commit(ctx, "c1"))
 }
 
-// shared has a pipeline that reads several sources into one lake.
 func shared(t *testing.T) *served {
 	dir := t.TempDir()
 	lake, err := parquet.Open(t.Context(), parquet.Options{Path: dir})

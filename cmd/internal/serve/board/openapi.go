@@ -90,7 +90,6 @@ func (d *describer) put(method, path string, operation map[string]any) {
 	d.paths[path][strings.ToLower(method)] = operation
 }
 
-// operation returns ids such as listRuns, getRun and runPipeline.
 func operation(e endpoint) string {
 	parts := strings.Split(strings.TrimPrefix(e.path, "/api/v1/"), "/")
 	last := parts[len(parts)-1]
@@ -121,7 +120,6 @@ func (d *describer) addEvents() error {
 	return nil
 }
 
-// content makes named types into schemas.
 func (d *describer) content(kind string, v any) (map[string]any, error) {
 	r := jsonschema.Reflector{Anonymous: true, Namer: nameOf}
 	text, err := json.Marshal(r.Reflect(v))

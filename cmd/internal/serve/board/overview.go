@@ -140,7 +140,6 @@ func nextOf(all []Pipeline) []Due {
 	return next
 }
 
-// concerns returns what a person should look at, most severe first.
 func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Attention {
 	var all []Attention
 	for _, text := range notices {

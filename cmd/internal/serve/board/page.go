@@ -22,8 +22,8 @@ var assetFiles embed.FS
 
 type page struct {
 	Title, Nav string
-	Here       string // its own path
-	Mark       string // CSRF mark of its forms
+	Here       string
+	Mark       string
 	Actions    string // the mark in forms of actions; "" for visitors who may only read
 	Said       string // message of the action that redirected here
 	Fault      string
@@ -114,7 +114,6 @@ func navItems() []navItem {
 	}
 }
 
-// render writes a page either whole or not at all.
 func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	var text bytes.Buffer
 	if err := b.pages[name].ExecuteTemplate(&text, "layout", p); err != nil {
@@ -124,7 +123,7 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // fails if the client has disconnected
+	_, _ = w.Write(text.Bytes())
 }
 
 // asset lets browsers cache forever, because the URL contains a hash of the content.
@@ -140,7 +139,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	}
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 	w.Header().Set("Content-Type", kinds[path.Ext(name)])
-	_, _ = w.Write(text) // fails if the client has disconnected
+	_, _ = w.Write(text)
 }
 
 func assetURL(name string) string {

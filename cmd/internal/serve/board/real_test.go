@@ -36,7 +36,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// works is a daemon that loads the sandbox into a DuckDB file, and its board.
 type works struct {
 	t       *testing.T
 	file    string
@@ -186,7 +185,6 @@ func encode(r pipeline.Report) json.RawMessage {
 	return text
 }
 
-// A visitor starts a pipeline, follows the run, sees an error and retries. Every view agrees with the destination.
 func TestRealRun(t *testing.T) {
 	w, s := daemon(t, sandbox.Options{}, "crm", "v2", "accounting")
 	v := tab(t)
@@ -194,7 +192,7 @@ func TestRealRun(t *testing.T) {
 	v.sees(t, `document.getElementById("live").dataset.state === "on"`)
 	v.run(t, chromedp.Evaluate[chromedp.Void](`window.same = true`))
 	require.NoError(t, w.sandbox.SetFaults(sandbox.Fault{Match: "v2.tickets", Kind: sandbox.FaultStatus, Status: 403}))
-	held := make(chan struct{}) // keeps the run open until the visitor has seen it
+	held := make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
 	t.Cleanup(release)
 	w.held.Store(&held)

@@ -16,7 +16,7 @@ func (d RunDetail) whole() RunDetail {
 type runView struct {
 	RunDetail
 	Timeline timeline
-	Live     *Running // while it is in progress
+	Live     *Running
 }
 
 func (v runView) title() string { return "Run " + v.ID }

@@ -28,7 +28,7 @@ const (
 // sessions end with the process, because they are not stored.
 type sessions struct {
 	now func() time.Time
-	key []byte // signs the marks in forms
+	key []byte
 
 	mu  sync.Mutex
 	all map[[32]byte]session // sessions by the hash of the cookie's value
@@ -43,7 +43,6 @@ func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, key: []byte(rand.Text()), all: map[[32]byte]session{}}
 }
 
-// begin ends the oldest session if there are too many.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Identity) {
 	id := rand.Text()
 	s.mu.Lock()

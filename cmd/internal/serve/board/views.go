@@ -12,8 +12,8 @@ import (
 
 type view struct {
 	path, template, title string
-	nav                   string // its entry in the navigation
-	live                  bool   // the page changes itself when its data changes
+	nav                   string
+	live                  bool // the page changes itself when its data changes
 	data                  func(*Board, *http.Request) (any, error)
 }
 
@@ -79,7 +79,7 @@ func (b *Board) nowPage(r *http.Request) (any, error) {
 type pipelineView struct {
 	Pipeline
 	Streams []Stream
-	More    int // number of streams that are not shown
+	More    int
 	Runs    []Run
 }
 
@@ -115,10 +115,10 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 
 type streamView struct {
 	Pipeline, Name string
-	Source         string   // the source shown, if there are several
-	In             []Stream // entries that are shown in full
+	Source         string // the source shown, if there are several
+	In             []Stream
 	Each           []Stream // entries that are shown as a table, if there are too many to show them in full
-	Total          int      // combinations of source and destination
+	Total          int
 	Table          string
 	Rejects        List[Reject]
 	Changes        List[Change]
@@ -126,7 +126,6 @@ type streamView struct {
 
 func (v streamView) title() string { return v.Name }
 
-// maxCards is how many combinations of source and destination are shown in full.
 const maxCards = 8
 
 func (b *Board) streamPage(r *http.Request) (any, error) {
@@ -225,7 +224,6 @@ func wanted(all []Stream, q Query) []Stream {
 	return kept
 }
 
-// webhooks replaces nil by empty slices.
 func (b *Board) webhooks(ctx context.Context) ([]Webhook, error) {
 	all, err := b.Facts.Webhooks(ctx)
 	for i := range all {

@@ -137,7 +137,6 @@ func brief(s string, runes int) string {
 
 type fact struct{ Name, Value string }
 
-// evidence omits false, zero and empty values.
 func evidence(raw json.RawMessage) []fact {
 	var all map[string]any
 	d := json.NewDecoder(strings.NewReader(string(raw)))

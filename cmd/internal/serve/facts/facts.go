@@ -61,15 +61,15 @@ type Facts struct {
 	look   chan struct{} // triggers a read of the destinations that were written to
 
 	mu      sync.Mutex
-	ended   map[string]bool      // pipelines with runs that ended since the last read
+	ended   map[string]bool
 	books   map[string]*snapshot // last snapshots, by DestinationPart.called
-	turns   map[string]readLock  // read locks, by DestinationPart.called
+	turns   map[string]readLock
 	corners map[string]*sourceSnapshot
 	first   chan struct{} // closed once each destination was read, or could not be read
 	budgets []budget
 	traffic map[string]*traffic
 	roll    roll
-	notices []string // about the last reload of the configuration
+	notices []string
 }
 
 var (
@@ -181,7 +181,7 @@ func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	select {
 	case turn.next <- struct{}{}:
 	default:
-		return // the waiting goroutine will see the current data
+		return
 	}
 	select {
 	case turn.now <- struct{}{}:
@@ -243,7 +243,7 @@ func (f *Facts) Observe(n serve.Notice) {
 		f.mu.Unlock()
 		select {
 		case f.look <- struct{}{}:
-		default: // already requested
+		default:
 		}
 	case serve.WebhookSeen:
 		f.seen(n, f.Clock())

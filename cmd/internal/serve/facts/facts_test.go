@@ -38,7 +38,6 @@ func TestStreamsAreNoPatterns(t *testing.T) {
 	require.ErrorIs(t, f.Resume(t.Context(), "nightly"), board.ErrBusy)
 }
 
-// Old minutes are dropped even after a long time without deliveries.
 func TestTrafficIsOfTheLastHour(t *testing.T) {
 	f := New(Config{}, &board.Feed{})
 	f.daemon = &idle{hub: serve.NewHub()}
@@ -119,7 +118,6 @@ func TestRunInTwoPlaces(t *testing.T) {
 	}
 }
 
-// Only slots that were skipped unintentionally are shown as missed.
 func TestMissedSlots(t *testing.T) {
 	for cause, want := range map[serve.Skip]string{
 		serve.SkipMissed: "missed", serve.SkipOverlap: "missed", serve.SkipPaused: "skipped", serve.SkipMadeUp: "skipped", serve.SkipLocked: "skipped",

@@ -24,7 +24,6 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 	return l, nil
 }
 
-// runs returns the runs newest first, and the snapshots that contain them.
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
 	at, shelf := map[string]int{}, f.shelf(ctx, source)
@@ -59,7 +58,6 @@ func places(shelf []*snapshot) (names []string) {
 	return names
 }
 
-// runsIn combines the runs of all parts if each source has a separate part of the destination.
 func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}
 	for _, b := range shelf {
@@ -163,7 +161,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		return d, err
 	case d.ID == "" && (!ok || source != ""):
 		return d, board.ErrUnknown
-	case d.ID == "": // no destination has it
+	case d.ID == "":
 		d.Run = board.Run{ID: id, Pipeline: kept.Pipeline, Status: pipeline.Status(kept.Status), Started: kept.Started, Ended: kept.Ended, Error: kept.Error}
 	}
 	if d.Passes, err = passes(ctx, shelf, id); err != nil {
@@ -217,12 +215,11 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	return all
 }
 
-// recall adds what the journal has about a run: the log, when each stream was read, and the full texts of errors.
 func recall(d *board.RunDetail, kept state.RunRecord) {
 	first, last := map[runStream]time.Time{}, map[runStream]time.Time{}
 	for _, l := range kept.Log {
 		if d.Source != "" && l.Source != "" && l.Source != d.Source {
-			continue // a line of another source
+			continue
 		}
 		d.Log = append(d.Log, board.Line(l))
 		w := runStream{l.Source, l.Stream}

@@ -32,7 +32,7 @@ func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.Recor
 
 func (slow) Close() error { return nil }
 
-// However often a read is requested, a slow destination is read for at most a tenth of the time, and once more after the last request.
+// A slow destination is read for at most a tenth of the time.
 func TestLooksTakeATenth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
@@ -57,7 +57,6 @@ func TestLooksTakeATenth(t *testing.T) {
 	})
 }
 
-// After a run only the destinations of its pipeline are read again.
 func TestLooksAtWhatWasWritten(t *testing.T) {
 	journal, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)

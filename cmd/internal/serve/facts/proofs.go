@@ -32,7 +32,6 @@ func (c counts) open(visit func(stream string, status pipeline.Status)) {
 	}
 }
 
-// readRuns combines the rows of a run over several sources.
 func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	all := map[string]board.Run{}
 	err := scan(ctx, d, load.Runs, func(r row) {
@@ -63,7 +62,6 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].addOpen(b, r) })
 }
 
-// lastRuns deletes the older runs from the map.
 func lastRuns(all map[string]board.Run) []board.Run {
 	runs := slices.SortedFunc(maps.Values(all), func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
 	for len(runs) > mostRuns {
@@ -73,7 +71,6 @@ func lastRuns(all map[string]board.Run) []board.Run {
 	return runs
 }
 
-// run converts a row, which is a whole run or the part of a run for one source.
 func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
 		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
@@ -115,7 +112,6 @@ func together(a, b board.Run) board.Run {
 	return a
 }
 
-// proofs are the passes of a run, and the streams that it did not complete.
 type proofs struct {
 	passes []board.Pass
 	open   map[runStream]ended
@@ -138,7 +134,6 @@ func (p *proofs) addOpen(b *snapshot, r row) {
 	})
 }
 
-// all adds an entry for each open stream that has no pass.
 func (p *proofs) all(destination string) []board.Pass {
 	told := map[runStream]bool{}
 	for i := range p.passes {
@@ -159,7 +154,6 @@ func (p *proofs) all(destination string) []board.Pass {
 	return p.passes
 }
 
-// leaveProofs drops the run with the most passes from memory, and returns their number.
 func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)

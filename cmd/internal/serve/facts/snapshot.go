@@ -21,8 +21,8 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000  // streams of all sources together; if there are more, those of one source are read on request
-	mostBeats   = 24      // passes per stream
+	mostStreams = 30_000 // streams of all sources together; if there are more, those of one source are read on request
+	mostBeats   = 24
 	heldBeats   = 100_000 // passes of all streams together, for the lists of each stream's last passes
 	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
 	mostPasses  = 20_000  // passes of all these runs together
@@ -32,15 +32,15 @@ const (
 // snapshot is the content of penstock's own tables in a destination, newest first. It is immutable.
 type snapshot struct {
 	place   DestinationPart
-	runs    []board.Run // one per run, with the sums of its sources
+	runs    []board.Run
 	streams map[state.Key]*board.Stream
 	left    map[string]bool     // sources with streams that are not in memory, because there are too many
 	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
-	near    map[string]*proofs  // passes of the newest runs, by run
+	near    map[string]*proofs
 	rejects []board.Reject
 	changes []board.Change
 
-	announced map[state.Key]board.Coverage // counts of announced and missed changes, for streams with webhooks
+	announced map[state.Key]board.Coverage
 }
 
 type ended struct {
@@ -149,7 +149,6 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 	return err
 }
 
-// certify adds a certificate. newest is the newest pass that was added before.
 func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
 	s.Recent = append(s.Recent, board.PassSummary{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})

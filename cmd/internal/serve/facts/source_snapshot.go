@@ -56,10 +56,9 @@ type sourceSnapshot struct {
 
 	mu   sync.Mutex
 	at   time.Time
-	book *snapshot // nil: not read yet
+	book *snapshot
 }
 
-// corner drops the least recently used snapshot if there are too many.
 func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
 	open := p.OpenPart
 	p.Source, p.OpenPart = source, nil
@@ -84,7 +83,6 @@ func (f *Facts) corner(p DestinationPart, source string) *sourceSnapshot {
 	return c
 }
 
-// read returns the old snapshot if reading fails.
 func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,12 +120,10 @@ func crowded(shelf []*snapshot) string {
 	return ""
 }
 
-// readsAny reports whether any pipeline reads the source; true for "".
 func (f *Facts) readsAny(source string) bool {
 	return source == "" || slices.ContainsFunc(f.daemon.Hub().Statuses(), func(s serve.Status) bool { return reads(s.Sources, source) })
 }
 
-// reads is true if source is "".
 func reads(sources []string, source string) bool {
 	return source == "" || slices.Contains(sources, source)
 }

@@ -21,7 +21,6 @@ type Workspaces struct {
 	State state.Store     // has the paused sources, and the last outcome of each source
 }
 
-// sourcesFresh is the maximum age of the list of sources, which may have thousands of entries.
 const sourcesFresh = 2 * time.Second
 
 // roll caches the list of sources, in which those with problems come first.
@@ -70,7 +69,6 @@ func count(t *board.SourceTally, s board.SourceState) {
 	}
 }
 
-// read returns an immutable list.
 func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +105,6 @@ func (r *roll) forget() {
 	r.at = time.Time{}
 }
 
-// read succeeds if nothing is stored yet.
 func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
 	s, err := w.State.ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +138,6 @@ func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source 
 	return s
 }
 
-// worst sorts states by severity, worst first.
 func worst(s board.SourceState) int {
 	return slices.Index([]board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceNew, board.SourceOK}, s)
 }

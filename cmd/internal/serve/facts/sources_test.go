@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// workspaces returns facts about n sources, of which every third has failed.
 func workspaces(tb testing.TB, n int) *Facts {
 	store := &state.Folder{Dir: tb.TempDir()}
 	names := make([]string, n)

@@ -36,7 +36,6 @@ func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
 	return all, nil
 }
 
-// split separates a schedule from its time zone, which is "" for UTC.
 func split(schedule string) (cron, zone string) {
 	i := strings.LastIndexByte(schedule, ' ')
 	if i < 0 {
@@ -141,7 +140,6 @@ type ending struct {
 	at  time.Time
 }
 
-// told returns the outcomes, by stream, that the last run and the run in progress reported for this destination.
 func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
 	if s.Last != nil {
@@ -169,7 +167,7 @@ func (e ending) tell(s *board.Stream) {
 		s.Error = e.Err.Error()
 	}
 	if e.Verdict == "" {
-		return // no certificate
+		return
 	}
 	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Reasons, e.Counts, e.at
 	s.Rows = max(s.Rows-e.Counts.Deleted, e.Counts.Written+e.Counts.Unchanged)

@@ -27,7 +27,6 @@ func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// sample adds a point to each budget. If no run is using a budget, its use is zero.
 func (f *Facts) sample(all []serve.Status, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +105,7 @@ type traffic struct {
 	received int64
 	refused  map[string]int64 // number of refused deliveries by verdict; there are only a few verdicts
 	perMin   [minutes]int64
-	minute   int64 // minute of the newest count
+	minute   int64
 }
 
 func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
@@ -225,7 +224,6 @@ func (f *Facts) coverage(ctx context.Context, source string) (all []board.Covera
 	return all
 }
 
-// letters adds the newest events and the dead letters of a source to w.
 func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.SourceBacklog) error {
 	events, err := f.Inbox.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
 	if err != nil {

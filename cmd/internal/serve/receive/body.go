@@ -42,7 +42,6 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, rel
 	}
 }
 
-// grown returns the next buffer size. If a small length was announced, the first buffer fits it, plus one byte to detect the end.
 func grown(body []byte, announced int64) int {
 	switch {
 	case cap(body) > 0:

@@ -46,7 +46,6 @@ type process struct {
 	url string
 }
 
-// startReceiver starts the process through another program if one is given, and waits until it listens.
 func startReceiver(t *testing.T, dir string, by ...string) *process {
 	t.Helper()
 	args := append(by, os.Args[0], "-test.run", "^TestReceiverProcess$", "-test.timeout", "10m")
@@ -73,15 +72,14 @@ func (p *process) kill(t *testing.T) {
 	_ = p.Wait()
 }
 
-// sender records which of its deliveries were acknowledged.
 type sender struct {
 	client *http.Client
 	mu     sync.Mutex
 	acked  map[string]bool
 	tried  []string // deliveries that were not acknowledged; they are sent again, as real senders do
-	odd    []string // unexpected responses
+	odd    []string
 	next   int
-	pad    int // bytes by which bodies are larger
+	pad    int
 }
 
 func newSender(t *testing.T) *sender {
@@ -130,7 +128,6 @@ func (s *sender) post(url, id string) {
 	}
 }
 
-// flow sends a delivery every 1/300 s until stop is closed, and waits for the responses.
 func (s *sender) flow(url string, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	defer all.Wait()

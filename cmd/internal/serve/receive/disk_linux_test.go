@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// smallDisk skips the test if mounting is not allowed.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +57,7 @@ func TestDiskFull(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	s := newSender(t)
 	url := r.URL + "/webhooks/main"
-	for range 3 { // times over
+	for range 3 {
 		for range 50 {
 			s.post(url, s.id())
 		}
@@ -84,7 +83,6 @@ func TestDiskFull(t *testing.T) {
 	requireAcked(t, s, r.dir)
 }
 
-// requireAcked leaves out the bodies, whose sizes have changed.
 func requireAcked(t *testing.T, s *sender, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})

@@ -74,7 +74,6 @@ const (
 	queryField  = ":query"
 )
 
-// captureHeader writes each value of a repeated field as a line of its own.
 func captureHeader(d signature.Delivery) map[string]string {
 	header := map[string]string{methodField: d.Method, pathField: d.Path, queryField: d.Query}
 	size := 0

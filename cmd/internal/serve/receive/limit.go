@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// defaultBudget is in bytes of bodies in memory.
 const defaultBudget = 64 << 20
 
 // address returns an IPv6 client's /64 network, because one client may use many addresses of it.
@@ -96,7 +95,6 @@ type listener struct {
 	told  time.Time // time of the last log line about too many connections
 }
 
-// Accept closes the connections that exceed the limits.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

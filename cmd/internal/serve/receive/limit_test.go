@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// exchange returns the response until the server closes the connection.
 func exchange(t *testing.T, r *rig, send func(c net.Conn)) string {
 	t.Helper()
 	c, err := net.Dial("tcp", r.Listener.Addr().String())
@@ -71,7 +70,6 @@ func TestTooLarge(t *testing.T) {
 	require.EqualValues(t, defaultBudget, r.budget.left, "all memory was given back")
 }
 
-// Deliveries with ambiguous, wrong or incomplete lengths never become events.
 func TestAmbiguous(t *testing.T) {
 	r := newRig(t)
 	signed := "Service-Signature: " + sign([]byte("hello")) + "\r\n"
@@ -191,7 +189,6 @@ func TestAddress(t *testing.T) {
 	require.Equal(t, netip.Addr{}, address("@"))
 }
 
-// Closed connections no longer count for the limit of one address.
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -204,7 +201,7 @@ func TestListener(t *testing.T) {
 		_, err := http.ReadResponse(bufio.NewReader(c), nil)
 		return err == nil
 	}
-	for range 3 { // times over
+	for range 3 {
 		var all []net.Conn
 		for range 3 {
 			c, err := net.Dial("tcp", inner.Addr().String())

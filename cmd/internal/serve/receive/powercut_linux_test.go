@@ -34,7 +34,7 @@ func readTrace(t *testing.T, path string) []call {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var calls []call
-	open := map[string]call{} // by thread
+	open := map[string]call{}
 	for n, line := range strings.Split(string(text), "\n") {
 		pid, rest, _ := strings.Cut(line, " ")
 		rest = strings.TrimLeft(rest, " ")
@@ -45,7 +45,7 @@ func readTrace(t *testing.T, path string) []call {
 			c = call{begin: n}
 			var ok bool
 			if c.name, rest, ok = strings.Cut(rest, "("); !ok {
-				continue // a signal, an end
+				continue
 			}
 		}
 		if begun, ok := strings.CutSuffix(rest, " <unfinished ...>"); ok {
@@ -135,7 +135,7 @@ type disk struct {
 type file struct {
 	synced   []byte
 	pending  []change
-	entered  bool // its directory entry is durable
+	entered  bool
 	unlinked bool // removed once the folder is synced
 }
 
@@ -188,7 +188,6 @@ func (d *disk) apply(t *testing.T, c call) {
 	}
 }
 
-// put appends if the offset is negative.
 func put(data []byte, at int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		from := at

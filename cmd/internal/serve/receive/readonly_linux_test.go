@@ -19,7 +19,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	dir, s := t.TempDir(), newSender(t)
 	p := startReceiver(t, dir)
-	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() }) // it may have ended already
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
 	for range 50 {
 		s.post(p.url, s.id())
 	}
@@ -29,7 +29,7 @@ func TestReadOnly(t *testing.T) {
 	var says strings.Builder
 	lock.Stderr = &says
 	require.NoError(t, lock.Start())
-	for begun := time.Now(); len(s.tried) == 0; { // until strace injects the errors
+	for begun := time.Now(); len(s.tried) == 0; {
 		s.post(p.url, s.id())
 		if time.Since(begun) > time.Minute {
 			_ = lock.Process.Kill()
@@ -41,7 +41,7 @@ func TestReadOnly(t *testing.T) {
 		s.post(p.url, s.id())
 	}
 	require.Len(t, s.acked, acked, "nothing is acknowledged that cannot be written")
-	require.NoError(t, lock.Process.Signal(syscall.SIGINT)) // detaches from the traced process
+	require.NoError(t, lock.Process.Signal(syscall.SIGINT))
 	_ = lock.Wait()
 	freed := time.Now()
 	for len(s.tried) > 0 {

@@ -103,8 +103,8 @@ func (h *Handler) Define(s Sources) { h.sources.Store(&s) }
 type answer struct {
 	status  int
 	verdict string // one of a small set, for metrics
-	err     error  // why, for the log
-	closing bool   // close the connection
+	err     error
+	closing bool
 }
 
 const (
@@ -167,7 +167,6 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	return h.store(r, event(name, now, d, verdict))
 }
 
-// admit checks a request before its body is read.
 func admit(r *http.Request, known bool) (answer, bool) {
 	switch {
 	case r.Method != http.MethodPost:
@@ -230,7 +229,6 @@ func unkept(err error) answer {
 	return answer{status: http.StatusServiceUnavailable, verdict: unavailable, err: err, closing: errors.Is(err, state.ErrInboxClosed)}
 }
 
-// retryAfter is in seconds.
 const retryAfter = 5
 
 // write sends a 401 whose body does not depend on the reason.
@@ -256,6 +254,6 @@ func write(w http.ResponseWriter, r *http.Request, a answer) {
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(text)) // fails if the client has disconnected
+		_, _ = w.Write([]byte(text))
 	}
 }

@@ -121,7 +121,6 @@ func (r *rig) verdicts() map[string]int {
 	return all
 }
 
-// All processes with this inbox share a clock.
 func TestDeliveriesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRig(t)
@@ -206,7 +205,6 @@ func TestRepetition(t *testing.T) {
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
 }
 
-// late stores an event only after its sender has stopped waiting.
 type late struct{ Inbox }
 
 func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error) {
@@ -228,7 +226,6 @@ func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	require.EqualValues(t, 1, r.new.Load(), "the applier is woken")
 }
 
-// The signed body is stored unchanged, whatever it is.
 func TestOddBodies(t *testing.T) {
 	bodies := map[string]string{ // from a body to the type of its event
 		`{"id":"a"}`: "", `{"type":7}`: "", `{"type":"../../x"}`: "../../x", `[{"type":"x"}]`: "", `no JSON`: "", ``: "", "\xff\xfe": "",
@@ -407,7 +404,6 @@ func TestNothingKeptNothingAcknowledged(t *testing.T) {
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
 }
 
-// A flood of refused deliveries writes at most ten log lines per second.
 func TestLogIsSampled(t *testing.T) {
 	s := &sampled{}
 	now := time.Now()

@@ -99,7 +99,7 @@ func (s Schedule) Next(t time.Time) time.Time {
 	case s.spec == nil:
 		return time.Time{}
 	}
-	t = time.Unix(t.Unix(), 0).In(s.zone) // slots are whole seconds
+	t = time.Unix(t.Unix(), 0).In(s.zone)
 	for range mostSpans {
 		span := spanAt(t.Add(time.Second))
 		if at := s.in(span, t); !at.IsZero() {
@@ -131,9 +131,9 @@ func (s Schedule) Upcoming(t time.Time, n int) []time.Time {
 }
 
 type span struct {
-	start, end time.Time     // end is exclusive; zero: no end
-	shift      time.Duration // UTC offset
-	before     time.Duration // shift of the span before
+	start, end time.Time // end is exclusive; zero: no end
+	shift      time.Duration
+	before     time.Duration
 }
 
 func spanAt(t time.Time) span {
@@ -151,7 +151,6 @@ func shiftAt(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// in returns the first slot of a span after t, or the zero time.
 func (s Schedule) in(sp span, t time.Time) time.Time {
 	change := sp.shift - sp.before
 	if change > 0 && t.Before(sp.start) {

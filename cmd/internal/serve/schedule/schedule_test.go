@@ -22,7 +22,7 @@ type clock struct {
 func (c clock) names(t time.Time) bool {
 	in := func(list []int, n int) bool { return list == nil || slices.Contains(list, n) }
 	day := in(c.dom, t.Day()) && in(c.dow, int(t.Weekday()))
-	if c.dom != nil && c.dow != nil { // cron matches either
+	if c.dom != nil && c.dow != nil {
 		day = slices.Contains(c.dom, t.Day()) || slices.Contains(c.dow, int(t.Weekday()))
 	}
 	second := c.second == nil && t.Second() == 0 || slices.Contains(c.second, t.Second())
@@ -89,7 +89,6 @@ func zone(t testing.TB, name string) *time.Location {
 // changing has zones with clock changes of 30, 60 and 120 minutes, at midnight, and four times a year.
 var changing = []string{"Australia/Lord_Howe", "Europe/Berlin", "America/New_York", "Antarctica/Troll", "America/Santiago", "Africa/Casablanca"}
 
-// TestReference compares with walked over five years, by minutes.
 func TestReference(t *testing.T) {
 	cases := map[string]clock{
 		"30 2 * * *":       {minute: []int{30}, hour: []int{2}},

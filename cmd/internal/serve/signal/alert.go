@@ -34,13 +34,11 @@ type topic struct {
 	Kind    Kind   `json:"kind"`
 }
 
-// ofDashboard is the topic of problems at the daemon's own routes.
 var ofDashboard = topic{"dashboard", Access}
 
 func ofPipeline(name string, k Kind) topic { return topic{"pipeline " + name, k} }
 func ofSource(name string, k Kind) topic   { return topic{"source " + name, k} }
 
-// condition is one problem and its beginning.
 type condition struct {
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
@@ -52,7 +50,6 @@ type troubles map[string]condition
 // driftLasts ends an alert about drift. Only one run reports a drift, because the next run compares with the data of that run.
 const driftLasts = 24 * time.Hour
 
-// signature identifies the streams with problems and their reasons. It stays the same if only digits in the reasons change.
 func (ts troubles) signature() string {
 	if len(ts) == 0 {
 		return ""
@@ -80,7 +77,6 @@ const (
 	mostMessage = 3000
 )
 
-// text says that the problems are resolved if there are none.
 func (t topic) text(ts troubles) string {
 	if len(ts) == 0 {
 		return fmt.Sprintf("%s: %s (resolved)", t.Subject, t.Kind)

@@ -88,7 +88,6 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 	}
 }
 
-// runFailure leaves out the errors of streams.
 func runFailure(n serve.RunEnded) error {
 	if err := errors.Join(n.Err, n.Report.Err); err != nil && !keptOut(err) {
 		return err
@@ -151,11 +150,10 @@ const (
 	refusedOver = time.Hour // after this time without a refusal, the problem counts as resolved
 )
 
-// refusals counts the recently refused deliveries of one source, or wrong tokens.
 type refusals struct {
 	since, last time.Time
 	total       int
-	inARow      int            // number since the last accepted delivery
+	inARow      int
 	reasons     map[string]int // the receiver has a fixed set of reasons, so the map is bounded
 }
 

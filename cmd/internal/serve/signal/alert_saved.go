@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// savedName is the name of a note: see state.Notes.
 const savedName = "alerts.json"
 
 type saved struct {

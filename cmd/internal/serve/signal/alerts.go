@@ -34,7 +34,7 @@ type Alerts struct {
 	routing  Routing
 	matter   map[topic]troubles
 	targets  map[string]*target
-	refusals map[string]*refusals // by source
+	refusals map[string]*refusals
 	unsaved  bool
 
 	wrongTokens *refusals // at the daemon's own routes; nil: none recently
@@ -68,7 +68,7 @@ type target struct {
 	pending   time.Time // since when there is something to send; zero: there is nothing
 	failures  int
 	notBefore time.Time
-	busy      bool // a message is on its way
+	busy      bool
 }
 
 type lastSent struct {
@@ -148,13 +148,12 @@ type delivery struct {
 	target string
 	url    wire.Secret
 	text   string
-	tells  map[topic]string // signatures of the topics that the message reports
+	tells  map[topic]string
 	err    error
 }
 
 const idle = time.Hour
 
-// dispatch sends the messages that are due and returns the time until the next check.
 func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -241,7 +240,7 @@ func (a *Alerts) delivered(d delivery) {
 	}
 	t := a.targets[d.target]
 	if t == nil {
-		return // removed from the configuration
+		return
 	}
 	t.busy, t.pending = false, time.Time{}
 	now := time.Now()

@@ -26,7 +26,6 @@ const (
 	mail  = wire.Secret("smtp://user:mailsecret@mail.example/?from=a@b.example&to=c@d.example")
 )
 
-// post records messages in order. down has the targets that cannot be reached.
 type post struct {
 	mu   sync.Mutex
 	sent []string
@@ -110,7 +109,7 @@ func TestAlertsTellOnceUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
 		defer d.stop()
-		for i := range 100 { // one failing run a minute, each with other digits
+		for i := range 100 {
 			d.Observe(fails(fmt.Sprintf("get /api/leads page %d: 502 bad gateway", i)))
 			time.Sleep(time.Minute)
 		}

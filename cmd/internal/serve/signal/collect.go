@@ -33,7 +33,6 @@ func buildInfo(b Build) prometheus.Collector {
 	return g
 }
 
-// books takes a [Reading] at each scrape.
 type books func() Reading
 
 var (

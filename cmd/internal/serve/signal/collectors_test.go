@@ -26,7 +26,6 @@ import (
 
 var redactTest = wire.NewRedactor("hunter22").Redact
 
-// The spans must form a tree and have no secrets.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	spans := map[string]*prototrace.Span{}
@@ -132,7 +131,6 @@ func (l *logged) count() int {
 	return l.n
 }
 
-// lineageTo uses a collector that refuses the first requests.
 func lineageTo(t *testing.T, refuse int, notices ...serve.Notice) (bodies []map[string]any, log *logged) {
 	t.Helper()
 	var mu sync.Mutex
@@ -199,7 +197,6 @@ func TestLineage(t *testing.T) {
 	require.Equal(t, "2026-03-01T02:00:00Z", bodies[0]["run"].(map[string]any)["facets"].(map[string]any)["nominalTime"].(map[string]any)["nominalStartTime"])
 }
 
-// Events beyond the queue are dropped, and Observe does not wait.
 func TestLineageIsBounded(t *testing.T) {
 	log := &logged{}
 	l := NewLineage(LineageOptions{URL: "http://127.0.0.1:1", Log: slog.New(slog.NewTextHandler(log, nil)), Redact: redactTest})

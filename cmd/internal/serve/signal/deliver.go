@@ -47,7 +47,6 @@ func CheckTarget(u wire.Secret) error {
 
 var errSlow = fmt.Errorf("no response within %s", sendTimeout)
 
-// deliver returns errSlow if there is no response in time. The sending goroutine continues in the background.
 func deliver(u wire.Secret, text string) error {
 	sent := make(chan error, 1)
 	go func() {

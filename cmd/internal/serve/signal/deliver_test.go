@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// hook answers the first refuse requests with 500.
 func hook(t *testing.T, refuse int) (url wire.Secret, bodies <-chan string) {
 	t.Helper()
 	ch := make(chan string, 100)
@@ -83,7 +82,6 @@ func TestCheckTarget(t *testing.T) {
 	}
 }
 
-// The whole path: notice, digest, a server that refuses at first, and the message.
 func TestAlertsOverHTTP(t *testing.T) {
 	url, bodies := hook(t, 0)
 	a, err := OpenAlerts(t.Context(), AlertOptions{Notes: (&state.Folder{Dir: t.TempDir()}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact})

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// An alert is raised once, and ends when the sign-in works again.
 func TestAlertsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)

@@ -31,7 +31,6 @@ type Check struct {
 	Ready func(context.Context) error // returns nil if the condition holds; must return quickly
 }
 
-// checkTimeout bounds all checks of one request.
 const checkTimeout = 3 * time.Second
 
 var errStarting = errors.New("not started yet")
@@ -47,8 +46,8 @@ func NewHealth(alive func() error, log *slog.Logger) *Health {
 func (h *Health) Ready(checks ...Check) { h.checks.Store(&checks) }
 
 type health struct {
-	Status string            `json:"status"` // ok or failing
-	Checks map[string]string `json:"checks"` // ok or failing
+	Status string            `json:"status"`
+	Checks map[string]string `json:"checks"`
 }
 
 // ServeHTTP serves readiness at a path that ends in /readyz, and liveness at any other path.
@@ -79,10 +78,9 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(a) // fails if the client has disconnected
+	_ = json.NewEncoder(w).Encode(a)
 }
 
-// tell logs the error of a check when it first appears, when it changes, and when the check passes again.
 func (h *Health) tell(name string, err error) {
 	text := ""
 	if err != nil {

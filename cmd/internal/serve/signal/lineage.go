@@ -256,7 +256,7 @@ func (l *Lineage) post(ctx context.Context, client *http.Client, text []byte) er
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("post run event: %s", resp.Status)
 	}

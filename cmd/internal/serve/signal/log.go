@@ -49,7 +49,7 @@ func (h *redacted) attr(a slog.Attr) slog.Attr {
 			in = append(in, h.attr(one))
 		}
 		v = slog.GroupValue(in...)
-	case slog.KindAny: // an error, a list of words
+	case slog.KindAny:
 		if text := fmt.Sprint(v.Any()); h.redact(text) != text {
 			v = slog.StringValue(h.redact(text))
 		}

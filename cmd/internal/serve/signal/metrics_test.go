@@ -36,7 +36,6 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(text)
 }
 
-// newTestMetrics has one source, main, and one pipeline, nightly, with two streams.
 func newTestMetrics(read func() Reading) *Metrics {
 	m := NewMetrics(Build{Version: "v1.2.3", Commit: "abc", Go: "go1.26"}, read)
 	m.Configure([]string{"main"}, map[string][]string{"nightly": {"crm.leads", "crm.deals"}})
@@ -170,7 +169,7 @@ func TestMetricsStayBounded(t *testing.T) {
 			m.Observe(n)
 		}
 	}
-	odd("odd") // creates the series of other
+	odd("odd")
 	for status := range 600 {
 		m.Request("odd", "v2", status, 0)
 	}

@@ -21,14 +21,12 @@ func neutral(text string) string {
 	})
 }
 
-// alike maps the characters that begin mentions, links and markup to similar ones.
 var alike = map[rune]rune{
 	'@': '＠', '<': '‹', '>': '›', '`': '\'', '*': '∗', '~': '∼', '|': '¦',
 	'。': '.', '．': '.', '｡': '.', // browsers treat them as dots
 	'\t': ' ', '\r': ' ', '\n': '\n',
 }
 
-// inert returns -1 to drop an invisible character.
 func inert(r rune) rune {
 	if other, ok := alike[r]; ok {
 		return other

@@ -13,8 +13,8 @@ var _ serve.Observer = (*Metrics)(nil)
 
 // The outcomes of a slot.
 const (
-	slotRan     = "ran"     // its run began in time
-	slotLate    = "late"    // its run began late
+	slotRan     = "ran"
+	slotLate    = "late"
 	slotSkipped = "skipped" // it was not run, on purpose or because another run covers it
 	slotMissed  = "missed"  // it was not run, unintentionally
 )

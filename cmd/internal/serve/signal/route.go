@@ -33,7 +33,6 @@ type PipelineRoute struct {
 
 func (r Routing) digest() time.Duration { return cmp.Or(r.Digest, DefaultDigest) }
 
-// of returns false if the topic's pipeline or source no longer exists.
 func (r Routing) of(tp topic) (Route, bool) {
 	if name, ok := strings.CutPrefix(tp.Subject, "pipeline "); ok {
 		p, known := r.Pipelines[name]
@@ -91,7 +90,6 @@ func (a *Alerts) Route(r Routing) {
 	a.changed()
 }
 
-// prune drops alerts of pipelines, streams and sources that no longer exist.
 func (a *Alerts) prune() {
 	for tp, ts := range a.matter {
 		if _, known := a.routing.of(tp); !known {

@@ -30,7 +30,7 @@ type Traces struct {
 	redact   func(string) string
 
 	mu   sync.Mutex
-	runs map[string]*runTrace // runs in progress, by id
+	runs map[string]*runTrace
 }
 
 // TraceOptions configure Traces.
@@ -55,7 +55,7 @@ type streamTrace struct {
 	span         trace.Span
 	since        time.Time // time of the last commit, or else when the stream began
 	pages, bytes int64     // how much was read after since
-	last         time.Time // time of the last event
+	last         time.Time
 	began        time.Time
 }
 
@@ -164,7 +164,6 @@ func (t *Traces) end(r *runTrace, n serve.RunEnded) {
 	r.span.End(trace.WithTimestamp(n.At))
 }
 
-// deltas records a span only if an event was applied or the application failed.
 func (t *Traces) deltas(n serve.DeltasApplied) {
 	if n.Deltas.Applied == 0 && n.Err == nil {
 		return
