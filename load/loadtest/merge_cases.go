@@ -295,7 +295,9 @@ func testSweepResumed(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
 }
 
-// If another pass ran in between, a pass no longer knows which records it found unchanged, so it deletes nothing. // Invariant 12
+// testSweepPassBetween runs another pass in between. A pass then no longer knows which records it found
+// unchanged, so it deletes nothing.
+// Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.run(2)

@@ -36,7 +36,7 @@ func testBucketRequests(t *testing.T, s *store) {
 	require.LessOrEqual(t, changed["GET"], 8)
 }
 
-// One of two commits that follow the same generation succeeds, the other fails with state.ErrMoved.
+// Of two commits that follow the same generation, one succeeds, and the other fails with state.ErrMoved.
 func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
 
 func testBucketTwoWriters(t *testing.T, s *store) {

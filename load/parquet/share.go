@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// If sources share a stream's tables, each source has its own folder in the stream's folder, with its own
-// generations. So sources commit independently. The folder is named like a Hive partition of the source
-// column. Without a catalog, the files have no source column.
+// sourcePrefix begins the name of a source's folder in the folder of a shared stream. Each source has its own
+// generations, so sources commit independently. The name is that of a Hive partition of the source column;
+// without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)

@@ -165,7 +165,7 @@ func startGoogle(t *testing.T, dir string) *store {
 	return s
 }
 
-// The key of Microsoft's emulator is published in its manual.
+// startAzurite uses the key that Microsoft publishes in the emulator's manual.
 func startAzurite(t *testing.T, dir string) *store {
 	address, port := free(t)
 	node, err := exec.LookPath("node")

@@ -115,7 +115,7 @@ var fuzzTemplates = []struct {
 	{"{a}{b}.example.com", regexp.MustCompile(`^$`), ""},
 }
 
-// Two URL parsers must agree that the URL leads to the template's host.
+// FuzzListTemplate requires that two URL parsers agree that the URL leads to the template's host.
 func FuzzListTemplate(f *testing.F) {
 	for _, s := range [][2]string{
 		{"acme", "eu"}, {"evil.test/", ""}, {"me:pw@evil.test/", "x"}, {`evil.test\`, "@evil.test"}, {"https", "a"}, {"https://evil.test/?", "//evil.test"},

@@ -58,7 +58,7 @@ func (r *movingRig) backfill(b Backfill) StreamReport {
 	return r.once()
 }
 
-// The position of the scheduled runs does not change.
+// A backfill does not change the position of the scheduled runs.
 func TestBackfillRange(t *testing.T) {
 	m := history(year)
 	r := newMoving(t, m, rangeFilter)

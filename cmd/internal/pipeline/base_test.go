@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A wrong base URL makes every path of a surface missing. One missing path is not enough, even if several streams use it.
+// A wrong base URL makes every path of a surface missing. One missing path does not show a wrong base URL,
+// even if several streams use the path.
 func TestBaseError(t *testing.T) {
 	missing := func(path string) error {
 		return fmt.Errorf("page 1: %w", &wire.Error{Class: wire.Missing, Status: http.StatusNotFound, Path: path})

@@ -69,7 +69,7 @@ func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
 }
 
-// The row keeps the pass's values until the stream is read again.
+// If a pass has read the stream after an event, the row keeps the pass's values until the stream is read again.
 func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

@@ -54,7 +54,7 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// Without the doubt the same list is proven, and rows are deleted.
+// The same list without the doubt is proven, and its missing rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -202,7 +202,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// Such a list may return as many records as its total, but one record twice and another never. So it is read until two readings agree.
+// A list that moves may return as many records as its total, but one record twice and another never. So the
+// run reads it until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)

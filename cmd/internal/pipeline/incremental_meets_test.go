@@ -25,7 +25,7 @@ func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// The changed rows must not count as missed changes.
+// Rows that change because the rules changed must not count as missed changes.
 func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)

@@ -284,7 +284,7 @@ func TestIncrementalReadsLittle(t *testing.T) {
 	}
 }
 
-// A whole pass finds a change without an update of its time. Then no incremental pass follows.
+// A whole pass finds a change that did not update the time of change. After that, no pass is incremental.
 func TestIncrementalIsGivenUp(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -380,7 +380,7 @@ func TestIncrementalAuto(t *testing.T) {
 }
 
 // As long as no record was edited, creation and change look alike, so the list is read whole. Probes after a
-// day and some edits show which of the two it is.
+// day and some edits tell them apart.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool

@@ -115,7 +115,7 @@ func (x *slowTx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 }
 
-// The limit holds for any number of streams and size of pages, and no stream waits forever.
+// The budget holds for any number of streams and size of pages, and no stream waits forever.
 func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	lists, unkeyed := map[string]*list{}, map[string]bool{}
 	var streams []schemas.Stream

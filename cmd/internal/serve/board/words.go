@@ -221,14 +221,14 @@ func verdictHint(v pipeline.Verdict) string {
 	}[v]
 }
 
-// Paths of pages. Each segment is escaped.
+// pipelinePath, like the other paths of pages, escapes each segment.
 func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 func sourcePath(name string) string   { return "/sources/" + url.PathEscape(name) }
 func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// If a pipeline has several sources, the URL of a page about one source has the source as a parameter.
+// streamOfPath has the source as a parameter if the pipeline has several sources.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }

@@ -227,7 +227,7 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// The total applies to many addresses that are each below the limit per address.
+// The total limit applies to many addresses that are each below the limit per address.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)
