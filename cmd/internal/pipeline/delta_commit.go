@@ -312,7 +312,7 @@ func (x *delta) finish(ctx context.Context) {
 	}
 	for _, g := range x.dead {
 		if q.lacked(g.e, x.Destinations) {
-			continue
+			continue // another process may have to read the event again // Invariant 3
 		}
 		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
 	}

@@ -131,8 +131,8 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// oneByOne reports whether to request the waiting records one by one. Above listAbove records, or one per 50
-// records of the list if that is more, it is cheaper to read the list.
+// oneByOne reports whether to request the waiting records one by one. If there are more than listAbove, and more
+// than one per 50 records of the list, the list is read instead.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
