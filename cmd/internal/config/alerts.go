@@ -36,7 +36,7 @@ func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts
 	a := general
 	a.At = posOf(n)
 	if a.On == nil {
-		a.On = AlertKinds() // the file has no such block
+		a.On = AlertKinds()
 	}
 	if r.mapping(n, what, r.alertFields(&a, what)) && len(a.To) == 0 && len(a.On) > 0 {
 		r.fault(a.At, "%s has no recipients: set `to` here, or in `alerts` of the file", what)

@@ -36,7 +36,6 @@ func Describe() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// jsonSchema is the part of JSON Schema that Describe uses.
 type jsonSchema struct {
 	Dialect     string                 `json:"$schema,omitempty"`
 	ID          string                 `json:"$id,omitempty"`
@@ -58,8 +57,8 @@ type describer struct {
 	config *Config
 	words  map[string]string // the descriptions of keys.yaml, by the last keys of a place
 	used   map[string]bool   // keys of words that were used
-	mute   []string          // keys without a description
-	above  [][]string        // the keys of the enclosing mappings
+	mute   []string
+	above  [][]string // the keys of the enclosing mappings
 }
 
 //go:embed keys.yaml

@@ -45,7 +45,7 @@ var ErrUnread = errors.New("the list of sources is not read")
 // DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources is a limit of one listing. // Invariant 15
+// mostSources limits one listing. // Invariant 15
 const mostSources = 100_000
 
 func (r *reader) sources(n ast.Node, c *Config) []Source {
@@ -170,7 +170,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 // listed stores the faults of a source in the source, so that they do not affect other sources.
 func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
 	if r.Rows == nil {
-		return nil // the caller cannot read listings
+		return nil
 	}
 	rows, err := r.Rows(*l)
 	if errors.Is(err, ErrUnread) {

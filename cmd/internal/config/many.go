@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// ofSource is a placeholder in a destination, for a source that has its own place there.
 const ofSource = "{source}"
 
 // readsFrom lets the last pattern that matches a source decide.

@@ -161,7 +161,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 		}
 		streams, err := c.Select(p, nil)
 		if err != nil {
-			continue // reported where the pipeline is used
+			continue
 		}
 		for _, s := range append(c.details(streams), c.withParents(streams)...) {
 			if s.Surface == schemas.SurfaceV2 && !s.NeedsClient() {

@@ -106,7 +106,6 @@ func (r *reader) body(n ast.Node, what string) []schemas.Param {
 	return all
 }
 
-// checkStreams checks the file's streams against the catalogue and against each other.
 func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	tables := map[string]string{}
 	for _, s := range all {

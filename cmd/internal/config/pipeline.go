@@ -129,7 +129,6 @@ func (r *reader) contract(n ast.Node, what string) Contract {
 	return c
 }
 
-// collisions reports pipelines that would write to the same table in the same place.
 func (r *reader) collisions(c *Config) {
 	tables := make([]map[string]bool, len(c.Pipelines))
 	for i, p := range c.Pipelines {

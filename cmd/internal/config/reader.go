@@ -36,10 +36,10 @@ type reader struct {
 
 	row          *Row     // the row of a listing from which a source is being made
 	rowOf        *Listing // the listing of row
-	rowName      string   // the name of that source
-	asSecret     bool     // a credential is being read
-	readingPlace bool     // a destination or the state is being read
-	resolved     bool     // a reference was resolved; see again
+	rowName      string
+	asSecret     bool // a credential is being read
+	readingPlace bool // a destination or the state is being read
+	resolved     bool // a reference was resolved; see again
 
 	commands *commands // set by [Parse]; nil for readers made elsewhere
 	urlName  string    // the name of the URL that is being read; "" for other texts
@@ -59,7 +59,6 @@ func (r *reader) fault(p Pos, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
 }
 
-// document reports a fault and returns nil if data is not a YAML document.
 func (r *reader) document(data []byte) ast.Node {
 	if len(data) > maxBytes {
 		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
@@ -92,7 +91,7 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep protects the parser, which is recursive, so that a nested file could exhaust its stack.
+// tooDeep protects the recursive parser, whose stack a deeply nested file could exhaust.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -114,7 +113,6 @@ func tooDeep(tokens token.Tokens) (Pos, bool) {
 	return Pos{}, false
 }
 
-// syntax converts an error of the parser into a fault at the position of the error.
 func (r *reader) syntax(err error) {
 	var se *yaml.SyntaxError
 	if !errors.As(err, &se) || se.Token == nil || se.Token.Position == nil {
@@ -172,7 +170,6 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 	return nil
 }
 
-// entries returns a mapping's entries in the file's order; those merged with `<<` come last.
 func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	m, ok := r.resolve(n).(ast.MapNode)
 	if !ok {
@@ -204,7 +201,6 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 	return own, true
 }
 
-// merged returns the entries that `<<` adds.
 func (r *reader) merged(n ast.Node, what string) []entry {
 	parts := []ast.Node{n}
 	if s, ok := r.resolve(n).(*ast.SequenceNode); ok {
@@ -334,7 +330,6 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// text reports an empty value.
 func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	s, ok := r.scalar(n, what)
 	if ok && strings.TrimSpace(s.value) == "" {
@@ -344,7 +339,6 @@ func (r *reader) text(n ast.Node, what string) (scalar, bool) {
 	return s, ok
 }
 
-// choice returns "" after a fault.
 func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -75,7 +75,6 @@ func (r *reader) zone(n ast.Node, what string, s *Schedule) {
 	s.Zone = z
 }
 
-// catchUp suggests none for words that other programs use instead.
 func (r *reader) catchUp(n ast.Node, what string) string {
 	if s, ok := r.resolve(n).(*ast.StringNode); ok && (s.Value == "skip" || s.Value == "never") {
 		r.fault(posOf(n), "%s %q is unknown; did you mean %q?", what, s.Value, "none")

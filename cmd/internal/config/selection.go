@@ -101,7 +101,6 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
-// unmet returns what a stream needs but the configuration lacks.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
 		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
@@ -134,7 +133,6 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// badPattern returns why a pattern matches no stream.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {

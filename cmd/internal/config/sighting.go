@@ -14,7 +14,7 @@ import (
 type sighting struct {
 	mapping bool
 	keys    []string // keys of a mapping with known keys; nil if the user chooses the keys
-	needs   []string // required keys of a mapping
+	needs   []string
 	beside  []string // keys with a fixed meaning in a mapping whose other keys the user chooses
 	list    bool
 	single  bool
@@ -53,7 +53,6 @@ const (
 	anyKey   = "*"
 )
 
-// place is the position of a value in a file.
 type place []string
 
 func (p place) String() string { return strings.Join(p, ".") }

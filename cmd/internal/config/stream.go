@@ -313,7 +313,6 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 	return p
 }
 
-// streamAuth reads the name of one of the surface's credentials, or the stream's own.
 func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		s.Credential = r.auth(n, what, "token", "api_key")
