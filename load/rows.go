@@ -31,7 +31,9 @@ func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	return b.NewRecordBatch(), nil
 }
 
-// reserve makes room for all rows at once, because a builder that grows step by step takes up to twice the memory. // Invariant 6
+// reserve makes room for all rows at once, because a builder that grows step by step takes up to twice the
+// memory.
+// Invariant 6
 func reserve(b *array.RecordBuilder, rows [][]any) {
 	b.Reserve(len(rows))
 	for c, field := range b.Fields() {

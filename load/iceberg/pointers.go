@@ -155,7 +155,8 @@ func (p *pointers) locate(ctx context.Context, table string) (at string, err err
 	return at, nil
 }
 
-// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has changed. // Invariants 1, 13
+// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has changed.
+// Invariants 1, 13
 func (p *pointers) swap(ctx context.Context, all []swap) error {
 	slices.SortFunc(all, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)

@@ -311,7 +311,8 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// One source commits just before another source's commit that widens its rows. The widening is repeated, and both commits are kept.
+// One source commits just before another source's commit that widens its rows. The widening is repeated, and
+// both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {

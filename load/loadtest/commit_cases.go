@@ -110,7 +110,8 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as written by the last run.
+// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as
+// written by the last run.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	reject := func(run, stream, id, pointer string) Row {

@@ -120,7 +120,8 @@ func testFollow(t *testing.T, d Driver) {
 	}
 }
 
-// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than the existing rows.
+// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than
+// the existing rows.
 func testTimesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the cursors are not in a table")

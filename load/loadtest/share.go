@@ -128,7 +128,8 @@ func (x *echoed) Rollback() error {
 	return x.Tx.Rollback()
 }
 
-// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the same tables.
+// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the
+// same tables.
 var sharedNames = []string{
 	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
 	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",

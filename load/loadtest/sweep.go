@@ -5,7 +5,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set. // Invariant 12
+// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is
+// set.
+// Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil

@@ -126,7 +126,8 @@ func (t *table) keyJSON(r Row) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// plain turns all values of a link into texts. Links then compare as equal even if a type was widened after one of them was written.
+// plain turns all values of a link into texts. Links then compare as equal even if a type was widened after one
+// of them was written.
 func (t *table) plain(link string) string {
 	var values []any
 	d := json.NewDecoder(strings.NewReader(link))

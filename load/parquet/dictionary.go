@@ -16,7 +16,8 @@ const (
 	dictionaryBytes  = 512 << 10
 )
 
-// dictionary encodes each distinct value once, and for each row the index of its value. It is filled before the first page is written.
+// dictionary encodes each distinct value once, and for each row the index of its value. It is filled before the
+// first page is written.
 type dictionary struct {
 	*tools // places has the index for each row that is not null
 	values int

@@ -128,7 +128,8 @@ type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
 
-// A reader of the resolved path sees whole generations. A reader through the link sees one generation, or misses a file.
+// A reader of the resolved path sees whole generations. A reader through the link sees one generation, or
+// misses a file.
 func TestReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	l.disk.sync = func(*os.File) error { return nil }

@@ -41,10 +41,12 @@ type manifest struct {
 	Moves   int64     `json:"moves,omitempty"`
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
-	// Beside counts the generations of this source that other sources have made to widen columns of shared tables: see [tx.agree].
+	// Beside counts the generations of this source that other sources have made to widen columns of shared
+	// tables: see [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line has the IDs of the latest commits; the last stored this manifest. Only manifests of buckets and catalogs have it.
+	// Line has the IDs of the latest commits; the last stored this manifest. Only manifests of buckets and
+	// catalogs have it.
 	Line []string `json:"line,omitempty"`
 
 	store streamStore

@@ -24,7 +24,9 @@ const (
 
 const longestFolder = 180
 
-// folderOf writes bytes that are special to file systems or file name patterns as %XX. The mapping is injective. // Invariant 17
+// folderOf writes bytes that are special to file systems or file name patterns as %XX. The mapping is
+// injective.
+// Invariant 17
 func folderOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

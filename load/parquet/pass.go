@@ -69,7 +69,8 @@ func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other rows to their new indexes.
+// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other rows to
+// their new indexes.
 func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
 	before, err := x.carried(ctx, old)
 	if err != nil {

@@ -97,7 +97,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState is called if the cursor has changed since the generation's files were written, because these files still have the old row.
+// scanState is called if the cursor has changed since the generation's files were written, because these files
+// still have the old row.
 func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

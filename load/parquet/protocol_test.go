@@ -153,7 +153,8 @@ func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The server is in this process, and speaks the same protocol as the servers of `make stores`. The first requests of each kind fail.
+// The server is in this process, and speaks the same protocol as the servers of `make stores`. The first
+// requests of each kind fail.
 func TestProtocols(t *testing.T) {
 	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {

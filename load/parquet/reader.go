@@ -142,7 +142,8 @@ func (t *table) places(columns []string) ([]int, error) {
 	return out, nil
 }
 
-// retyped changes only the name of a list's elements and a decimal's precision, in which the type in the file can differ from t.
+// retyped changes only the name of a list's elements and a decimal's precision, in which the type in the file
+// can differ from t.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// After commits at random intervals, few generations are kept: all of the newest, and the oldest until its time is over.
+// After commits at random intervals, few generations are kept: all of the newest, and the oldest until its time
+// is over.
 func TestExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const keepFor = 24 * time.Hour

@@ -55,7 +55,8 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// manifestFor returns an error if k has a source but the stream was loaded unshared, or if k has none but the stream is shared.
+// manifestFor returns an error if k has a source but the stream was loaded unshared, or if k has none but the
+// stream is shared.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -76,7 +77,8 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan adds the source column if tell is true and sources share the stream, because the manifest's table does not have it.
+// scan adds the source column if tell is true and sources share the stream, because the manifest's table does
+// not have it.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {

@@ -32,7 +32,8 @@ func (t *table) numberByName() {
 	}
 }
 
-// numberFor returns the same ID for two types if a catalog can widen one to the other without a rewrite: see [promotes].
+// numberFor returns the same ID for two types if a catalog can widen one to the other without a rewrite: see
+// [promotes].
 func numberFor(name string, t arrow.DataType) int {
 	return 1 + int(xxh3.HashString(name+"\x00"+kindOf(t))%numbersByName)
 }

@@ -14,7 +14,8 @@ type storage interface {
 	// thousands of others.
 	streams(ctx context.Context, source string) ([]string, error)
 	store(name string) streamStore
-	// pattern matches an internal table's files in the folder of every stream, or, if shared is true, of every source of each stream.
+	// pattern matches an internal table's files in the folder of every stream, or, if shared is true, of every
+	// source of each stream.
 	pattern(table string, shared bool) string
 }
 
@@ -68,7 +69,8 @@ type input interface {
 
 type output interface {
 	io.Writer
-	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the last call.
+	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the
+	// last call.
 	finish(ctx context.Context, f *file) error
 	abandon()
 }

@@ -78,7 +78,8 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare opens the next generation. If listing files is expensive, only the first transaction of a run removes and checks files.
+// prepare opens the next generation. If listing files is expensive, only the first transaction of a run removes
+// and checks files.
 func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
 	known := f.store.costly() && f.checkedRun == x.spec.Run

@@ -22,7 +22,8 @@ streams:
   mine.two: {path: "https://elsewhere.example/b", key: [id]}
 `
 
-// Each credential has one governor with the limits of its surface. Requests without a credential have one governor per address.
+// Each credential has one governor with the limits of its surface. Requests without a credential have one
+// governor per address.
 func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
 	require.NoError(t, err)

@@ -102,7 +102,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads destinations, then sources, streams and pipelines, whatever their order in the file, so that references can be checked.
+// root reads destinations, then sources, streams and pipelines, whatever their order in the file, so that
+// references can be checked.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }

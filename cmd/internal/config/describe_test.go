@@ -142,7 +142,8 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// The schema and the reader must both refuse an unknown key, in every mapping. The reader must know every key that the schema has.
+// The schema and the reader must both refuse an unknown key, in every mapping. The reader must know every key
+// that the schema has.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)

@@ -28,7 +28,8 @@ streams:
   own.open: {path: "https://fourth.example/list"}
 `
 
-// Headers, and the way to send a credential, apply only to the origin for which they are configured. // Invariants 5, 10
+// Headers, and the way to send a credential, apply only to the origin for which they are configured.
+// Invariants 5, 10
 func TestHeaders(t *testing.T) {
 	c := parsed(t, withHeaders)
 	clients, err := c.Clients("main", c.Streams, state.NewVault(t.TempDir(), nil))

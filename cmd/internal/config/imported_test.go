@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// An imported description overrides the catalogue, and the user's settings override it, in any order of the entry's keys.
+// An imported description overrides the catalogue, and the user's settings override it, in any order of the
+// entry's keys.
 func TestImported(t *testing.T) {
 	c := parsed(t, `
 version: 1

@@ -129,7 +129,8 @@ func (c *Config) SourcesOf(d Destination) (names []string) {
 	return names
 }
 
-// checkCase reports sources that a file system or database with case-insensitive names could not distinguish. // Invariant 17
+// checkCase reports sources that a file system or database with case-insensitive names could not distinguish.
+// Invariant 17
 func (r *reader) checkCase(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
@@ -141,7 +142,8 @@ func (r *reader) checkCase(sources []Source) {
 	}
 }
 
-// checkPlaces reports schema names that are too long, and published copies of several sources that would have the same name.
+// checkPlaces reports schema names that are too long, and published copies of several sources that would have
+// the same name.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {

@@ -124,7 +124,8 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	}
 }
 
-// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any parameters. // Invariant 9
+// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any parameters.
+// Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {

@@ -37,7 +37,8 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// origin returns the reason if credentials must not be sent to the URL. The reason never contains the URL, which may contain a secret.
+// origin returns the reason if credentials must not be sent to the URL. The reason never contains the URL,
+// which may contain a secret.
 func origin(s string) (*url.URL, string) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {

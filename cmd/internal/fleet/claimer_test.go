@@ -146,7 +146,8 @@ func TestClaimerLosesUnits(t *testing.T) {
 	}
 }
 
-// When no other worker can take its units, an attempt continues without the store. It ends when its units are cancelled.
+// When no other worker can take its units, an attempt continues without the store. It ends when its units are
+// cancelled.
 func TestClaimerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("a", "b")

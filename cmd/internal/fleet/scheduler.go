@@ -140,7 +140,8 @@ func (f *scheduler) room() bool {
 	return free >= f.share
 }
 
-// longSilence is in multiples of Patience. It is long because putting off a job whose source has answered interrupts work.
+// longSilence is in multiples of Patience. It is long because putting off a job whose source has answered
+// interrupts work.
 const longSilence = 5
 
 // putOff ends jobs that wait for their sources, to make room for other jobs; waiting is the first round of

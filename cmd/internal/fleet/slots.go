@@ -107,7 +107,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot only if the job waits for its source and the jobs leave at least one of the taken slots unused.
+// stepAside gives up the slot only if the job waits for its source and the jobs leave at least one of the taken
+// slots unused.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -65,8 +65,8 @@ func stopped(ctx context.Context, err error) bool {
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
 }
 
-// misplaced reports whether err may be caused by the position from which a pass was resumed. An error about credentials,
-// the rate limit or the connection is not.
+// misplaced reports whether err may be caused by the position from which a pass was resumed. An error about
+// credentials, the rate limit or the connection is not.
 func misplaced(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Class == wire.Malformed || e.Class == wire.NotData || e.Class == wire.Invalid || e.Class == wire.Missing) ||

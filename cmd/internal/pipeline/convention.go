@@ -111,7 +111,8 @@ func (r *run) recall(ctx context.Context) {
 	}
 }
 
-// remembered returns the newest convention that fits the current request of s, and the newest profile, from all destinations.
+// remembered returns the newest convention that fits the current request of s, and the newest profile, from all
+// destinations.
 func (r *run) remembered(s schemas.Stream) Memory {
 	var m Memory
 	for _, d := range r.Destinations {
@@ -180,7 +181,8 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 	return st.adopt(ctx)
 }
 
-// lookAgain is the time after which a stream is probed again if its records could not show whether an order or a filter works.
+// lookAgain is the time after which a stream is probed again if its records could not show whether an order or
+// a filter works.
 const lookAgain = 24 * time.Hour
 
 // lookAgain changes only the order and the filter.
@@ -214,7 +216,8 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 	return c, err
 }
 
-// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to new tables.
+// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to
+// new tables.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.setRange()
@@ -249,7 +252,8 @@ func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
 
-// renegotiate probes the endpoint again, at most once per run, if its answers have changed or an empty list has its first records.
+// renegotiate probes the endpoint again, at most once per run, if its answers have changed or an empty list has
+// its first records.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {

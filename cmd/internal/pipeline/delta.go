@@ -40,7 +40,8 @@ type applyRate struct {
 	listAbove int // waiting records of a stream above which its list is read instead
 }
 
-// defaultPace requests a record again if it disagrees with its event, because the source may return the old record for some seconds.
+// defaultPace requests a record again if it disagrees with its event, because the source may return the old
+// record for some seconds.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, lockWait: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,

@@ -113,7 +113,8 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	return id
 }
 
-// mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop the others.
+// mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop
+// the others.
 func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
 	var known [][]schemas.Table
 	for _, p := range positions {

@@ -19,7 +19,8 @@ const eventStream = "_events"
 
 const eventChunks = 40
 
-// keep does not write at every call, because a database file is locked for its readers while it is written. // Invariant 7
+// keep does not write at every call, because a database file is locked for its readers while it is written.
+// Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {

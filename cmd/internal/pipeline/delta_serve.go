@@ -183,7 +183,8 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// since returns a time with this property: an event received later is newer than every reading that this process knows of.
+// since returns a time with this property: an event received later is newer than every reading that this
+// process knows of.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.lock.since(); ended.After(d.made) {
 		return ended

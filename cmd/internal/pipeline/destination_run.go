@@ -88,7 +88,8 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	return destinations
 }
 
-// open reads k's position. A full reading and a pass in one transaction start at the beginning, even after an interrupted pass.
+// open reads k's position. A full reading and a pass in one transaction start at the beginning, even after an
+// interrupted pass.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -149,7 +150,8 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// keep returns the position of the last pass that was not contradicted, because the cursor must not cover records that did not arrive.
+// keep returns the position of the last pass that was not contradicted, because the cursor must not cover
+// records that did not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
 	pos.touchedBy = p.id // changes the cursor, but not the position
@@ -283,7 +285,8 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return k.seal(ctx, p, g)
 }
 
-// requestMissing rolls the transaction back, because the requests may take long. The group is then written again with the answers.
+// requestMissing rolls the transaction back, because the requests may take long. The group is then written
+// again with the answers.
 func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast

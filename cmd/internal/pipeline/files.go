@@ -67,7 +67,8 @@ func (d folder) unlinked(path string) error {
 	return nil
 }
 
-// settle syncs the folders of existing files too, because the process that wrote those files may have been killed before it did.
+// settle syncs the folders of existing files too, because the process that wrote those files may have been
+// killed before it did.
 func (d folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {

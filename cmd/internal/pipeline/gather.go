@@ -96,7 +96,9 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 // largePage is the page size from which memory is returned to the operating system before the commit. // Invariant 6
 const largePage = 16 << 20
 
-// Limits of one page. Short records in a table of many columns can take a thousand times the memory of their JSON. // Invariant 6
+// Limits of one page. Short records in a table of many columns can take a thousand times the memory of their
+// JSON.
+// Invariant 6
 const (
 	mostMapped  = 112 << 20 // bytes of the rows in columns
 	mostCells   = 128 << 20 // values and nulls: a null takes time in every destination
@@ -150,7 +152,8 @@ func tooLarge(before, now groupSize, rejects int) error {
 	return nil
 }
 
-// appendPage yields after each part. If the yielded flag is true, the mapper is full and must be flushed. // Invariant 6
+// appendPage yields after each part. If the yielded flag is true, the mapper is full and must be flushed.
+// Invariant 6
 func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()

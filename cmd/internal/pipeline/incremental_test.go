@@ -446,7 +446,8 @@ func TestIncrementalEndsByTime(t *testing.T) {
 	require.Less(t, m.requests-before, 10)
 }
 
-// The list is configured to show the latest change first but is ordered by key. Every pass reads it whole and reports that.
+// The list is configured to show the latest change first but is ordered by key. Every pass reads it whole and
+// reports that.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock

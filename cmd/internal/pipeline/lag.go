@@ -38,7 +38,8 @@ func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 
-// rejoin prepares a pass only for k. It reads the destination's cursor, because a commit without an answer may have succeeded.
+// rejoin prepares a pass only for k. It reads the destination's cursor, because a commit without an answer may
+// have succeeded.
 func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	if k.finished || k.trouble == nil {
 		return
@@ -103,7 +104,8 @@ func (r *run) giveUpOn(destination string) {
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination did not catch up with an earlier stream. Another reading for it would waste requests.
+// hopeless reports whether a destination did not catch up with an earlier stream. Another reading for it would
+// waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

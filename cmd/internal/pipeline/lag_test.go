@@ -309,7 +309,8 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// Two destinations are at the same page of different passes. The one that has finished an earlier pass keeps the versions from it.
+// Two destinations are at the same page of different passes. The one that has finished an earlier pass keeps
+// the versions from it.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
 	r.mode(schemas.History)

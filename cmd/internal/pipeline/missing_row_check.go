@@ -21,9 +21,9 @@ import (
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// RecordExists reports whether a record of s exists. The map values contains the stream's parameters by name, as JSON
-	// scalars: {"id": 7}. RecordExists returns false only if the source reports that the record does not exist.
-	// Anything else is an error.
+	// RecordExists reports whether a record of s exists. The map values contains the stream's parameters by
+	// name, as JSON scalars: {"id": 7}. RecordExists returns false only if the source reports that the record
+	// does not exist. Anything else is an error.
 	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
 }
 

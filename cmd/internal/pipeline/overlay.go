@@ -138,7 +138,8 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-// addDoubtful adds the records for which the pass and the deltas have different rows. Only the source knows which row is newer.
+// addDoubtful adds the records for which the pass and the deltas have different rows. Only the source knows
+// which row is newer.
 func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// older marks the records of a group that were changed before the edge, the time up to which earlier passes have read all changes.
+// older marks the records of a group that were changed before the edge, the time up to which earlier passes
+// have read all changes.
 type older struct {
 	from  int64
 	flags []bool

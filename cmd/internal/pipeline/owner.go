@@ -72,7 +72,8 @@ func (p position) displaced(table string, at load.StreamState) string {
 	return ""
 }
 
-// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read from the beginning.
+// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read
+// from the beginning.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
 	at, err := k.dest.StreamState(ctx, k.key, table)

@@ -48,7 +48,8 @@ const (
 	barren // a parent of this stream may have no rows
 )
 
-// recall requests a parent again if its rows were deleted or must be written again, or if a file of its rows is missing.
+// recall requests a parent again if its rows were deleted or must be written again, or if a file of its rows is
+// missing.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {

@@ -49,7 +49,8 @@ const (
 	fewParents    = 200
 )
 
-// controls is the number of unchanged parents that are requested too. They show whether the source reports every parent as gone.
+// controls is the number of unchanged parents that are requested too. They show whether the source reports
+// every parent as gone.
 const controls = 3
 
 type parentTracker struct {
@@ -219,7 +220,8 @@ func (k *parentTracker) end() {
 	slices.Sort(k.values)
 }
 
-// writeParents runs in the transaction of the parents' rows, so that no parent is stored without them. // Invariants 1, 2
+// writeParents runs in the transaction of the parents' rows, so that no parent is stored without them.
+// Invariants 1, 2
 func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {

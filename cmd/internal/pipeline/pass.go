@@ -214,7 +214,8 @@ func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id by which a destination distinguishes the pass's rows from those of earlier passes. // Invariant 12
+// stamp returns the run id by which a destination distinguishes the pass's rows from those of earlier passes.
+// Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.Run)
 }

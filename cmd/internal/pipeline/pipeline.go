@@ -175,7 +175,8 @@ func newRun(c Config) (*run, error) {
 	return r, nil
 }
 
-// streams makes a child wait for its parent before it takes a worker, so that waiting children never block their parents.
+// streams makes a child wait for its parent before it takes a worker, so that waiting children never block
+// their parents.
 func (r *run) streams(ctx context.Context) {
 	workers := semaphore.NewWeighted(int64(r.Workers))
 	done := make(map[string]chan struct{}, len(r.Streams))

@@ -33,7 +33,8 @@ func laterRunID(id, last string) string {
 	return id
 }
 
-// passID makes ids such as run + "#2" and, for the tenth pass, run + "#a". So later passes have greater ids, up to the 35th.
+// passID makes ids such as run + "#2" and, for the tenth pass, run + "#a". So later passes have greater ids, up
+// to the 35th.
 func passID(run string, n int64) string {
 	if n <= 1 {
 		return run

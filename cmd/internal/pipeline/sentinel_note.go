@@ -72,7 +72,8 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted because the filter may have changed: the source may still have them.
+// leftByFilter returns a note if rows were marked as deleted because the filter may have changed: the source
+// may still have them.
 func (p *pass) leftByFilter(e *ending) string {
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
 		return ""

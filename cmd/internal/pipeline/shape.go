@@ -9,7 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// flush adds to digest and profile before the stream's rules apply, so that a filter does not make the list look shorter.
+// flush adds to digest and profile before the stream's rules apply, so that a filter does not make the list
+// look shorter.
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
@@ -62,7 +63,8 @@ func (p *pass) flush() error {
 	return nil
 }
 
-// share prepares a batch for concurrent use: the first call of an array's NullN counts the nulls and stores their number.
+// share prepares a batch for concurrent use: the first call of an array's NullN counts the nulls and stores
+// their number.
 func share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// StreamLocks holds one lock per stream of a pipeline, shared by the runs and the deltas in one process. Without a lock,
-// the page of a run could replace a record that a delta has just committed with an older state. Only the holder of a
-// stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts
-// releases the lock between two commits: see [overlay]. // Invariant 8
+// StreamLocks holds one lock per stream of a pipeline, shared by the runs and the deltas in one process.
+// Without a lock, the page of a run could replace a record that a delta has just committed with an older state.
+// Only the holder of a stream's lock commits, and a pass requests its pages after every earlier commit. A pass
+// that is committed in parts releases the lock between two commits: see [overlay].
+// Invariant 8
 //
 // The zero value is ready to use; a nil *StreamLocks never blocks.
 type StreamLocks struct {

@@ -21,7 +21,8 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed requests a run of the listed streams after an unverified delivery. All hints that arrive during hintEvery cause one run.
+// heed requests a run of the listed streams after an unverified delivery. All hints that arrive during
+// hintEvery cause one run.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time
 	for {

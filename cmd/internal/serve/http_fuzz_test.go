@@ -40,7 +40,8 @@ type surface struct {
 	effects atomic.Int64
 }
 
-// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz input contains a valid one.
+// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz input
+// contains a valid one.
 type visitor struct {
 	name    string
 	role    access.Role

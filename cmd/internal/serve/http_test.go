@@ -233,7 +233,8 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A stopped daemon ends without an error, whether it notices first that its context has ended or that its listener has ended.
+// A stopped daemon ends without an error, whether it notices first that its context has ended or that its
+// listener has ended.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -28,7 +28,8 @@ func (c *cleaned) Error() string { return c.text }
 
 func (c *cleaned) Unwrap() error { return c.error }
 
-// cleanReport is needed because texts from drivers and database servers have not passed the HTTP client, which redacts its own texts.
+// cleanReport is needed because texts from drivers and database servers have not passed the HTTP client, which
+// redacts its own texts.
 func (d *Daemon) cleanReport(r pipeline.Report) pipeline.Report {
 	r.Err = d.clean(r.Err)
 	r.Streams = slices.Clone(r.Streams)

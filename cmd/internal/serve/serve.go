@@ -312,7 +312,8 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is the time without a call of worker.look after which the worker's loop counts as stuck. The loop does not wait for runs.
+// stuck is the time without a call of worker.look after which the worker's loop counts as stuck. The loop does
+// not wait for runs.
 const stuck = 2 * time.Minute
 
 // Alive returns nil while every worker's loop is running. The watchdog uses it.

@@ -95,7 +95,8 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how often a process may end during the run of one slot. After that the slot is not run again. // Invariant 15
+// mostBroken is how often a process may end during the run of one slot. After that the slot is not run again.
+// Invariant 15
 const mostBroken = 3
 
 // recovered handles a slot that an earlier process left open. A run that had begun resumes, unless catch_up

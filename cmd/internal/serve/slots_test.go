@@ -423,7 +423,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A pipeline that is removed and added again during its run waits for the end of that run, and then continues with its slots.
+// A pipeline that is removed and added again during its run waits for the end of that run, and then continues
+// with its slots.
 func TestReloadTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -104,7 +104,8 @@ func (w *worker) left() bool {
 	return w.retired
 }
 
-// lookAgain is the longest sleep of a worker. Timers do not notice that the clock was set, or that the machine was suspended.
+// lookAgain is the longest sleep of a worker. Timers do not notice that the clock was set, or that the machine
+// was suspended.
 const lookAgain = 15 * time.Second
 
 func (w *worker) live(ctx context.Context) {

@@ -99,7 +99,8 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share slows all units on overloaded cores by the same factor. What a slow unit leaves unused is not given to other units.
+// share slows all units on overloaded cores by the same factor. What a slow unit leaves unused is not given to
+// other units.
 func (p *simulation) share() {
 	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
 	for _, u := range p.active {

@@ -72,9 +72,11 @@ var rules = []rule{
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
 
-// Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness confirms that
-// it is gone. After any other pass, a row is deleted only if the source reports its record as gone at the record's own
-// address, or if a person confirms the deletion. Deleting many rows at once always needs a person. // Invariant 12
+// Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness
+// confirms that it is gone. After any other pass, a row is deleted only if the source reports its record as
+// gone at the record's own address, or if a person confirms the deletion. Deleting many rows at once always
+// needs a person.
+// Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
 func decide(t *Table, rules []rule) Decision {
@@ -100,7 +102,8 @@ func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict reports whether to read the list again. Only a second reading shows whether the list moved while it was read.
+// betterVerdict reports whether to read the list again. Only a second reading shows whether the list moved
+// while it was read.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -124,7 +127,8 @@ func (t *Table) unknownRows() Decision {
 	return Decision{Held: "it is unknown which rows the pass contained; nothing was deleted"}
 }
 
-// doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack other records.
+// doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack
+// other records.
 func (t *Table) doubtful() Decision {
 	if t.Missing == 0 {
 		return Decision{Held: t.doubt()}

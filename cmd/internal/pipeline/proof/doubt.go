@@ -22,7 +22,8 @@ const (
 	lasts   = true  // another reading would have the doubt too
 )
 
-// doubts lists all doubts. A new one needs a field in [Facts], a line here, and a property in the tests of this package.
+// doubts lists all doubts. A new one needs a field in [Facts], a line here, and a property in the tests of this
+// package.
 var doubts = []Doubt{
 	{"total changed", Contradicted, passing, totalChanged, func(f *Facts) string {
 		return fmt.Sprintf("the source states %d records on the first page and %d on the last, and %d distinct records arrived", int64(f.FirstTotal), int64(f.LastTotal), f.Listed())
@@ -151,12 +152,14 @@ func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }
 
-// readingsDiffer reports whether two whole readings found different records, and the total does not show that this reading is right.
+// readingsDiffer reports whether two whole readings found different records, and the total does not show that
+// this reading is right.
 func readingsDiffer(f *Facts) bool {
 	return f.Second == OtherRecords && !f.settled() && !oneObject(f)
 }
 
-// openSignal returns the first unexplained signal, else "". The total explains any signal that does not state a larger number.
+// openSignal returns the first unexplained signal, else "". The total explains any signal that does not state a
+// larger number.
 func (f *Facts) openSignal() string {
 	for _, s := range f.Unexplained {
 		if !f.settled() || beyond(s, f.Distinct) {

@@ -142,7 +142,8 @@ func (f *Facts) Cut() bool {
 	return (f.Round || f.steady()) && f.LastTotal < 0 && f.Longest <= f.Listed()
 }
 
-// steady reports whether a list in one answer keeps its length while its records change, as if it showed a fixed number of records.
+// steady reports whether a list in one answer keeps its length while its records change, as if it showed a
+// fixed number of records.
 func (f *Facts) steady() bool { return f.Steady && f.Rule == "one_page" && !f.Keyless }
 
 // Unwatched reports whether a move of the list during the reading would go unnoticed: its pages are requested by

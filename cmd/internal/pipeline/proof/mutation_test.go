@@ -144,7 +144,8 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts combines the observations, first unchanged and then with each single doubt added, until visit returns false.
+// withDoubts combines the observations, first unchanged and then with each single doubt added, until visit
+// returns false.
 func withDoubts(visit func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {

@@ -111,7 +111,8 @@ func (b *File) open() (err error) {
 	return nil
 }
 
-// Fingerprint is a fingerprint of a key. Two different keys have the same fingerprint with a probability of one in 2^128.
+// Fingerprint is a fingerprint of a key. Two different keys have the same fingerprint with a probability of one
+// in 2^128.
 type Fingerprint [2]uint64
 
 // Fingerprint returns the fingerprint of a key.

@@ -15,7 +15,8 @@ import (
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure allows the referrer within the board, because a browser that does not send it omits the Origin header of a form too.
+// secure allows the referrer within the board, because a browser that does not send it omits the Origin header
+// of a form too.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")

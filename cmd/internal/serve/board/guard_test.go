@@ -109,7 +109,8 @@ func TestSignInIsHeldBack(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
 }
 
-// Fewer than 100 of 10,000 guesses from 100 addresses are evaluated in a minute, and the session of the owner keeps working.
+// Fewer than 100 of 10,000 guesses from 100 addresses are evaluated in a minute, and the session of the owner
+// keeps working.
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
 	at := time.Now()
@@ -232,7 +233,8 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, strings.Join(all, ""), token)
 }
 
-// The cookies are bound to the host and to TLS if the proxy uses TLS. A board without tokens refuses requests through a proxy.
+// The cookies are bound to the host and to TLS if the proxy uses TLS. A board without tokens refuses requests
+// through a proxy.
 func TestBehindProxy(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	const proto, secure = "X-Forwarded-Proto", "https"

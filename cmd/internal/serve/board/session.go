@@ -19,7 +19,8 @@ const (
 	maxSessions = 1024
 )
 
-// The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark of a form is valid only for that browser.
+// The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark of a form is valid
+// only for that browser.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
@@ -119,7 +120,8 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark returns a CSRF mark that is valid for this browser only. It may set a cookie, so it must be called before the body is written.
+// mark returns a CSRF mark that is valid for this browser only. It may set a cookie, so it must be called
+// before the body is written.
 func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
 		return b.sessions.sign(id)

@@ -175,7 +175,8 @@ func (f *Facts) written() map[string]bool {
 // restOf lets reading a destination take at most a tenth of the time.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
-// lookAt does nothing if another goroutine already waits to read the destination. If the read fails, the last snapshot stays.
+// lookAt does nothing if another goroutine already waits to read the destination. If the read fails, the last
+// snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	turn := f.turn(p.called())
 	select {

@@ -49,7 +49,8 @@ const (
 	cornersFresh = 5 * time.Second
 )
 
-// sourceSnapshot is read on request, in a destination that has a separate part for each source, or too many streams to read them all.
+// sourceSnapshot is read on request, in a destination that has a separate part for each source, or too many
+// streams to read them all.
 type sourceSnapshot struct {
 	place DestinationPart
 	used  time.Time // guarded by Facts.mu

@@ -112,7 +112,8 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of is for a pipeline with one source. A newer outcome of the last run, or of the run in progress, replaces that of the snapshot.
+// of is for a pipeline with one source. A newer outcome of the last run, or of the run in progress, replaces
+// that of the snapshot.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)

@@ -28,7 +28,9 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 	}
 }
 
-// typeOf returns "" if the body is not a JSON object or has neither `type` nor `event`. Such events are stored too. // Invariant 11
+// typeOf returns "" if the body is not a JSON object or has neither `type` nor `event`. Such events are stored
+// too.
+// Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -60,7 +62,9 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Within these limits, a capture has all header fields except credentials, because a signature may cover any of them. // Invariant 5
+// Within these limits, a capture has all header fields except credentials, because a signature may cover any of
+// them.
+// Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10

@@ -8,7 +8,8 @@ type Elided struct {
 	Count       int
 }
 
-// mostCounted limits how many slots are counted. Beyond it, Between continues at the last day, and the Count of Elided is too low.
+// mostCounted limits how many slots are counted. Beyond it, Between continues at the last day, and the Count of
+// Elided is too low.
 const mostCounted = 200_000
 
 // Between returns the slots later than after, up to and including until. If there are more slots than

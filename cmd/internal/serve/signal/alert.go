@@ -47,7 +47,8 @@ type condition struct {
 // troubles has the key "" for the run itself.
 type troubles map[string]condition
 
-// driftLasts ends an alert about drift. Only one run reports a drift, because the next run compares with the data of that run.
+// driftLasts ends an alert about drift. Only one run reports a drift, because the next run compares with the
+// data of that run.
 const driftLasts = 24 * time.Hour
 
 func (ts troubles) signature() string {

@@ -129,7 +129,8 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits for messages in flight, but at most stopPatience. Each message still in flight then uses a connection until the process ends.
+// stop waits for messages in flight, but at most stopPatience. Each message still in flight then uses a
+// connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
