@@ -47,11 +47,12 @@ build: ## build bin/penstock
 demo: build ## show a sandbox, a sync into DuckDB, three queries, and a second run that changes nothing
 	$(BIN) sandbox demo --dir demo
 
-# Many tests wait for processes, servers and leases: four at once in a package keep two cores busy.
+# Many tests wait for processes, servers and leases: four packages at once, and four tests at once in each, keep two
+# cores busy.
 .PHONY: test
 test: ## install what the tests need, then run all tests, sweeps in their short forms
 	@sh .ci/setup
-	$(GO) test -short -timeout 20m -parallel 4 -tags $(TAGS) $(PKGS)
+	$(GO) test -short -timeout 20m -p 4 -parallel 4 -tags $(TAGS) $(PKGS)
 
 .PHONY: sweep
 sweep: ## run all tests in full, those with seeds for a thousand seeds (SEEDS=1000), then make generated

@@ -89,7 +89,7 @@ func freePort(t testing.TB) string {
 
 // folder creates the server's folder, owned by the user that the server runs as.
 func (s *Server) folder() string {
-	dir, err := os.MkdirTemp("", "penstock-postgres-")
+	dir, err := os.MkdirTemp(parent(), "penstock-postgres-")
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if c := credential(s.t); c != nil {

@@ -2,8 +2,14 @@
 
 package pgtest
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c}
 }
+
+// parent returns the folder for the servers' folders.
+func parent() string { return os.TempDir() }
