@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// ahead fetches the answers that a reader needs next, while the reader works on the present one.
-// Answers are delivered in the order of the requests. All methods are called from one goroutine,
-// which must call stop at the end.
+// ahead delivers answers in the order of the requests. All methods are called from one goroutine, which must call
+// stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	fetch func(ctx context.Context, k K) (*answer, error)
@@ -16,7 +15,6 @@ type ahead[K comparable] struct {
 	wg    sync.WaitGroup
 }
 
-// pending is a request under way, or its answer.
 type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
@@ -27,7 +25,7 @@ type pending[K comparable] struct {
 	err error
 }
 
-// take waits for the answer to k. It drops the answers queued before it.
+// take drops the answers queued before k.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
@@ -46,17 +44,15 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// put inserts an answer that was fetched in another way at the head of the queue. The next take(k)
-// returns it.
+// put inserts an answer at the head of the queue, so that the next take(k) returns it.
 func (q *ahead[K]) put(k K, a *answer) {
 	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a}
 	close(p.done)
 	q.queue = append([]*pending[K]{p}, q.queue...)
 }
 
-// fill starts fetching k and the positions after it, as far as the function following knows them.
-// It stops at the limit of parallel requests, and at the limit of body bytes, which all streams
-// share. k itself is always fetched. // Invariant 6
+// fill fetches k in any case. It fetches further positions up to the limit of parallel requests, and up to the limit
+// of body bytes, which all streams share. // Invariant 6
 func (q *ahead[K]) fill(ctx context.Context, k K, following func(K) (K, bool)) {
 	for i := 0; i < q.c.parallel; i++ {
 		if i < len(q.queue) && q.queue[i].key != k {
@@ -88,7 +84,6 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	})
 }
 
-// drop cancels the i-th request and discards its answer.
 func (q *ahead[K]) drop(i int) {
 	p := q.queue[i]
 	p.cancel()
@@ -98,14 +93,13 @@ func (q *ahead[K]) drop(i int) {
 	q.queue = append(q.queue[:i], q.queue[i+1:]...)
 }
 
-// reset drops everything that was fetched ahead.
 func (q *ahead[K]) reset() {
 	for len(q.queue) > 0 {
 		q.drop(0)
 	}
 }
 
-// stop drops everything and waits until no request is under way. // Invariant 15
+// stop waits until no request is under way. // Invariant 15
 func (q *ahead[K]) stop() {
 	for _, p := range q.queue {
 		p.cancel()

@@ -15,16 +15,15 @@ import (
 // record was found.
 const contextKey = "_context"
 
-// assembler joins the records of a body into one JSON array.
 type assembler struct {
 	stream    schemas.Stream
 	params    []byte // members for the context of every record, as JSON without braces
 	copyLists bool   // always copy the records, because they are joined with others
-	deep      bool   // also hash the content of records
+	deep      bool
 	seed      maphash.Seed
 
-	group   []byte   // the stream's Context as JSON: the member of _context that says where the record was
-	groupOf string   // the same as text
+	group   []byte // the stream's Context as JSON: the member of _context that says where the record was
+	groupOf string
 	scratch []byte   // a context
 	members []string // for each key column, the name of the record member that holds it; the column's name until another name was seen
 }
@@ -37,21 +36,19 @@ type batch struct {
 	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
 	content []uint64 // hashes of the records' content; only with assembler.deep
 	first   value    // the first record, in its body
-	last    value    // the last record
+	last    value
 	cuts    cuts
 
 	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
 
-// reserve makes room for the hashes of n records. Without it, append would enlarge the slices:
-// while one is copied, it takes its memory twice. // Invariant 6
+// reserve avoids that append enlarges the slices: a slice that is copied takes its memory twice. // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.keys = slices.Grow(b.keys, n); deep {
 		b.content = slices.Grow(b.content, n)
 	}
 }
 
-// json returns the batch as one JSON array.
 func (b *batch) json() []byte {
 	if b.whole {
 		return b.records
@@ -63,8 +60,7 @@ func (b *batch) json() []byte {
 	return b.records
 }
 
-// assemble appends the records of f to b. A single array whose records need no context is not
-// copied: b then refers to the body.
+// assemble does not copy a single array whose records need no context: b then refers to the body.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
@@ -88,8 +84,7 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	return d.err
 }
 
-// size returns an upper bound, close to the real size, of the bytes that the assembled records of a
-// place take.
+// size returns an upper bound, close to the real size, of the bytes that the records take.
 func (a *assembler) size(d *doc, p place) int {
 	n := p.value.end - p.value.start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
@@ -102,7 +97,6 @@ func (a *assembler) needsContext(p place) bool {
 	return len(a.params) > 0 || a.stream.Context != "" && p.in.ok()
 }
 
-// place appends the records of one place.
 func (a *assembler) place(d *doc, p place, b *batch) {
 	var context []byte
 	if a.needsContext(p) {
@@ -150,19 +144,17 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 	return append(append(out, a.params...), '}')
 }
 
-// identity returns the member to append to r, a record of an object that holds records by id, if r
-// lacks its key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs no
-// such member.
+// identity adds the missing key to a record of an object that holds records by id: for {"17":{"name":"Ann"}} it
+// returns the member "id":17. It returns nil if r needs no such member.
 func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
 		return nil
 	}
-	member, _ := json.Marshal(a.stream.Key[0]) // a string always marshals
+	member, _ := json.Marshal(a.stream.Key[0])
 	return append(append(member, ':'), nameValue(name)...)
 }
 
-// nameValue returns a member's name as a JSON value. A name that is a number becomes a number,
-// because references to the record are numbers too. Any other name becomes a string.
+// nameValue turns a name that is a number into a number, because references to the record are numbers too.
 func nameValue(name []byte) []byte {
 	if isNumber(name) {
 		return name
@@ -170,7 +162,6 @@ func nameValue(name []byte) []byte {
 	return append(append([]byte{'"'}, name...), '"')
 }
 
-// add appends one record, its missing id and its context.
 func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	if b.keysOnly {
 		a.note(d, r, identity, context, b)
@@ -202,7 +193,6 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	b.records = append(b.records, '}')
 }
 
-// note counts one record and stores its hashes.
 func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	if b.n++; b.n > maxNodes { // Invariant 6
 		d.fail(r.start, fmt.Sprintf("more than %d records in one answer", maxNodes))
@@ -228,8 +218,7 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	}
 }
 
-// key returns the hash of the key columns in a record, without those of the context. ok is false if
-// one is missing, or if there are none.
+// key returns the hash of the key columns in a record, without those of the context.
 func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
 		if strings.HasPrefix(column, contextKey) {
@@ -245,8 +234,7 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	return h, ok
 }
 
-// member returns the value in r of the i-th key column. The source may spell the name differently
-// from the column: objectId for object_id.
+// member finds the i-th key column also if the source spells its name differently: objectId for object_id.
 func (a *assembler) member(d *doc, r value, i int) value {
 	if len(a.members) != len(a.stream.Key) {
 		a.members = slices.Clone(a.stream.Key)
@@ -262,8 +250,7 @@ func (a *assembler) member(d *doc, r value, i int) value {
 	return v
 }
 
-// keyText returns the key of a record as JSON for people. A key of several parts becomes an array.
-// The result is "" if the record does not contain its key.
+// keyText returns the key of a record as JSON for people, or "" if the record does not contain its key.
 func (a *assembler) keyText(d *doc, r value) string {
 	var parts []string
 	for i := range a.stream.Key {
@@ -279,8 +266,7 @@ func (a *assembler) keyText(d *doc, r value) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// content returns the hash of a record without its context and its volatile members. The order of
-// the members does not matter.
+// content ignores the context, the volatile members, and the order of the members.
 func (a *assembler) content(d *doc, r value) uint64 {
 	if !d.isObject(r) {
 		return maphash.Bytes(a.seed, d.raw(r))

@@ -31,8 +31,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBeyondEnd sends the probe that beyond describes. It returns false if the server refuses the
-// probe, or if there is none for this kind of page.
+// isBeyondEnd returns false if the server refuses the probe, or if there is none for this kind of page.
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
@@ -57,13 +56,10 @@ func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (b
 	return sum(other.batch.keys) == print, nil
 }
 
-// lastOnly reports whether an answer holds only the last record of the page before and does not
-// announce more.
 func (l *listReader) lastOnly(end *step) bool {
 	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.announcesMore()
 }
 
-// announcesMore reports whether a page announces more records.
 func (s *signals) announcesMore() bool {
 	return s.more == yes || s.token != "" || s.next != nil || s.remaining > 0
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// negotiated serves a list that a Spec describes, negotiates it as a stream that states only its
-// path, and reads it.
 func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	t.Helper()
 	spec.Records.Key, spec.Envelope.Path = "id", []string{"data"}
@@ -27,8 +25,6 @@ func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	return read(f.Client, c.Apply(s), "")
 }
 
-// Beyond its end, the list returns its first page again, with the signals of the first page: the
-// page number 1, and that there is more.
 func TestFirstPageAfterTheEnd(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
@@ -61,7 +57,6 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 	}
 }
 
-// If a list returns its first page again in the middle, the pass fails.
 func TestFirstPageInTheMiddle(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"offsets": func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +86,6 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// If the connection breaks during the probe for the end of a list, the probe decides nothing.
 func TestBrokenConnectionAfterTheEnd(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}

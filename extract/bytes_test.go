@@ -31,8 +31,6 @@ func TestDuplicateMemberInEnvelope(t *testing.T) {
 	}
 }
 
-// A page is not refused because of broken values in its records: they are passed on unchanged, byte
-// by byte.
 func TestPagesWithBrokenValues(t *testing.T) {
 	for name, first := range map[string]string{
 		"a sound record":           `{"id":1,"a":"x"}`,

@@ -8,18 +8,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerCandidate is a parameter that may request the second page of a list, with its value for that
-// page.
+// pagerCandidate is a parameter that may request the second page of a list.
 type pagerCandidate struct {
-	typ   string // as [schemas.Pagination] calls it
+	typ   string
 	at    position
-	field string // the field of the last record that the value comes from; "" if it comes from elsewhere
+	field string
 
 	moment bool // the value is a time, which several records may share
 }
 
-// groups returns the candidates in groups, the likeliest first. The candidates of a large group are
-// first tried together in one request.
+// groups returns the likeliest candidates first. The candidates of a large group are first tried together in one
+// request.
 func (p *pagerProbe) groups() [][]pagerCandidate {
 	all := p.stated()
 	if p.refuses {
@@ -33,8 +32,7 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	return append(all, p.moments()...)
 }
 
-// answerTokens returns the candidates that send the answer's token, the likeliest first. There are
-// none if the token is a range.
+// answerTokens returns nothing if the token is a range, which other candidates request.
 func (p *pagerProbe) answerTokens() []pagerCandidate {
 	s := p.first.signals
 	if s.token == "" || s.ranged || s.rangeUnit != "" {
@@ -43,8 +41,6 @@ func (p *pagerProbe) answerTokens() []pagerCandidate {
 	return p.tokens(p.l.pager.tokenParams(s))
 }
 
-// stated returns the candidates that the stream or the answer states. Token candidates are left out
-// if the server refuses several parameters in one request: see [pagerProbe.oneByOne].
 func (p *pagerProbe) stated() [][]pagerCandidate {
 	s := p.first.signals
 	var all [][]pagerCandidate
@@ -76,8 +72,7 @@ func (p *pagerProbe) stated() [][]pagerCandidate {
 	return all
 }
 
-// counted returns the candidates by page number, offset and last id, in the order that the answer
-// suggests.
+// counted orders the kinds as the answer suggests.
 func (p *pagerProbe) counted() [][]pagerCandidate {
 	s := p.first.signals
 	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
@@ -92,15 +87,13 @@ func (p *pagerProbe) counted() [][]pagerCandidate {
 	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
 }
 
-// without returns the candidates that have another position than all of those in excluded.
 func (p *pagerProbe) without(candidates, excluded []pagerCandidate) []pagerCandidate {
 	return slices.DeleteFunc(candidates, func(c pagerCandidate) bool {
 		return slices.ContainsFunc(excluded, func(b pagerCandidate) bool { return b.at == c.at })
 	})
 }
 
-// hinted returns the candidate with the parameter that the stream states. The bool is false if the
-// stream states none, or has no value for it.
+// hinted returns the candidate with the parameter that the stream states.
 func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	hint := p.l.pager.hint
 	if hint.Page == "" || hint.Type == "none" {
@@ -113,9 +106,8 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered returns the candidates by page number or offset. If the answer uses one of the usual
-// names, that name comes first among the offsets. Among the page numbers it comes second, after the
-// most usual name.
+// numbered puts an offset name that the answer uses first. It puts such a page name second, after the most usual
+// name.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -132,10 +124,9 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	return p.named(typ, distinctNames(append(names, usual...)))
 }
 
-// tokens returns candidates that send the answer's token under the given names.
 func (p *pagerProbe) tokens(names []string) []pagerCandidate { return p.named("cursor", names) }
 
-// named returns candidates of one type. It leaves out those without a value for the second page.
+// named leaves out candidates without a value for the second page.
 func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	var out []pagerCandidate
 	for _, name := range names {
@@ -167,8 +158,8 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	return out
 }
 
-// fixed reports whether the stream itself sets a parameter, so that paging must not change it. A
-// parameter such as page=1, offset=0 or cursor=* only says where the list begins. It is not fixed.
+// fixed reports whether the stream itself sets a parameter, so that paging must not change it. A parameter such as
+// page=1, offset=0 or cursor=* only says where the list begins, so it is not fixed.
 func (p *pagerProbe) fixed(name string) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(p.l.params, func(b bound) bool {
@@ -178,7 +169,6 @@ func (p *pagerProbe) fixed(name string) bool {
 	})
 }
 
-// rangeAt returns the position that requests n records; from is the index of the first one.
 func rangeAt(unit string, from, n int64) position {
 	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink returns candidates for the parameters of the next link, the likeliest first. It leaves out
-// parameters that the stream itself sets, and credentials. If several are left, the last candidate
+// inLink leaves out parameters that the stream itself sets, and credentials. If several are left, the last candidate
 // sends all of them.
 func (p *pagerProbe) inLink() []pagerCandidate {
 	q := p.first.signals.next
@@ -41,16 +40,14 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 // nestedLink is the member of a POST body that may hold the parameters of a next link.
 const nestedLink = "pagination"
 
-// secretLike reports whether a parameter of a link may be a credential. Such parameters are never
-// sent. // Invariant 10
+// secretLike reports whether a parameter of a link may be a credential, which is never sent. // Invariant 10
 func secretLike(name string) bool {
 	low := strings.ToLower(name)
 	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") && !strings.Contains(low, "page") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
-// rank returns how likely a parameter of a next link selects the next page: 0 is the likeliest. All
-// unusual parameters have the same, last rank.
+// rank gives the same, last rank to all unusual parameters.
 func rank(name string) int {
 	usual := schemas.Paging().Parameters(schemas.ParamLink)
 	if i := slices.Index(usual, name); i >= 0 {
@@ -64,10 +61,9 @@ func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked returns the position to which a next link leads. If probes have shown that all parameters
-// of the link are needed, the position has all of them, except credentials. Otherwise it has only
-// one: the parameter that the probes accepted, or a usual one. The bool is false if the link has no
-// such parameter.
+// linked returns the position to which a next link leads. If probes have shown that all parameters of the link are
+// needed, the position has all of them, except credentials. Otherwise it has only the one that the probes accepted,
+// or a usual one.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

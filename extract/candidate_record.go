@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// since returns the candidates that send the id of the last record.
 func (p *pagerProbe) since() []pagerCandidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
 	if p.l.lastID != "" {
@@ -26,10 +25,8 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity finds a member that is named like an id and has another value in each record of the
-// first page. It returns the member's name and its value in the last record. If an object wraps
-// each record, the name is that of the wrapping member, a slash and the member inside. Both results
-// are "" if there is no such member.
+// identity finds a member that is named like an id and has another value in each record of the first page. If an
+// object wraps each record, field is the wrapping member, a slash and the member inside.
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -45,8 +42,7 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf does what identity does, for the given rows. Of several members that are named like an
-// id, it returns the one with the shortest name: id rather than owner_id.
+// identityOf prefers the shortest name: id rather than owner_id.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
@@ -61,8 +57,7 @@ func identityOf(rows []row) (field, value string) {
 	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
 }
 
-// fromRecords returns the candidates that send a value of the last record. The member with the
-// value is named like a token.
+// fromRecords returns the candidates that send a token of the last record.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
@@ -87,8 +82,7 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	return all
 }
 
-// moments returns the candidates that send a time of the last record, if the first page is ordered
-// by that time. Parameters that the server is known to take come first.
+// moments returns the candidates that send a time of the last record, if the first page is ordered by that time.
 func (p *pagerProbe) moments() [][]pagerCandidate {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -119,23 +113,19 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 	return append(known, others...)
 }
 
-// maxMomentFields is the largest number of time fields that moments tries.
 const maxMomentFields = 4
 
-// momentFields returns the time fields by which the records are ordered. Times of changes come
-// last: they equal those of creation until a record is changed.
+// momentFields puts times of changes last: they equal those of creation until a record is changed.
 func momentFields(rows []row) []string {
 	all := slices.DeleteFunc(timeFields(rows), func(field string) bool { return trend(rows, field) == uneven })
 	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })
 	return all[:min(len(all), maxMomentFields)]
 }
 
-// timePriority returns a number by which time fields are sorted: times of creation first, times of
-// changes last.
+// timePriority sorts times of creation first, times of changes last.
 func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
-// aboutOtherTime reports whether the parameter is named for times of creation and the field for
-// times of changes, or the reverse.
+// aboutOtherTime reports whether one name is about creation and the other about changes.
 func aboutOtherTime(param, field string) bool {
 	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A list is paged by the time of the last record only if it states a total. The total would show if
-// records with equal times were lost.
+// The total would show if records with equal times were lost.
 func TestListsByTime(t *testing.T) {
 	total, more := servers.Signal{At: "/total", Says: "total"}, servers.Signal{At: "/has_more", Says: "more"}
 	for _, order := range []string{servers.OrderOldest, servers.OrderNewest} {
@@ -39,8 +38,6 @@ func TestListsByTime(t *testing.T) {
 	}
 }
 
-// If an object wraps each record, the list is paged by the id of the record inside. A parameter
-// name that no known API uses is not found.
 func TestWrappedRecordsByID(t *testing.T) {
 	for _, param := range []string{"after_id", "no_usual_name"} {
 		for _, unknown := range []string{"", servers.UnknownFilter} {
@@ -60,8 +57,7 @@ func TestWrappedRecordsByID(t *testing.T) {
 	}
 }
 
-// The member that identifies records is the same in every run. It is the one with the shortest name
-// among those that are named like an id and have distinct values.
+// Of several members with distinct values, the one with the shortest name identifies the records.
 func TestIdentityIsStable(t *testing.T) {
 	var rows []row
 	for i := range 3 {

@@ -6,34 +6,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// searchOrder is the order in which candidates are tried if each costs a request. An entry says how
-// many further candidates of a kind come next.
+// searchOrder is the order in which candidates are tried if each costs a request. An entry says how many further
+// candidates of a kind come next.
 type searchOrder []struct {
 	kind string
 	n    int
 }
 
 var (
-	// usualOrder begins with the kinds and names that lists use most often.
 	usualOrder = searchOrder{
 		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
 		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
 	}
-	// offsetOrder is for a list that reports the offset of its page.
-	offsetOrder = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
-	// pageOrder is for a list that reports the number of its page.
-	pageOrder = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
-	// tokenOrder is for a list that states a token.
-	tokenOrder = searchOrder{{"token", 40}}
-	// nextPageOrder is for a list whose token is the number of its second page.
-	nextPageOrder = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
-	// nextOffsetOrder is for a list whose token is the offset of its second page.
+	offsetOrder     = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
+	pageOrder       = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
+	tokenOrder      = searchOrder{{"token", 40}}
+	nextPageOrder   = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-// oneByOne returns the candidates for a server that refuses several parameters in one request, the
-// usual ones of all kinds first. The argument tokens holds the candidates that send the answer's
-// token; it is empty if the answer has none.
+// oneByOne returns the candidates for a server that refuses several parameters in one request. tokens is empty if the
+// answer has none.
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}

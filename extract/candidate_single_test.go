@@ -8,9 +8,6 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// If the server treats unknown parameters as filters, or refuses them, probes cannot try several
-// parameters in one request. The usual parameters are found nevertheless. A parameter name that no
-// known API uses is not found.
 func TestParametersOneByOne(t *testing.T) {
 	total := servers.Signal{At: "/total", Says: "total"}
 	next := servers.Signal{At: "/next", Says: "next", As: "number"}

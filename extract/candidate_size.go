@@ -7,8 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sizeNames returns the parameters that may set the page size. Those that the answer mentions come
-// first.
+// sizeNames puts the parameters first that the answer mentions.
 func (p *pagerProbe) sizeNames() []string {
 	return sizeNamesFor(p.l.s.Pagination, p.first.signals)
 }
@@ -38,8 +37,7 @@ func sizeNamesFor(hint schemas.Pagination, s signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether the parameter a is a member of b, as page[size] is of page. No request
-// may send both.
+// nestsPage reports whether a is a member of b, as page[size] is of page. No request may send both.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b
@@ -51,5 +49,4 @@ func cutBracket(name string) (in, member string, ok bool) {
 	return in, strings.TrimSuffix(rest, "]"), ok && strings.HasSuffix(rest, "]") && in != "" && !strings.Contains(rest[:len(rest)-1], "]")
 }
 
-// largestPage is the largest page size that probes request.
 const largestPage = 1000

@@ -9,10 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// tokenParams returns the parameters that may take the answer's token, the likeliest first: the
-// parameters with the same value in the next link, the token's own name, that name as a member of
-// the object around the token, such as page[cursor], that name without "next", and the usual
-// parameters.
+// tokenParams returns the parameters that may take the answer's token, the likeliest first.
 func (p *pager) tokenParams(s signals) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.next)) {
@@ -39,8 +36,7 @@ func (p *pager) tokenParams(s signals) []string {
 	return distinctNames(append(names, words.TokenParameters(own)...))
 }
 
-// withoutNext removes "next" from the beginning of a name and keeps its spelling: nextPageToken
-// becomes pageToken. It returns "" for other names.
+// withoutNext keeps the spelling: nextPageToken becomes pageToken. It returns "" for names without "next".
 func withoutNext(name string) string {
 	for _, prefix := range []string{"next_", "next-", "next", "Next"} {
 		rest, ok := strings.CutPrefix(name, prefix)
@@ -60,8 +56,6 @@ func withoutNext(name string) string {
 	return ""
 }
 
-// plainIdentifier reports whether a name can be used before brackets: it has only letters and
-// underscores.
 func plainIdentifier(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }

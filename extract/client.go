@@ -65,7 +65,7 @@ type Client struct {
 	inFlight atomic.Int64
 
 	mu      sync.Mutex
-	feeds   map[string]*parentFeed // by parent
+	feeds   map[string]*parentFeed
 	settles func(schemas.Stream) schemas.Stream
 }
 
@@ -125,7 +125,6 @@ func (c *Client) settled(s schemas.Stream) schemas.Stream {
 	return settle(s)
 }
 
-// admit checks a selected stream and prepares the feed from its parent.
 func (c *Client) admit(s schemas.Stream) error {
 	if !s.Readable() {
 		return fmt.Errorf("stream %s: endpoints of class %s cannot be read", s.Name, s.Class)
@@ -143,7 +142,6 @@ func (c *Client) admit(s schemas.Stream) error {
 	return err
 }
 
-// wireFor returns the client for a stream's requests.
 func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	w := c.cfg.Streams[s.Name]
 	if w == nil && s.Surface == schemas.SurfaceV2 {

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// likeness is the result of comparing two pages of a list.
 type likeness int
 
 const (
@@ -20,9 +19,8 @@ const (
 	otherRecords
 )
 
-// compare reports which records of the page a are also on the page b. If records were added to the
-// list in between, the next page repeats some records of the page before. The result is still
-// otherRecords, because that page lacks most of them.
+// compare returns otherRecords for a page that repeats some records of the page before. Records that are added
+// between two requests cause such a page.
 func compare(a, b batch) likeness {
 	switch {
 	case a.n == b.n && sum(a.keys) == sum(b.keys):
@@ -40,8 +38,7 @@ func compare(a, b batch) likeness {
 	return otherRecords
 }
 
-// shared counts the keys of b that are among those of a. It sorts a copy of the shorter
-// list only. // Invariant 6
+// shared sorts a copy of the shorter list only. // Invariant 6
 func shared(a, b []uint64) (n int) {
 	if len(a) <= len(b) {
 		set := sorted(a)
@@ -80,14 +77,14 @@ func sorted(keys []uint64) []uint64 {
 // smaller page may differ only because they have members that change on every reading.
 const leastRenamed = 5
 
-// renamed reports whether b has the keys of the records in a, but different content in every
-// record. In this case the values of the key may start again on each page.
+// renamed reports whether b has the keys of the records in a, but different content in every record: then the values
+// of the key may start again on each page.
 func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
 	}
 	rate := sampleRate(b.keys)
-	at := make(map[uint64]int) // by key in b: its index in a; -1 if it is not there
+	at := make(map[uint64]int)
 	for _, k := range b.keys {
 		if k&rate == 0 {
 			at[k] = -1
@@ -109,13 +106,10 @@ func renamed(a, b batch) bool {
 	return true
 }
 
-// maxRenamed is roughly how many records renamed compares. If a page has more, renamed compares
-// only the records whose key hashes end in a number of zero bits, or all records if too few hashes
-// do. // Invariant 6
+// maxRenamed is roughly how many records renamed compares. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a bit mask. renamed compares the records whose key hash is zero in all bits of
-// the mask. The mask 0 selects all records.
+// sampleRate returns a bit mask: renamed compares the records whose key hash is zero in all its bits.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0
@@ -130,7 +124,6 @@ func sampleRate(keys []uint64) uint64 {
 	return rate
 }
 
-// requestsOf returns how many requests were sent before the error was returned.
 func requestsOf(err error) int {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Attempts
@@ -138,9 +131,8 @@ func requestsOf(err error) int {
 	return 0
 }
 
-// probeRefused reports whether the server rejected the parameters that a probe added. That is so if
-// it answered with an error that is not about the credentials, the rate limit or a temporary
-// failure.
+// probeRefused reports whether the server rejected the parameters of a probe. An error about credentials, the rate
+// limit or a temporary failure is no such rejection.
 func probeRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {

@@ -196,9 +196,7 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental returns how incremental passes request changed records: by the time of the last
-// change, if the probes found a way. The time of creation is not used, because it misses every
-// update.
+// incremental does not use the time of creation, because it misses every update.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && f.ByChange:
@@ -209,10 +207,8 @@ func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	return i
 }
 
-// ofChange reports whether a field is named for the time of the last change.
 func ofChange(field string) bool { return timeRank(field) == 0 }
 
-// paging returns how the pages of s are requested.
 func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	p := s.Pagination
 	switch {
@@ -233,7 +229,6 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	return p
 }
 
-// oneObject is the value of [FactPager] if the answer is not a list.
 const oneObject = "one object"
 
 // Object reports whether the endpoint returns one object, not a list.
@@ -267,8 +262,7 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted returns a text as a YAML scalar: without quotes if it has only ASCII letters, underscores,
-// slashes and dots.
+// quoted leaves a YAML scalar without quotes if it has only ASCII letters, underscores, slashes and dots.
 func quoted(t string) string {
 	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
 		return t

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// passCursor is the content of a cursor: a pass and a position in it. No two cursors are equal:
-// cursors of one pass differ in their position, cursors of different passes in the pass id.
+// passCursor is the content of a cursor. Cursors of one pass differ in their position, cursors of different passes in
+// the pass id, so no two cursors are equal.
 type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
@@ -55,15 +55,12 @@ type passCursor struct {
 
 const passCursorVersion = 1
 
-// newPassCursor returns the beginning of a pass over s.
 func newPassCursor(s schemas.Stream) passCursor {
 	id := make([]byte, 9)
 	rand.Read(id)
 	return passCursor{Version: passCursorVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
-// restarted returns a cursor at the beginning of the list, with the bounds of the pass m and a new
-// id.
 func (m passCursor) restarted(s schemas.Stream) passCursor {
 	n := newPassCursor(s)
 	n.recall, n.Plan = m.recall, m.Plan
@@ -71,22 +68,19 @@ func (m passCursor) restarted(s schemas.Stream) passCursor {
 	return n
 }
 
-// fingerprint returns a fingerprint of the list that a stream requests.
 func fingerprint(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q %q", s.Surface, s.Method, s.Path, s.Parent, s.Params)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf returns a fingerprint of the request and the paging of a stream. The page size is part of
-// it, because with another size a page number is another position.
+// pagesOf includes the page size, because with another size a page number is another position.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cursor returns m in its stored form.
 func (m passCursor) cursor() state.Cursor {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -95,7 +89,6 @@ func (m passCursor) cursor() state.Cursor {
 	return state.Cursor(b)
 }
 
-// ending returns the cursor for the last page.
 func (m passCursor) ending() state.Cursor {
 	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.nextRecall()}.cursor()
 }
@@ -104,8 +97,7 @@ func (m passCursor) ending() state.Cursor {
 // understands.
 var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it from the beginning")
 
-// parsePassCursor decodes a cursor. ok is false for "" and for an end cursor: both begin a new
-// pass.
+// parsePassCursor returns ok false for "" and for an end cursor: both begin a new pass.
 func parsePassCursor(c state.Cursor) (m passCursor, ok bool, err error) {
 	if c == "" {
 		return passCursor{}, false, nil

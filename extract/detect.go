@@ -8,11 +8,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxUnwrap is how many levels deep detection looks for the records.
 const maxUnwrap = 6
 
-// detect finds the records in v if no place of the catalogue fits. It returns false unless a rule
-// identifies one place.
+// detect finds the records in v if no place of the catalogue fits. It returns false unless a rule identifies one
+// place.
 func (f *finder) detect(v value, path string, depth int) bool {
 	d := f.d
 	switch {
@@ -41,7 +40,6 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.declaresList(v)) && f.detectOne(v, path)
 }
 
-// detectIn looks for the records in the members of v with the given names, one after the other.
 func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
 	members := f.d.folded(v, words)
 	for _, word := range words {
@@ -52,7 +50,7 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 		below := path + "/" + escape(name)
 		if f.d.void(m) && word != "message" {
 			if f.d.kind(m) == 'n' && f.filled(v) {
-				continue // another member holds the records
+				continue
 			}
 			return f.at(below) != absent
 		}
@@ -63,8 +61,7 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 	return false
 }
 
-// beside returns the index of the only array among the elements of v, if it may hold records and v
-// has few other elements: [{"page": 1, "total": 87}, [records]].
+// beside finds the records in [{"page": 1, "total": 87}, [records]]: the only array among few elements.
 func (f *finder) beside(v value) (place int, ok bool) {
 	n, lists := 0, 0
 	for e := range f.d.elements(v) {
@@ -79,11 +76,10 @@ func (f *finder) beside(v value) (place int, ok bool) {
 	return place, lists == 1 && n > 1 && n <= maxBesideList
 }
 
-// maxBesideList is the largest number of elements of an array that beside accepts.
 const maxBesideList = 4
 
-// detectByPath is for an object v with several arrays of records. It takes the array that is named
-// like the end of the stream's path: candidates for /v1/candidates.
+// detectByPath chooses from several arrays of records the one that is named like the end of the stream's path:
+// candidates for /v1/candidates.
 func (f *finder) detectByPath(v value, path string) bool {
 	lists := 0
 	for raw, m := range f.d.members(v) {
@@ -105,7 +101,6 @@ func (f *finder) detectByPath(v value, path string) bool {
 	return false
 }
 
-// filled reports whether v has a member that is named like a list or a payload and is not empty.
 func (f *finder) filled(v value) bool {
 	words := schemas.Paging()
 	for raw, m := range f.d.members(v) {
@@ -117,15 +112,13 @@ func (f *finder) filled(v value) bool {
 	return false
 }
 
-// member is a member of an object, with its name as spelled in the body.
 type member struct {
 	name  string
 	value value
 }
 
-// folded returns, for each word, the member of v with that name. A name that equals the word takes
-// precedence over one that equals it only after [schemas.FoldName]. A word without a member gets
-// the zero member. Each member of v is visited once, because there may be millions.
+// folded prefers a name that equals the word to one that equals it only after [schemas.FoldName]. It visits each
+// member of v once, because there may be millions.
 func (d *doc) folded(v value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
@@ -147,12 +140,9 @@ func (d *doc) folded(v value, words []string) map[string]member {
 	return found
 }
 
-// maxSpelled is how many times longer than the longest word a name may be, so that folded compares
-// it with the words.
+// maxSpelled is how many times longer than the longest word a name may be, so that folded compares it with the words.
 const maxSpelled = 8
 
-// detectNamed takes the array, or the object with numeric keys, in v that is named like the
-// stream's records.
 func (f *finder) detectNamed(v value, path string) bool {
 	for _, name := range f.names {
 		m := f.d.get(v, name)
@@ -166,8 +156,8 @@ func (f *finder) detectNamed(v value, path string) bool {
 	return false
 }
 
-// detectList takes the array v if it may hold records. If its objects contain arrays named like the
-// stream's records, they are the stages of a board. Then detectList takes the arrays inside them.
+// detectList takes the array v if it may hold records. Objects that contain arrays named like the stream's records
+// are the stages of a board: then it takes the arrays inside them.
 func (f *finder) detectList(v value, path string) bool {
 	if !f.d.recordList(v) {
 		return false
@@ -183,7 +173,6 @@ func (f *finder) detectList(v value, path string) bool {
 	return f.at(path) == present
 }
 
-// detectOnly takes the only array of objects in v.
 func (f *finder) detectOnly(v value, path string) bool {
 	only := ""
 	for name, m := range f.d.members(v) {
@@ -224,8 +213,7 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-// detectMap takes the values of v if all are arrays of objects of one kind, or all are records of
-// one kind.
+// detectMap takes the values of v if all are arrays of objects of one kind, or all are records of one kind.
 func (f *finder) detectMap(v value, path string) bool {
 	lists, objects := 0, 0
 	for raw, m := range f.d.members(v) {
@@ -249,8 +237,7 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-// detectOne takes an object that is itself the record. Detail endpoints return one, and list
-// endpoints that return a single record without an array.
+// detectOne takes an object that is itself the record, as detail endpoints return it.
 func (f *finder) detectOne(v value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false
@@ -262,8 +249,7 @@ func (f *finder) detectOne(v value, path string) bool {
 	return ok
 }
 
-// resourceNames returns names that the member with a stream's records may have: the part of the
-// stream's name after the dot, and its words, in singular and plural.
+// resourceNames returns names that the member with a stream's records may have, in singular and plural.
 func resourceNames(stream string) []string {
 	_, resource, _ := strings.Cut(stream, ".")
 	if resource == "" {
@@ -279,8 +265,7 @@ func resourceNames(stream string) []string {
 	return slices.Compact(names)
 }
 
-// pathNames returns names that the member with the records may have, from the last two parts of the
-// path. The names have the form of [schemas.FoldName].
+// pathNames returns names, in the form of [schemas.FoldName], that the member with the records may have.
 func pathNames(path string) []string {
 	var names []string
 	parts := strings.Split(strings.Trim(path, "/"), "/")

@@ -7,9 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the only array of objects down to maxUnwrap levels. If there is no array, it
-// takes the only object that holds records by id. If there is no such object either, it takes the
-// only empty array.
+// detectDeep takes the only array of objects down to maxUnwrap levels, otherwise the only object that holds records
+// by id, otherwise the only empty array.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
@@ -24,7 +23,6 @@ func (f *finder) detectDeep(v value) bool {
 	return len(places) == 1 && f.at(places[0]) != absent
 }
 
-// mapPlaces returns the pointers of objects that hold records by id.
 func (f *finder) mapPlaces() []string {
 	var out []string
 	var walk func(v value, path string, depth int)
@@ -57,7 +55,6 @@ func (f *finder) mapPlaces() []string {
 	return out
 }
 
-// detectEmpty takes the only empty array in v if nothing else in v can hold records.
 func (f *finder) detectEmpty(v value, path string) bool {
 	only, containers := "", 0
 	for raw, m := range f.d.members(v) {
@@ -73,8 +70,6 @@ func (f *finder) detectEmpty(v value, path string) bool {
 	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
 }
 
-// emptyPlaces returns the pointers of the members of the root that are [] or null. It returns none
-// if another member may hold records.
 func (f *finder) emptyPlaces() []string {
 	var out []string
 	words := schemas.Paging()
@@ -94,9 +89,8 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous returns the pointer of an array if the answer was taken for one object with an id, but
-// the array inside that object may hold the records as well. It returns "" if there is no such
-// array.
+// ambiguous returns the pointer of an array if the answer was taken for one object with an id, but the array inside
+// that object may hold the records as well.
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
 		return ""
@@ -111,8 +105,6 @@ func (f *finder) ambiguous() string {
 	return ""
 }
 
-// candidatePlaces returns the pointers of the first eight arrays of objects in a body. If there are
-// several, a person chooses from them.
 func candidatePlaces(d *doc) []string {
 	var out []string
 	var walk func(v value, path string, depth int)

@@ -12,8 +12,6 @@ func (f *finder) declaresList(v value) bool {
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
 }
 
-// column reports whether the object v looks like the stage of a board or a group: it has a name or
-// a title, and few scalar members.
 func (f *finder) column(v value) bool {
 	named, scalars := false, 0
 	for name, m := range f.d.members(v) {
@@ -25,9 +23,8 @@ func (f *finder) column(v value) bool {
 	return named && scalars <= 12
 }
 
-// sameKind reports whether the n objects in v are records of one kind: all have an id, or they have
-// the same members. The second rule needs more than two objects, because one record may hold two
-// objects of one kind, such as two addresses.
+// sameKind reports whether the n objects in v are records of one kind: all have an id, or more than two have the same
+// members. One record may hold two objects of one kind, such as two addresses.
 func (f *finder) sameKind(v value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
@@ -42,8 +39,8 @@ func (f *finder) sameKind(v value, n int) bool {
 	return ids == n || same
 }
 
-// sameKindLists reports whether the arrays in v seem to be groups of one kind of record: the first
-// record of each array shares at least half of its members with that of the first array.
+// sameKindLists compares the first record of each array with that of the first array: it must share at least half of
+// its members.
 func (f *finder) sameKindLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {
@@ -70,8 +67,7 @@ func (f *finder) sameKindLists(v value) bool {
 	return true
 }
 
-// paged reports whether the object v has members about paging. Such an object is a list, even if it
-// has an id.
+// paged reports whether the object v has members about paging. Such an object is a list, even if it has an id.
 func (f *finder) paged(v value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {
@@ -86,7 +82,6 @@ func (f *finder) paged(v value) bool {
 	return false
 }
 
-// record reports whether the object v has a member id.
 func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
 
 // enveloped reports whether the object v is an envelope around the payload, not a record.
@@ -97,7 +92,6 @@ func (f *finder) enveloped(v value) bool {
 	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
 }
 
-// hasAny reports whether the object v has a member with one of the given names.
 func (f *finder) hasAny(v value, names []string) bool {
 	for raw := range f.d.members(v) {
 		if slices.ContainsFunc(names, func(name string) bool { return nameIs(raw, name) }) {

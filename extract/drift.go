@@ -20,23 +20,21 @@ type Drift struct {
 	Stale   int `json:"stale,omitempty"`   // pages that were generated before an earlier page, as if from a cache
 }
 
-// drift collects Drift from the pages of one list.
 type drift struct {
 	Drift
-	total   int64 // of the page before; -1 for none
-	fullest int   // records on the fullest page so far
-	short   int   // pages with fewer records than the fullest, since the last page with records
-	blank   int   // the empty pages among those that short counts
-	counted bool  // a page was requested by number or offset
+	total   int64
+	fullest int  // records on the fullest page so far
+	short   int  // pages with fewer records than the fullest, since the last page with records
+	blank   int  // the empty pages among those that short counts
+	counted bool // a page was requested by number or offset
 	newest  time.Time
 	notice  string // the first text that the server printed before the JSON of a page
 }
 
-// staleAfter is how much older than an earlier page a page may be without counting as stale. The
-// clocks of a group of servers differ by less.
+// staleAfter allows for the different clocks of a group of servers.
 const staleAfter = time.Minute
 
-// see adds a page. The number of records counts only on pages that are not requested by cursor.
+// see counts records only on pages that are not requested by cursor.
 func (d *drift) see(st *step) {
 	if d.total >= 0 && st.total >= 0 && st.total != d.total {
 		d.Moved++
@@ -54,8 +52,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts the pages that lack records. An empty page counts if earlier pages announced it. Page
-// N of N pages that are numbered from 0 does not count, because such a page does not exist.
+// size counts the pages that lack records. An empty page counts if earlier pages announced it. Page N of N pages that
+// are numbered from 0 does not exist, so it does not count.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast
@@ -73,8 +71,7 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age counts an answer that is older than an earlier one. An answer from a cache states its age in
-// seconds.
+// age counts an answer that is older than an earlier one.
 func (d *drift) age(h http.Header) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -91,7 +88,6 @@ func (d *drift) age(h http.Header) {
 	}
 }
 
-// note returns the parts of the drift that a person should know, as text; "" if there are none.
 func (d *drift) note() string {
 	var out string
 	if d.Stale > 0 {

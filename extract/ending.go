@@ -2,10 +2,8 @@ package extract
 
 import "context"
 
-// confirm requests the end of a list again, if the list is not read by tokens and states no total.
-// It requests the page with the last records. If one empty page ended the list, it also requests
-// that page. Each page that differs counts in [Drift].Shifted: the list changes, or the server
-// leaves out records.
+// confirm requests the end of a list again, if the list is not read by tokens and states no total. A page that
+// differs counts in [Drift].Shifted: the list changes, or the server leaves out records.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil
@@ -34,14 +32,12 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// noteLastPage stores the position of a page with records, because it may be the last such page.
 func (l *listReader) noteLastPage(st *step) {
 	if st.batch.n > 0 {
 		l.ends = ends{st.at, sum(st.batch.keys)}
 	}
 }
 
-// ends is the position of the last page with records, and the fingerprint of these records.
 type ends struct {
 	at    position
 	print uint64

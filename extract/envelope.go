@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// judge returns the failure that a body reports although the status of the answer is a success. The
-// message determines the class. ok is true if the body reports no failure.
+// judge returns the failure that a body reports although the status of the answer is a success. The message
+// determines the class.
 func judge(d *doc) (class wire.Class, message string, ok bool) {
 	f := d.flags()
 	if !f.failed && !f.bare {
@@ -19,14 +19,12 @@ func judge(d *doc) (class wire.Class, message string, ok bool) {
 	return class, message, !f.failed && class == wire.Invalid
 }
 
-// flags is what the members of the root say about success.
 type flags struct {
 	failed bool
 	bare   bool // the answer has a message and nothing else: {"message":"Unauthenticated."}
 }
 
-// flags reads the members of the root. It ignores the status of a record: an object with an id and
-// more than four members.
+// flags ignores the status of a record: an object with an id and more than four members.
 func (d *doc) flags() flags {
 	var f flags
 	var n int

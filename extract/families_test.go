@@ -13,20 +13,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// window returns the bounds of the part of a list of n records that a request selects by an offset.
 func window(r *http.Request, param string, n int) (from, to int, more bool) {
 	from = max(number(r, param, 0), 0)
 	return from, min(from+10, n), from+10 < n
 }
 
-// token returns the index of a page's first record from a token in the request: 20 for tok-20, 0
-// for none.
 func token(r *http.Request, param string) int {
 	i, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Query().Get(param), "tok-"))
 	return i
 }
 
-// families returns servers for lists of n records in pages of ten, one per kind of paging.
 func families(n int) map[string]http.HandlerFunc {
 	byToken := func(param, format string, end string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -185,8 +181,6 @@ func families(n int) map[string]http.HandlerFunc {
 
 func nothing(http.ResponseWriter, int) bool { return false }
 
-// byLimit serves a list that announces more records only by a flag. It takes the offset in the
-// parameter resultOffset.
 func byLimit(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from, to, more := window(r, "resultOffset", n)
@@ -194,7 +188,6 @@ func byLimit(n int) http.HandlerFunc {
 	}
 }
 
-// Each list of families is read completely, at any length, from a stream that states only its path.
 func TestFamilies(t *testing.T) {
 	for _, n := range []int{37, 40} {
 		for name, h := range families(n) {
@@ -203,9 +196,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// readsWhole requires that a list of n records in pages of ten is read completely from a stream
-// that states only its path, and that nothing suggests missing records. A second reading must need
-// few requests.
+// readsWhole requires that a list of n records in pages of ten is read completely, with no sign of missing records,
+// and that a second reading needs few requests.
 func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	t.Helper()
 	s := own("x.things")
@@ -221,7 +213,7 @@ func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	require.LessOrEqual(t, f.requests.Load()-before, int64((n+9)/10+4), "requests for a second reading")
 }
 
-// A POST sends the page in its body. Some servers take it inside an object.
+// Some servers take the page inside an object of the body.
 func TestFamiliesOfPosts(t *testing.T) {
 	for name, place := range map[string]func(body map[string]any) any{
 		"flat":   func(b map[string]any) any { return b["page"] },
@@ -245,8 +237,8 @@ func TestFamiliesOfPosts(t *testing.T) {
 	}
 }
 
-// If a signal announces more records, and no parameter requests them, the negotiation fails. The
-// error names the signal. Without the signal, the same list is read as a whole.
+// If a signal announces more records, and no parameter requests them, the negotiation fails. Without the signal, the
+// same list is read as a whole.
 func TestUnexplainedSignals(t *testing.T) {
 	for sign, name := range map[string]string{
 		`"metadata":{"remaining":63}`:            "a flag for more",
@@ -273,8 +265,7 @@ func TestUnexplainedSignals(t *testing.T) {
 	}
 }
 
-// If a list that was read completely before now states that it lacks records, the End of the pass
-// reports the statement.
+// The list was read completely before, and now states that it lacks records.
 func TestStatementsOfIncompleteness(t *testing.T) {
 	for _, said := range []string{`"partial":true`, `"timed_out":true`, `"errors":[{"message":"shard 3"}]`, `"complete":false`, `"meta":{"status":"partial"}`, `"incomplete_results":true`} {
 		s := own("x.things")
@@ -320,8 +311,6 @@ func TestConfiguredPagingWins(t *testing.T) {
 	require.LessOrEqual(t, c.Requests, 1)
 }
 
-// A list without a known paging parameter is reported as possibly incomplete if its length is a
-// usual page size. A slightly longer list is complete.
 func TestUsualSizeOfAPage(t *testing.T) {
 	for n, doubt := range map[int]bool{20: true, 23: false} {
 		s := own("x.things")

@@ -14,26 +14,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A page of a fan-out gathers the answers of several parents, until it has this many bytes or
-// parents.
 const (
 	gatherBytes   = 128 << 10
 	gatherParents = 200
 )
 
-// allGone is a number of parents. If at least this many were requested and all are missing, the
-// endpoint itself counts as missing.
 const allGone = 5
 
-// tuples holds the tuples of a stream. A tuple is a set of parameter values for one request. Every
-// iteration yields the tuples in the same order.
+// tuples holds the tuples of a stream. A tuple is a set of parameter values for one request. Every iteration yields
+// the tuples in the same order.
 type tuples interface {
 	tuples() iter.Seq2[tuple, error]
-	count() int // 0 if not known yet
+	count() int
 }
 
-// fanPass is a fan-out: a pass of a stream that is requested several times, once per record of its
-// parent or once per time window.
+// fanPass is a pass of a stream that is requested several times, once per record of its parent or once per time
+// window.
 type fanPass struct {
 	*pass
 	over    tuples
@@ -46,11 +42,11 @@ type fanPass struct {
 
 	records  []byte // gathered for the next page
 	cuts     []int  // of records
-	size     int64  // bytes of the gathered files
+	size     int64
 	files    []File
 	gaps     []Gap // of the next page; mark has those of the whole pass
 	parents  []Parent
-	current  Parent   // the parent that is being read
+	current  Parent
 	answered bool     // at least one parent was answered
 	refusal  error    // error of the last parent that could not be read
 	failed   int      // parents that were requested and could not be read
@@ -60,7 +56,6 @@ type fanPass struct {
 	bytes    int64
 }
 
-// fanOut requests the stream once for each tuple that the records of its parent provide.
 func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		f, err := p.c.feedOf(p.s)
@@ -85,7 +80,6 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// execute reads from the position in the pass's mark to the end.
 func (f *fanPass) execute(ctx context.Context, yield func(Page, error) bool) {
 	if err := f.resume(); err != nil {
 		yield(Page{}, err)
@@ -97,8 +91,6 @@ func (f *fanPass) execute(ctx context.Context, yield func(Page, error) bool) {
 	}
 }
 
-// resume reads the tuples that are done according to the cursor. If these tuples have changed since
-// then, the pass starts again from the beginning.
 func (f *fanPass) resume() error {
 	if f.mark.Parents == 0 {
 		return nil
@@ -126,8 +118,6 @@ func (f *fanPass) resume() error {
 
 func (f *fanPass) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
-// skip reads n tuples and ignores them. It returns an error if a tuple cannot be read, because the
-// iteration ends there.
 func skip(next func() (tuple, error, bool), n int) error {
 	for range n {
 		if _, err, _ := next(); err != nil {
@@ -137,8 +127,7 @@ func skip(next func() (tuple, error, bool), n int) error {
 	return nil
 }
 
-// run requests the selected tuples that are not done yet, several at a time, and yields their
-// records in the order of the tuples. more is false if the caller has left the loop.
+// run yields the records in the order of the tuples. more is false if the caller has left the loop.
 func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
@@ -169,22 +158,21 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	}
 }
 
-// tupleRequest is the request for one tuple.
 type tupleRequest struct {
 	line  string
 	print uint64
-	after int    // number of tuples skipped directly before it
-	sum   uint64 // fingerprint of all tuples up to and including it
+	after int // number of tuples skipped directly before it
+	sum   uint64
 }
 
-// lookahead is the queue of the next tuples to request. Each tuple is in it once.
+// Each tuple is in a lookahead once.
 type lookahead struct {
 	next    func() (tuple, error, bool)
 	selects func(tuple) bool // nil requests all
 	size    int
 	ahead   []tupleRequest
-	rest    int    // number of tuples skipped after the last one in ahead
-	sum     uint64 // fingerprint of all tuples so far
+	rest    int // number of tuples skipped after the last one in ahead
+	sum     uint64
 }
 
 func (w *lookahead) fill() error {
@@ -213,7 +201,6 @@ func (w *lookahead) after(line string) (string, bool) {
 	return "", false
 }
 
-// fetch requests the first page of one tuple.
 func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -229,8 +216,8 @@ func (f *fanPass) passOver(n int, sum uint64) {
 	f.done = sum
 }
 
-// parent reads the list of one tuple to its end. Its arguments a and err are the result of
-// requesting the first page. A parent that no longer exists has no records.
+// parent reads the list of one tuple to its end. Its arguments a and err are the result of requesting the first page.
+// A parent that no longer exists has no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Fingerprint: t.print}
 	pages := f.mark.Pages
@@ -255,8 +242,7 @@ func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *a
 	return yield(f.page(nil), nil), nil
 }
 
-// gather adds the list of one tuple to the gathered records, and yields a page whenever enough are
-// gathered. The argument a is the list's first page.
+// gather takes the list's first page in a.
 func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -302,9 +288,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent, at its end, contradicts its total or may have been
-// cut. Among the lists of many parents any length occurs by chance. So a list without a total
-// counts as cut only if its length is round and at least likelyLimit.
+// short reports whether the list of one parent, at its end, contradicts its total or may have been cut. Among many
+// parents any length occurs by chance, so a list without a total counts as cut only if its length is round and at
+// least likelyLimit.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
@@ -316,7 +302,7 @@ func (l *listReader) short(end *step) bool {
 // likelyLimit is the smallest length at which lists are commonly cut.
 const likelyLimit = 50
 
-// append adds the records of a batch. The JSON array of a batch has no closing bracket yet.
+// append takes a batch whose JSON array has no closing bracket yet.
 func (f *fanPass) append(b *batch) {
 	begin := len(f.records)
 	switch {
@@ -331,8 +317,8 @@ func (f *fanPass) append(b *batch) {
 	}
 }
 
-// page returns a page with the gathered records. The page's cursor covers the parents that are
-// done. A parent that is only partly read is read again after an interruption.
+// page returns a cursor that covers the parents that are done. A parent that is only partly read is read again after
+// an interruption.
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
@@ -349,9 +335,7 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end yields the last page. It returns an error instead if no parent could be read, because then
-// the endpoint is at fault, not the parents: if at least allGone parents were requested and all are
-// missing, or if no requested parent was answered.
+// end returns an error if no parent could be read, because then the endpoint is at fault, not the parents.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	requested := f.mark.Parents - f.mark.Skipped
 	if f.mark.Gone >= allGone && f.mark.Gone == requested {
@@ -361,7 +345,7 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 		}
 	}
 	if n := int(f.withoutAnswer()); n > 0 && n+f.mark.Gone == requested && !f.answered && f.refusal != nil {
-		return true, f.refusal // no parent was answered
+		return true, f.refusal
 	}
 	if f.windows != nil {
 		return yield(f.page(f.windows.end(f)), nil), nil
@@ -373,7 +357,6 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	}), nil), nil
 }
 
-// someOf appends the texts of more to have, without duplicates, until have has maxStatements texts.
 func someOf(have, more []string) []string {
 	for _, text := range more {
 		if len(have) < maxStatements && !slices.Contains(have, text) {
@@ -383,7 +366,6 @@ func someOf(have, more []string) []string {
 	return have
 }
 
-// gone reports whether an error means that the requested object no longer exists.
 func gone(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Missing && !noRoute(e.Message)

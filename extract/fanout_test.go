@@ -20,8 +20,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// family serves a parent stream with n records, and a child stream with one detail per parent
-// record.
+// family serves a parent stream with n records, and a child stream with one detail per parent record.
 type family struct {
 	*fixture
 	parent, child schemas.Stream
@@ -100,7 +99,7 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	r, err := read(c, f.child, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
-	r, err = read(c, f.child, "") // again: the keys are kept
+	r, err = read(c, f.child, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
 	require.Equal(t, 2, f.requests["/api/x/parents"])
@@ -109,8 +108,7 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	require.ErrorContains(t, err, "no parent x.parents")
 }
 
-// A parent that is read only for its children is read as the function passed to Settle says. If the
-// parent's answers have changed shape, it is read as configured.
+// If the parent's answers have changed shape, it is read as configured.
 func TestFanOutSettledParent(t *testing.T) {
 	f := newFamily(t, 12)
 	knowing := func(place string) *Client {
@@ -123,7 +121,7 @@ func TestFanOutSettledParent(t *testing.T) {
 		})
 		return c
 	}
-	f.bait = true // another list beside the records
+	f.bait = true
 	r, err := read(knowing("/data/things"), f.child, "")
 	require.NoError(t, err)
 	require.Equal(t, wanted(12), r.ids())
@@ -133,7 +131,6 @@ func TestFanOutSettledParent(t *testing.T) {
 	require.Equal(t, wanted(12), r.ids())
 }
 
-// After a second pass over the parent, readings of the child use its records.
 func TestFanOutLastPassCounts(t *testing.T) {
 	f := newFamily(t, 12)
 	for _, n := range []int{12, 15, 3} {
@@ -196,7 +193,6 @@ func TestFanOutNotEntitled(t *testing.T) {
 	classIs(t, err, wire.NotEntitled)
 }
 
-// If the server finds no detail for any of many parents, the endpoint is missing.
 func TestFanOutAllMissing(t *testing.T) {
 	f := newFamily(t, 9)
 	for i := range 9 {
@@ -226,7 +222,6 @@ func TestFanOutResumes(t *testing.T) {
 		require.Less(t, len(r.records), 450-100*i)
 	}
 
-	// If the list of parents has a new first record, the interrupted pass starts again.
 	g := newFamily(t, 450)
 	g.absent["1"] = true
 	shifted := g.parent
@@ -242,8 +237,7 @@ func TestFanOutResumes(t *testing.T) {
 	require.Contains(t, r.end.Note, "started again")
 }
 
-// A child list may have pages. Its parameters may be sent in the body, and come from arrays and the
-// context of the parent record.
+// Parameters of a child may be sent in the body, and come from arrays and the context of the parent record.
 func TestFanOutOfLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -350,7 +344,7 @@ func TestSpool(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A child waits for its parent's pass. If that never begins, the wait ends with the context.
+// The parent's pass never begins.
 func TestFanOutContextEnds(t *testing.T) {
 	f := newFamily(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -360,8 +354,6 @@ func TestFanOutContextEnds(t *testing.T) {
 	}
 }
 
-// After NoMorePasses, a child does not wait for the parent's pass. It reads the parent's list
-// itself, and fails if that reading fails.
 func TestFanOutParentEnded(t *testing.T) {
 	for _, refused := range []bool{true, false} {
 		f := newFamily(t, 12)
@@ -381,7 +373,6 @@ func TestFanOutParentEnded(t *testing.T) {
 	}
 }
 
-// If the goroutine that reads the parent panics, no child keeps waiting.
 func TestFanOutPanicInParentPass(t *testing.T) {
 	f := newFamily(t, 12)
 	require.Panics(t, func() {
@@ -394,8 +385,7 @@ func TestFanOutPanicInParentPass(t *testing.T) {
 	require.Equal(t, 12, records)
 }
 
-// beforePatienceEnds reads the child and counts its records. It fails if the child waits for its
-// parent as long as parentWait.
+// beforePatienceEnds fails if the child waits for its parent as long as parentWait.
 func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), parentWait*2/3)
@@ -411,7 +401,6 @@ func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	return records, nil
 }
 
-// A pass over the parent that leaves out records does not provide parameters for the children.
 func TestFanOutPartialParentPass(t *testing.T) {
 	for name, end := range map[string]End{"changes only": {Partial: true}, "some parents": {Skipped: 1}, "all": {}} {
 		f := newFamily(t, 12)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failing holds tuples that it yields, followed by an error.
 type failing struct {
 	lines []string
 	err   error
@@ -27,8 +26,6 @@ func (f failing) tuples() iter.Seq2[tuple, error] {
 	}
 }
 
-// TestFanOutUnreadTuples skips two tuples that are done. If the second tuple cannot be read, skip
-// returns the error. It does not take it for the end of the tuples.
 func TestFanOutUnreadTuples(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("read spool: input/output error")

@@ -23,17 +23,15 @@ type answer struct {
 	kept     *File // for streams whose answers are files
 }
 
-// maxTries is how often a page is requested if its body reports a temporary failure. Package wire
-// retries failures that the status code reports.
+// maxTries limits the requests for a page whose body reports a temporary failure. Package wire retries failures that
+// the status code reports.
 const maxTries = 3
 
-// fetch requests one position of a stream and retries temporary failures.
 func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, false)
 }
 
-// probe requests a position once. The position may not exist or may make the server fail: see
-// [wire.Request].
+// probe sends one request. The position may not exist or may make the server fail: see [wire.Request].
 func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, true)
 }
@@ -99,7 +97,7 @@ func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream
 	return a, nil
 }
 
-// verdict returns the failure that the body of an answer reports; nil for a success.
+// verdict returns the failure that the body of an answer reports.
 func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	e := &wire.Error{Class: wire.Malformed, Status: a.resp.Status, Method: r.Method, Path: r.Path, Attempts: a.requests}
 	if a.d.b == nil {
@@ -132,7 +130,6 @@ func (c *Client) release(a *answer) {
 // keepNodes is how many nodes a doc keeps for the next body: 12 MiB.
 const keepNodes = 1 << 20
 
-// excerpt shortens a message to fit into an error.
 func excerpt(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	if len(message) > 256 {
@@ -141,7 +138,6 @@ func excerpt(message string) string {
 	return message
 }
 
-// pause waits between two attempts, longer each time.
 func pause(ctx context.Context, try int) error {
 	d := time.Duration(try) * 250 * time.Millisecond
 	t := time.NewTimer(d + rand.N(d))
@@ -154,7 +150,6 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// malformed returns the error for an answer that contradicts itself or the stream.
 func malformed(s schemas.Stream, at position, err error) error {
 	return &wire.Error{
 		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,

@@ -27,7 +27,6 @@ type File struct {
 	Body []byte
 }
 
-// about is the record that describes a file.
 type about struct {
 	Type     string `json:"content_type"`            // detected from the first bytes
 	Declared string `json:"declared_type,omitempty"` // from the header
@@ -38,9 +37,7 @@ type about struct {
 	Path     string `json:"path"`
 }
 
-// file turns an answer that is not JSON into a file, and its doc into the record that describes it.
-// A body that does not have the stream's media type is no file, because the platform also reports
-// failures with status 200.
+// file refuses a body without the stream's media type, because the platform also reports failures with status 200.
 func (a *answer) file(s schemas.Stream) error {
 	body := bytes.Clone(a.resp.Body)
 	kind := sniff(body)
@@ -66,8 +63,8 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.scan(text)
 }
 
-// noFile returns an error if a file endpoint answered with JSON. The caller has already checked
-// that the JSON reports no failure.
+// noFile returns an error if a file endpoint answered with JSON. The caller has already checked that the JSON reports
+// no failure.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil
@@ -91,8 +88,7 @@ func sniff(body []byte) string {
 	return kind
 }
 
-// mismatch reports whether the header declares a type that contradicts the bytes. Unspecific types,
-// and types that the first bytes cannot distinguish, are no mismatch.
+// mismatch ignores unspecific types, and types that the first bytes cannot distinguish.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {
@@ -102,7 +98,6 @@ func mismatch(kind, declared string) bool {
 	return kind != "text/plain" && kind != "text/xml" && kind != "application/zip" || kind == "text/plain" && !textual
 }
 
-// extensions maps media types to the extensions by which people open such files.
 var extensions = map[string]string{
 	"application/pdf": ".pdf", "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 	"text/html": ".html", "text/plain": ".txt", "text/xml": ".xml", "application/zip": ".zip", "application/x-gzip": ".gz",
@@ -117,15 +112,13 @@ func titled(body []byte) string {
 	return ""
 }
 
-// maxFileName is the maximum length of a file name, in bytes. A longer name is cut.
+// maxFileName is in bytes.
 const maxFileName = 200
 
-// deviceName matches names that are devices on some systems.
 var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 
-// fileName returns the file name from a Content-Disposition header, without folders, control
-// characters and characters that are special in some file system. So the name is safe to show, and
-// to use for a copy of the file. It returns "" if no character is left.
+// fileName removes folders, control characters and characters that are special in some file system, so that the name
+// is safe to show and to use for a copy of the file.
 func fileName(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {
@@ -156,7 +149,6 @@ func fileName(disposition string) string {
 	return name
 }
 
-// concernsOneParent reports whether the error concerns only the requested parent.
 func concernsOneParent(s schemas.Stream, e *wire.Error) bool {
 	return failsOnData(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// papers serves a stream of invoices, and a stream with the PDF of each invoice.
 func papers(t *testing.T, n int, pdf func(w http.ResponseWriter, id string)) (*fixture, schemas.Stream) {
 	parent := list("x.invoices", "id")
 	child := list("x.pdf", "_context__id")
@@ -79,8 +78,6 @@ func TestFiles(t *testing.T) {
 	require.Empty(t, records[2].Name)
 }
 
-// If an answer with status 200 is not a file, it is a gap of its parent, provided that other
-// parents have files.
 func TestAnswersThatAreNotFiles(t *testing.T) {
 	answer := map[string]string{
 		"2": "<!DOCTYPE html><title>Server &amp; Error</title>",
@@ -110,14 +107,12 @@ func TestAnswersThatAreNotFiles(t *testing.T) {
 	}
 }
 
-// If no answer is a file, the stream fails.
 func TestAllFilesBroken(t *testing.T) {
 	f, child := papers(t, 9, func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>down for maintenance</html>") })
 	_, err := read(f.Client, child, "")
 	classIs(t, err, wire.Malformed)
 }
 
-// If the server's code fails for one detail, only that detail is missing.
 func TestFanOutBrokenParent(t *testing.T) {
 	f := newFamily(t, 12)
 	f.broken = "7"
@@ -130,7 +125,7 @@ func TestFanOutBrokenParent(t *testing.T) {
 	require.Contains(t, r.end.Gaps[0].String(), "parent [7]: ")
 }
 
-// A pass that is interrupted after a gap reports that gap when it continues.
+// The gap lies before the interruption.
 func TestFanOutBrokenParentResumed(t *testing.T) {
 	f := newFamily(t, gatherParents+20)
 	f.broken = "7"

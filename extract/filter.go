@@ -10,12 +10,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxFields is the largest number of fields with times of change for which filters are tried.
 const maxFields = 2
 
-// filters looks for a parameter that leaves out unchanged records. It first sends all candidates in
-// one request, with a time in the future. If the list still returns records, the server ignores all
-// candidates.
+// filters looks for a parameter that leaves out unchanged records. It first sends all candidates in one request, with
+// a time in the future. If the list still returns records, the server ignores all candidates.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
 	fields := n.timesOfChange()
@@ -36,21 +34,18 @@ func (n *negotiation) filters(ctx context.Context, st *step) error {
 	return nil
 }
 
-// timesOfChange returns the fields with the time of the last change.
 func (n *negotiation) timesOfChange() []string {
 	return slices.DeleteFunc(timeFields(n.rows), func(name string) bool { return !ofChange(name) })
 }
 
-// trial looks for a filter that compares the values of one field.
 type trial struct {
 	n    *negotiation
 	f    *Fact
 	h    history
-	page int // records on the first page
+	page int
 }
 
-// expand inserts the field's name into the parameter names, and leaves out parameters that the
-// stream already sends.
+// expand leaves out parameters that the stream already sends.
 func (t *trial) expand(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -63,8 +58,7 @@ func (t *trial) expand(names []string) []string {
 	return out
 }
 
-// run halves the set of parameters until one parameter is left to which the list reacts, and lets
-// prove test it. It returns nil if there is none.
+// run halves the set of parameters until one is left to which the list reacts, and lets prove test it.
 func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	future := t.h.text(t.n.now.AddDate(1, 0, 0))
 	for len(names) > 1 {
@@ -88,8 +82,7 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	return t.prove(ctx, names[0])
 }
 
-// reacts reports whether the list returns no records if all these parameters have the value bound,
-// a time in the future.
+// reacts requires that bound is a time in the future.
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
 	q := make(query)
 	for _, name := range names {
@@ -108,9 +101,8 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter only if it cannot be a filter by time of creation. It tests the filter
-// with two records and a time between their changes. The record that was created earlier was
-// changed after that time, the other one before it. The filter must return the first record and
+// prove accepts a filter only if it cannot be a filter by time of creation. It needs two records: the one that was
+// created earlier was changed later. With a time between the two changes, the filter must return the first record and
 // leave out the second.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	t.n.out.WaitsForChange = true
@@ -151,8 +143,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-// after returns the first page of the records changed since a given time. It returns nil if the
-// list rejects the parameter, returns no records, or returns older ones.
+// after returns nil if the list rejects the parameter, returns no records, or returns older ones.
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
 	rows, err := t.request(ctx, query{name: t.h.text(bound)})
 	switch {
@@ -193,10 +184,8 @@ func (t *trial) middle() (time.Time, bool) {
 	return all[len(all)/2], true
 }
 
-// disobeys describes how an answer contradicts a filter by time of change; "" if it does not. It
-// does if a known record that was changed after bound is missing, or if the record other, which was
-// changed earlier, is there. An answer as long as a page counts as a contradiction too, because the
-// rest of it may be on another page.
+// disobeys describes how an answer contradicts a filter by time of change. An answer as long as a page counts as a
+// contradiction too, because the rest of it may be on another page.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:
@@ -214,7 +203,6 @@ func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time
 	return ""
 }
 
-// request returns the rows of the list's first page, requested with the parameters in q added.
 func (t *trial) request(ctx context.Context, q query) ([]row, error) {
 	st, err := t.n.l.look(ctx, position{extra: q.encode()})
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard counts a page and stops a list that repeats itself. Repeated pages are allowed if the list
-// numbers its pages, states their number and has a key. Such a list ends in any case, and the keys
-// show which records came twice. // Invariants 14, 15
+// guard stops a list that repeats itself. Repeated pages are allowed if the list numbers its pages, states their
+// number and has a key: it ends in any case, and the keys show which records came twice. // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
@@ -33,7 +32,7 @@ func (l *listReader) guard(st *step) error {
 			return malformed(l.s, st.at, l.early(err))
 		}
 		l.pager.rows -= int64(st.batch.n)
-		l.drift.Drift = signs // this answer is not a page of the list
+		l.drift.Drift = signs
 		st.continuation, st.batch = continuation{rule: RuleRepeat}, batch{}
 		return nil
 	}
@@ -63,8 +62,6 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// early marks an error of the second page with [ErrShape], because the reason may be that the
-// paging has changed.
 func (l *listReader) early(err error) error {
 	if l.pages == 2 {
 		return l.changed(err)
@@ -72,9 +69,8 @@ func (l *listReader) early(err error) error {
 	return err
 }
 
-// clamped reports whether a page without new records is beyond the end of the list. That requires
-// that the page does not announce more records. Also, the page before must be short, or this page
-// must repeat the first page or the page before.
+// clamped reports whether a page without new records is beyond the end of the list. The page must not announce more
+// records. Also, the page before must be short, or this page must repeat the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (position{}) {
 		return true
@@ -94,8 +90,7 @@ func (l *listReader) clamped(st *step) bool {
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
-// repeats returns an error if a page has the same records as an earlier page, or only records of
-// the page before.
+// repeats returns an error if a page has the same records as an earlier page, or only records of the page before.
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
@@ -123,9 +118,8 @@ func (l *listReader) repeats(keys []uint64) error {
 	return nil
 }
 
-// noteRepeatedRecords counts records without a key that were also on the page before or on the
-// first page. They show that the list has moved or has started again. If any page held two equal
-// records, different records may be equal by chance. Then repeated records count only if they are
+// noteRepeatedRecords counts records without a key that were also on the page before or on the first page. If any
+// page held two equal records, different records may be equal by chance. Then repeated records count only if they are
 // at least two and at least half of the page.
 func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
 	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
@@ -139,7 +133,6 @@ func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
 	}
 }
 
-// common counts the keys of a sorted list that are in a sorted set. Duplicate keys count each time.
 func common(keys, set []uint64) int {
 	n := 0
 	for _, k := range keys {
@@ -156,7 +149,6 @@ func common(keys, set []uint64) int {
 	return n
 }
 
-// distinctIn counts the different keys of a sorted list.
 func distinctIn(keys []uint64) int {
 	n := 0
 	for i, k := range keys {
@@ -167,7 +159,7 @@ func distinctIn(keys []uint64) int {
 	return n
 }
 
-// sum returns a fingerprint of keys that does not depend on their order.
+// sum does not depend on the order of keys.
 func sum(keys []uint64) uint64 {
 	h := uint64(len(keys))
 	for _, k := range keys {

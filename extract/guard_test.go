@@ -23,8 +23,6 @@ func items(w http.ResponseWriter, rows string, total, page, last int) {
 	fmt.Fprintf(w, `{"success":true,"data":{"items":%s,"pagination":{"total":%d,"per_page":10,"current_page":%d,"last_page":%d}}}`, rows, total, page, last)
 }
 
-// A page whose records are not where those of the first page were is an error, not the end of the
-// list.
 func TestShapeChange(t *testing.T) {
 	for name, fifth := range map[string]string{
 		"other member": `{"success":true,"data":{"rows":[{"id":41}],"pagination":{"current_page":5,"last_page":9}}}`,
@@ -51,8 +49,6 @@ func TestShapeChange(t *testing.T) {
 	}
 }
 
-// A page whose array is an object with numeric keys, or is empty in another form, has not changed
-// its shape.
 func TestShapeVaries(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +69,6 @@ func TestShapeVaries(t *testing.T) {
 	require.Equal(t, int64(12), r.end.LastTotal)
 }
 
-// An empty page is not the end if the list announces more.
 func TestEmptyPageInTheMiddle(t *testing.T) {
 	for _, more := range []string{`"meta":{"current_page":%d,"last_page":5}`, `"total":40,"page_was":%d`} {
 		s := list("x.things", "id")
@@ -99,12 +94,11 @@ func TestEmptyPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// Two empty pages do not end a list if earlier pages had fewer records than others. Such a server
-// cuts the list into pages first and then removes hidden records.
+// A server that cuts the list into pages and then removes hidden records returns such pages.
 func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hidden func(id int) bool
-		want   int // records
+		want   int
 		most   int64
 	}{
 		"even pages": {func(id int) bool { return id > 30 }, 30, 9},
@@ -133,7 +127,6 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	}
 }
 
-// The server returns the last page again for every later page number.
 func TestLastPageRepeats(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +149,6 @@ func TestLastPageRepeats(t *testing.T) {
 	require.LessOrEqual(t, c.requests.Load(), int64(7))
 }
 
-// If a server ignores the page parameter and returns its first page again, the pass fails.
 func TestPageIgnored(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -167,7 +159,6 @@ func TestPageIgnored(t *testing.T) {
 	require.ErrorContains(t, err, "requested page 2, got page 1")
 }
 
-// A list whose cursors form a cycle is an error.
 func TestCursorLoop(t *testing.T) {
 	for _, loop := range []map[string]string{{"": "a", "a": "b", "b": "c", "c": "a"}, {"": "a", "a": "a"}} {
 		for _, fresh := range []bool{true, false} {
@@ -199,7 +190,6 @@ func TestPageCap(t *testing.T) {
 	require.ErrorContains(t, err, "no end after 50 pages")
 }
 
-// Totals that differ or are wrong are reported, and never end a list early.
 func TestWrongTotals(t *testing.T) {
 	for _, total := range []string{"5", `"5"`, "500", `"500"`, "57", "-1", `"many"`, "null", "1250.5"} {
 		s := list("x.things", "id")
@@ -222,7 +212,6 @@ func TestWrongTotals(t *testing.T) {
 	}
 }
 
-// A failure is classified by its status and message, also if the status is 200.
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -287,7 +276,6 @@ func TestStatusOfRecords(t *testing.T) {
 	}
 }
 
-// An answer that is not JSON is requested again a few times, and is never an empty list.
 func TestAnswerIsNotJSON(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"html": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><form>Login</form></html>") },
@@ -316,7 +304,6 @@ func TestAnswerIsNotJSON(t *testing.T) {
 	}
 }
 
-// A broken page that is correct on the next attempt does no harm.
 func TestBrokenPageIsRetried(t *testing.T) {
 	s := list("x.things", "id")
 	broken := false
@@ -338,7 +325,6 @@ func TestBrokenPageIsRetried(t *testing.T) {
 	require.Equal(t, wanted(30), r.ids())
 }
 
-// A page whose size differs from the requested one is not the end.
 func TestSizeIgnored(t *testing.T) {
 	for _, size := range []int{7, 1000} {
 		s := list("x.things", "id")
@@ -354,7 +340,7 @@ func TestSizeIgnored(t *testing.T) {
 	}
 }
 
-// Of a next link, only the position is used; its host and its credentials are not. // Invariant 10
+// Invariant 10
 func TestNextLinkIsNotFollowed(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -370,7 +356,7 @@ func TestNextLinkIsNotFollowed(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// If a cursor has expired, a list with a key is read again from its beginning, but only once.
+// A list with a key is read again from its beginning, but only once.
 func TestCursorExpires(t *testing.T) {
 	for _, key := range [][]string{{"id"}, nil} {
 		for _, always := range []bool{true, false} {
@@ -399,7 +385,6 @@ func TestCursorExpires(t *testing.T) {
 	}
 }
 
-// A list without pages is recognized, even if it changes while it is read.
 func TestProbe(t *testing.T) {
 	s := list("x.things", "id")
 	n := 30
@@ -425,7 +410,6 @@ func TestProbe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wanted(10)+",10,11,12,13,14,15,16,17,18,19,20,21", r.ids())
 
-	// A list without a key returns other records on every reading.
 	s = list("x.things")
 	c = serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n++
@@ -446,7 +430,6 @@ func TestProbe(t *testing.T) {
 	require.Len(t, r.records, 2)
 	require.True(t, r.end.Reread)
 
-	// The server refuses unknown parameters.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
 			w.WriteHeader(http.StatusBadRequest)
@@ -462,8 +445,7 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Round)
 }
 
-// Stopping early, or the end of the context, leaves no request running. goleak checks the
-// goroutines.
+// goleak checks that no goroutine is left.
 func TestLeaveEarly(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -493,8 +475,7 @@ func TestLeaveEarly(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// Pages whose numbers are known are fetched in parallel and delivered in order. The limits of
-// requests and bytes are kept.
+// Pages are delivered in order, and the limits of requests and bytes are kept.
 func TestPagesInParallel(t *testing.T) {
 	var now, most atomic.Int64
 	s := list("x.things", "id")
@@ -520,8 +501,7 @@ func TestPagesInParallel(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// A list whose records move between pages during the reading is read to its end, and the movement
-// is reported.
+// Records move between pages during the reading.
 func TestDrift(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))

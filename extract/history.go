@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// history compares when the records of a list were changed and created. As long as no record was
-// edited, the order by change equals the order by creation. So only an edited record can show
-// whether an order or a filter goes by the time of change.
+// history compares when the records of a list were changed and created. As long as no record was edited, the order by
+// change equals the order by creation, so only an edited record shows whether an order or a filter goes by the time
+// of change.
 type history struct {
 	key           []string
 	changed, unit string // the field with the time of change, and the format of that time
-	created       string // the field with the time of creation; "" for none
+	created       string
 	createdUnit   string
 }
 
-// historyOf returns the history of rows by one field with a time of change.
 func historyOf(rows []row, key []string, changed string) history {
 	h := history{key: key, changed: changed, unit: unitOf(rows, changed)}
 	for _, name := range timeFields(rows) {
@@ -28,17 +27,15 @@ func historyOf(rows []row, key []string, changed string) history {
 	return h
 }
 
-// at returns when a record was changed.
 func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows have a time of change. A record without a time of change has no
-// place in an order by that time, and a filter may always leave it out.
+// complete reports whether all rows have a time of change. A record without one has no place in an order by that
+// time, and a filter may always leave it out.
 func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
 
-// before reports whether a was created before b. It compares their times of creation. If the
-// records have no such field, it compares their keys, if these are integers.
+// before compares the times of creation; without such a field, integer keys.
 func (h history) before(a, b row) bool {
 	if h.created != "" {
 		x, ok := moment(a[h.created], h.createdUnit)
@@ -61,9 +58,8 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence finds two rows that show that the list has the latest change first: edited
-// comes before other, was changed after it, and was created before it. In the order of
-// creation the two would be the other way round.
+// evidence finds two rows that show that the list has the latest change first: edited comes before other, was changed
+// after it, and was created before it.
 func (h history) evidence(rows []row) (edited, other row) {
 	for j, o := range rows {
 		at, _ := h.at(o)
@@ -76,10 +72,8 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds two records, edited and other. The first was created earlier and changed later than
-// the second, so it was edited and is not new. If there are several such pairs, the function returns
-// the pair whose first record has the latest change. bound is a time between the two changes, as
-// close to the later one as the format allows.
+// edited finds a record that was created earlier and changed later than the record other, so it was edited and is not
+// new. bound is a time between the two changes, as close to the later one as the format allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {
@@ -105,7 +99,6 @@ func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 // text returns a time in the form in which passes send it.
 func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
 
-// id returns the key of a record as one string.
 func (h history) id(r row) string {
 	var b strings.Builder
 	for _, k := range h.key {
@@ -114,7 +107,6 @@ func (h history) id(r row) string {
 	return b.String()
 }
 
-// has reports whether a record is among rows.
 func (h history) has(rows []row, r row) bool {
 	return slices.ContainsFunc(rows, func(o row) bool { return h.id(o) == h.id(r) })
 }

@@ -12,12 +12,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// edits serves a list of 40 records that were created a day apart. Some of them were edited later.
 type edits struct {
-	edited map[int]time.Duration // by id: how long after the creation of the last record it was edited
-	order  string                // id, created, changed
-	filter string                // "", created, changed, next day
-	never  bool                  // records that were not edited have no time of change
+	edited map[int]time.Duration
+	order  string // id, created, changed
+	filter string // "", created, changed, next day
+	never  bool   // records that were not edited have no time of change
 	births bool
 }
 
@@ -73,8 +72,7 @@ func (e edits) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": out, "meta": map[string]any{"current_page": p, "last_page": last}})
 }
 
-// An order or a filter is accepted only if an edited record shows that it goes by the time of
-// change. Each case without such a record is next to one with it.
+// Each case without an edited record is next to one with it.
 func TestNegotiateByChange(t *testing.T) {
 	someEdited := map[int]time.Duration{3: 26 * time.Hour, 5: 49 * time.Hour, 36: 50 * time.Hour}
 	for name, tt := range map[string]struct {

@@ -16,8 +16,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// hostileFamily returns invoices with the given ids, as JSON, and a stream with one request per
-// invoice.
 func hostileFamily(t *testing.T, class schemas.Class, ids []string, answer func(w http.ResponseWriter, id string)) (*fixture, schemas.Stream) {
 	t.Helper()
 	parent := list("x.invoices", "id")
@@ -52,9 +50,6 @@ func jsonText(id string) string {
 	return string(text)
 }
 
-// TestHostileIDs checks that an id that cannot be part of a path costs only the PDF of its own
-// invoice, and that no request leaves the stream's path. Ids that only look odd are requested
-// unchanged.
 func TestHostileIDs(t *testing.T) {
 	refused := []string{
 		jsonText("../../admin"), jsonText("a/b"), jsonText(".."), jsonText("."), jsonText("%2e%2e"), jsonText("%2F"), `""`,
@@ -83,8 +78,6 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers checks that if the answer for one invoice is not a PDF, only that PDF is
-// missing. The invoice's position in the list does not matter.
 func TestHostileAnswers(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"403": func(w http.ResponseWriter) {
@@ -153,8 +146,6 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestHostileManyParents checks that any number of invoices without a PDF does not end the stream,
-// and that the memory for them does not grow with their number.
 func TestHostileManyParents(t *testing.T) {
 	ids := make([]string, 1200)
 	for i := range ids {
@@ -182,8 +173,6 @@ func TestHostileManyParents(t *testing.T) {
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 }
 
-// TestHostileParentsOnly checks that a stream fails if none of its parents can be read, also if
-// there are more parents than stored gaps.
 func TestHostileParentsOnly(t *testing.T) {
 	for _, n := range []int{maxGaps, maxGaps + 50} {
 		ids := make([]string, n)
@@ -196,8 +185,6 @@ func TestHostileParentsOnly(t *testing.T) {
 	}
 }
 
-// The last stored gap, which also counts the parents that failed after it, is a gap of parents, not
-// of records.
 func TestGapsBeyondTheLast(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	f.mark.Gaps = make([]Gap, maxGaps)
@@ -211,9 +198,8 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	require.EqualValues(t, 3, f.withoutAnswer())
 }
 
-// TestHostileLastParentResumed interrupts a pass before its last parent. If the continued pass has
-// had no answer yet, it requests parents that the earlier run has read, to find out whether an
-// error concerns only one parent.
+// If the continued pass has had no answer yet, it requests parents that the earlier run has read, to find out whether
+// an error concerns only one parent.
 func TestHostileLastParentResumed(t *testing.T) {
 	ids := make([]string, gatherParents+1)
 	for i := range ids {
@@ -235,7 +221,6 @@ func TestHostileLastParentResumed(t *testing.T) {
 	require.Empty(t, again.records)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 
-	// Control: if the permission is missing, the stream fails, as it would at its beginning.
 	down = true
 	for _, from := range []state.Cursor{"", r.cursors[0]} {
 		_, err = read(f.Client, child, from)
@@ -243,8 +228,6 @@ func TestHostileLastParentResumed(t *testing.T) {
 	}
 }
 
-// TestHostileOutage checks that if the source stops answering in the middle, the pass ends with an
-// error, and no invoice counts as one without a PDF.
 func TestHostileOutage(t *testing.T) {
 	for _, status := range []int{401, 403, 502} {
 		ids := make([]string, 50)

@@ -74,8 +74,6 @@ func ContextColumns(s schemas.Stream) []string {
 	return columns
 }
 
-// refute returns the error for a refuted hypothesis. A hypothesis that the user states is not
-// dropped: the stream fails, and the message says what to change.
 func refute(s schemas.Stream, about, seen string) error {
 	if s.Stated[about] == "" {
 		return &RefutedError{Stream: s.Name, Hypothesis: about, Seen: seen}
@@ -87,25 +85,23 @@ func refute(s schemas.Stream, about, seen string) error {
 	return malformed(s, position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
-// parameterTest compares the answers for the first two values of a stream's parameters. If they are
-// equal, a third request with a value that no object has decides whether the source uses the
-// parameters at all.
+// parameterTest compares the answers for the first two values of a stream's parameters. If they are equal, a third
+// request with a value that no object has decides whether the source uses the parameters at all.
 type parameterTest struct {
-	over  bool        // the test is finished
-	line  string      // the first tuple
-	print answerPrint // fingerprint of the first page for line
+	over  bool
+	line  string
+	print answerPrint
 }
 
-// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each
-// member. It leaves out the context and the volatile members of records.
+// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each member, without
+// the context and the volatile members.
 type answerPrint struct {
 	records int
 	keys    uint64
 	members map[string]uint64
 }
 
-// differs returns the members in which two answers differ; ok is false if they have different
-// records.
+// differs returns the members in which two answers differ; ok is false if they have different records.
 func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	members = map[string]bool{}
 	for _, pair := range [][2]map[string]uint64{{p.members, o.members}, {o.members, p.members}} {
@@ -118,8 +114,7 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	return members, p.records == o.records && p.keys == o.keys
 }
 
-// printOf returns the answerPrint of a batch. The JSON array of the batch has no closing bracket
-// yet.
+// printOf takes a batch whose JSON array has no closing bracket yet.
 func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
@@ -148,8 +143,7 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// testParameters adds the first page for one tuple to the test. It returns an error if the test
-// shows that the source ignores the parameters.
+// testParameters returns an error if the test shows that the source ignores the parameters.
 func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
@@ -180,9 +174,8 @@ func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// ignoresParameters reports whether the answer for line, with fingerprint print, equals the answers
-// for the first tuple and for a tuple of values that no object has. Members whose values differ
-// between two answers to the same request do not count.
+// ignoresParameters compares the answer for line with those for the first tuple and for values that no object has.
+// Members whose values differ between two answers to the same request do not count.
 func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -216,8 +209,7 @@ func within(part, whole map[string]bool) bool {
 	return true
 }
 
-// peek returns the fingerprint of the first page for a tuple. ok is false if there is no such page.
-// A server that refuses a value does not ignore the parameter.
+// peek returns ok false if there is no first page. A server that refuses a value does not ignore the parameter.
 func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -248,14 +240,13 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	return print, err == nil, nil
 }
 
-// nonexistent returns a tuple of values that no object has: a month of 1901 or, with the types of
-// the values in line, very large numbers and unusual texts.
+// nonexistent returns a tuple of values that no object has.
 func nonexistent(months bool, line string) string {
 	if months {
 		return "[1,1901]"
 	}
 	var values []json.RawMessage
-	_ = json.Unmarshal([]byte(line), &values) // a tuple is an array
+	_ = json.Unmarshal([]byte(line), &values)
 	for i, v := range values {
 		if values[i] = json.RawMessage(`"penstock-none"`); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
 			values[i] = json.RawMessage("2147480000")
@@ -265,8 +256,7 @@ func nonexistent(months bool, line string) string {
 	return string(out)
 }
 
-// testable reports whether the parameters of f are hypotheses. Parameters in the path are not: the
-// server cannot ignore them.
+// testable is false for parameters in the path, because the server cannot ignore them.
 func (f *fanPass) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()
@@ -274,9 +264,8 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// keyedTuples holds the tuples with all values that the stream's key needs. Nothing is requested
-// for a parent without such a value, because the key could not distinguish the parent's records
-// from others.
+// keyedTuples holds the tuples with all values that the stream's key needs. Nothing is requested for a parent without
+// such a value, because the key could not distinguish the parent's records from others.
 type keyedTuples struct {
 	*paramSpool
 	at []int // indexes of the values that the key needs
@@ -292,7 +281,6 @@ func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {
 	return n
 }
 
-// has reports whether a tuple has all values that the key needs.
 func (n keyedTuples) has(line []byte) bool {
 	if len(n.at) == 0 {
 		return true
@@ -304,7 +292,6 @@ func (n keyedTuples) has(line []byte) bool {
 	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
 }
 
-// tuples yields the tuples of the spool that have all values that the key needs.
 func (n keyedTuples) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		for t, err := range n.paramSpool.tuples() {
@@ -318,7 +305,6 @@ func (n keyedTuples) tuples() iter.Seq2[tuple, error] {
 	}
 }
 
-// none reports whether no tuple has all values that the key needs.
 func (n keyedTuples) none() bool {
 	if len(n.at) == 0 {
 		return false
@@ -329,9 +315,8 @@ func (n keyedTuples) none() bool {
 	return true
 }
 
-// valueless is called if no parent has a value for the parameters. It requests the list without the
-// parameters. If the answer has records, it returns a [RefutedError], because the list can be read
-// without the parent.
+// valueless is called if no parent has a value for the parameters. If the list without them has records, it can be
+// read without the parent, and a [RefutedError] is returned.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil

@@ -15,8 +15,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// clock serves a list by months. The function answer returns the records of a month; they may be
-// the same in every month.
 func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas.Stream) {
 	s := monthly()
 	s.Months.First = month(time.Now()).AddDate(0, -5, 0)
@@ -28,8 +26,7 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Two months with the same answer refute the parameters only if a month without data has the same
-// answer too.
+// Two equal months refute the parameters only if a month without data has the same answer too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this := month(time.Now())
 	var answers atomic.Int64
@@ -93,7 +90,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 	}
 }
 
-// If the key contains the month, each record has the requested month in its context.
+// The key contains the month.
 func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	c, s := clock(t, func(m, y int) string { return fmt.Sprintf(`[{"id":1,"in":"%d-%02d"}]`, y, m) })
 	r, err := read(c.Client, s, "")
@@ -106,7 +103,6 @@ func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"id":1,"in":"%d-%02d","_context":{"month":%d,"year":%d}}`, this.Year(), this.Month(), this.Month(), this.Year()), string(r.records[0]))
 }
 
-// kinds serves a parent, and a child list that takes a value of the parent in the body.
 func kinds(t *testing.T, parents string, answer func(parent any) (status int, text string)) (c *fixture, child schemas.Stream) {
 	parent := list("x.meetings", "id")
 	child = list("x.kinds", "id")
@@ -131,8 +127,7 @@ func kinds(t *testing.T, parents string, answer func(parent any) (status int, te
 	return c, child
 }
 
-// If the source ignores the parent's value, the stream is not read once per parent, because that
-// would multiply its rows.
+// Otherwise the stream would be read once per parent, which multiplies its rows.
 func TestParentParameterCanBeRefuted(t *testing.T) {
 	const two = `[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":null}]`
 	all := func(any) (int, string) { return 200, `{"data":[{"id":5,"name":"a"},{"id":6,"name":"b"}]}` }

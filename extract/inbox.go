@@ -25,7 +25,7 @@ type Inbox struct {
 	waiting EventQueue
 	source  string
 	known   *schemas.Events
-	read    map[string]bool // names of the streams that are read
+	read    map[string]bool
 }
 
 // NewInbox returns the inbox of one source. The argument streams holds the streams that are read.
@@ -103,8 +103,7 @@ func (i *Inbox) Read(e state.Event) Delivery {
 	return d
 }
 
-// dataOf returns the member "data" of an event; nil if it has none. The bool is false if body is
-// not an object.
+// dataOf returns nil if the event has no member "data". The bool is false if body is not an object.
 func dataOf(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
 		return nil, false
@@ -121,10 +120,10 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, if the key fits, and what the event
-// says about the record. word is the event type, or its beginning. The record is data itself, or a
-// member of data that is named "object" or like the last part of word, or the only member. If data
-// has a member such as lead_id, the event is about a part of that lead, and object is nil.
+// subject returns the key of the record that an event is about, and what the event says about it. word is the event
+// type, or its beginning. The record is data itself, or a member of data that is named "object" or like the last part
+// of word, or the only member. A member such as lead_id says that the event is about a part of that lead: then object
+// is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := attributes(data)
 	if err != nil {

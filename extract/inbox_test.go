@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// queue is an EventQueue with the given events.
 type queue []state.Event
 
 func (q queue) Events(_ context.Context, source string, after int64, limit int) ([]state.Event, error) {
@@ -36,7 +35,7 @@ func TestInboxReadsEventsAsHints(t *testing.T) {
 	in := inboxOf(t)
 	for name, tt := range map[string]struct {
 		kind, body string
-		want       string // the hints, each as stream=key
+		want       string
 	}{
 		"as documented":                       {"invoice.paid", `{"id":"evt_1","type":"invoice.paid","data":{"id":"inv_7","amount":100}}`, `v2.invoices="inv_7"`},
 		"the other surface's":                 {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},

@@ -12,14 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// recall is what a pass of an incremental stream knows from earlier passes and leaves to the next
-// one. The cursor stores it. The edge of a pass is the time up to which it has read the changes.
-//
-// A list changes while it is read: a changed record moves to another page, and another record may
-// slip from one page to the next. So if pass 2 has several pages, its edge is not settled yet:
-// pass 3 begins again at the edge of pass 1, and pass 4 at the edge of pass 2 or a later one. Only
-// the edge of a first pass is settled at once, because there is no earlier edge. A later change is
-// lost only if two passes miss it. The next whole pass finds a change that was missed.
+// recall is what a pass of an incremental stream leaves to the next pass, in the cursor. The edge of a pass is the
+// time up to which it has read the changes. While a list is read, a changed record moves to another page, and another
+// record may slip from one page to the next. So the edge of a pass with several pages is not settled yet: pass 3
+// begins again at the edge of pass 1, and pass 4 at the edge of pass 2 or a later one. The edge of a first pass is
+// settled at once, because there is no earlier edge. A later change is lost only if two passes miss it; the next
+// whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
@@ -34,7 +32,6 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// by returns a text that identifies what bounds the passes of a stream; "" if every pass is whole.
 func (c *Client) by(s schemas.Stream) string {
 	switch i := s.Incremental; {
 	case s.Range.Set():
@@ -49,8 +46,7 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin makes m the beginning of the pass after prev. The pass reads only changes, or the whole list
-// if that is due or nothing is known. now is the time by [Config.Now].
+// begin makes m the beginning of the pass after prev. now is the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -98,8 +94,8 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// nextRecall returns the recall for the next pass. A pass of several pages settles only the edge of
-// the pass before, because it may have missed changes before its own edge.
+// nextRecall settles only the edge of the pass before if this pass has several pages, because it may have missed
+// changes before its own edge.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}
@@ -115,7 +111,6 @@ func (m *passCursor) nextRecall() recall {
 	return recall{By: m.By, Top: m.Top, Edge: edge, Settled: settled, Whole: m.Whole}
 }
 
-// partial reports whether the pass leaves out records.
 func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Plan.Part }
 
 // bounds returns the parameters that leave out records changed before Since.
@@ -137,8 +132,7 @@ const unknownClock = time.Hour
 // westOfUTC is how far a clock of unknown zone may be behind UTC.
 const westOfUTC = 12 * time.Hour
 
-// earliest returns the earliest time that a record can state, in this format, for a change made at
-// the given time or later.
+// earliest returns the earliest time that a record can state, in this format, for a change at the given time.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {
@@ -147,8 +141,7 @@ func earliest(at time.Time, format string) time.Time {
 	return at.Truncate(stepOf(format))
 }
 
-// clock sets Began, by the source's clock, to the time at which the first page was requested. The
-// pass may miss any later change.
+// clock sets Began, by the source's clock, to the request of the first page: the pass may miss any later change.
 func (p *pass) clock(a *answer) {
 	m, i := &p.mark, p.s.Incremental
 	if a == nil || m.Pages > 1 {
@@ -162,17 +155,14 @@ func (p *pass) clock(a *answer) {
 	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
-// observed counts the records that observe has checked.
 type observed struct {
 	records int64
-	stale   int64 // changed before Since
+	stale   int64
 }
 
-// observe checks the times in a page's records, a JSON array. The argument a is the answer with the
-// page, or nil for a page that was assembled from several answers. The result says for each record
-// whether it was changed before m.Before. It is nil if no time is known before which a record
-// cannot be new. In a whole pass, a record without a time counts as older, because incremental
-// passes may never find such a record.
+// observe says for each record of a JSON array whether it was changed before m.Before. a is nil for a page that was
+// assembled from several answers. The result is nil if no time is known before which a record cannot be new. In a
+// whole pass, a record without a time counts as older, because incremental passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -207,9 +197,8 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	return older, d.err
 }
 
-// misplace notes a record that was changed later than a record above it on the same page, by more
-// than the lookback. Such a list does not have the latest change first. A pass that relies on that
-// order then reads to the end of the list.
+// misplace notes a record that was changed later than a record above it, by more than the lookback. Such a list does
+// not have the latest change first, so the pass reads it to the end.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
@@ -221,10 +210,8 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded completes a page after its records were observed: its cursor, and at the end the facts of
-// an incremental pass. If the list has the latest change first, the pass ends at a page whose
-// records were all changed before m.Before, because the records after them were changed even
-// earlier.
+// bounded ends the pass at a page whose records were all changed before m.Before, if the list has the latest change
+// first: the records after them were changed even earlier.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()
@@ -244,7 +231,6 @@ func (p *pass) bounded(page Page, older []bool) Page {
 	return page
 }
 
-// clockNote returns a note if the source's clock was set back.
 func (m *passCursor) clockNote() string {
 	if !m.ClockBack {
 		return ""
@@ -252,7 +238,6 @@ func (m *passCursor) clockNote() string {
 	return fmt.Sprintf("the source's clock was set back to %s, before changes that were already seen: the next pass reads the whole list", m.Began.Format(time.RFC3339))
 }
 
-// staleNote returns a note if a filter returned records that it should have left out.
 func (p *pass) staleNote() string {
 	if p.mark.Since.IsZero() || p.seen.stale == 0 {
 		return ""
@@ -260,8 +245,7 @@ func (p *pass) staleNote() string {
 	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
-// rangeEndNote returns a note if a range was read beyond its end because the source cannot bound
-// it.
+// rangeEndNote returns a note if a range was read beyond its end because the source cannot bound it.
 func (p *pass) rangeEndNote() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""
@@ -269,7 +253,6 @@ func (p *pass) rangeEndNote() string {
 	return "the source accepts no end of a range: it was read up to the present"
 }
 
-// moment parses a value as a time.
 func (d *doc) moment(v value, format string) (time.Time, bool) {
 	if !v.ok() {
 		return time.Time{}, false
@@ -277,7 +260,6 @@ func (d *doc) moment(v value, format string) (time.Time, bool) {
 	return parseMoment(bound{value: d.raw(v)}.text(), format)
 }
 
-// layouts are the layouts of the formats that are not numbers.
 var layouts = map[string]string{
 	schemas.MomentRFC3339:  time.RFC3339Nano,
 	schemas.MomentDateTime: "2006-01-02 15:04:05",
@@ -300,8 +282,7 @@ func parseMoment(text, format string) (time.Time, bool) {
 	return at.UTC(), err == nil
 }
 
-// momentJSON returns a time as the value of a parameter, truncated to the format's precision and
-// never rounded up.
+// momentJSON truncates a time to the format's precision and never rounds it up.
 func momentJSON(at time.Time, format string) []byte {
 	switch format {
 	case schemas.MomentUnix:

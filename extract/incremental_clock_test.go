@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Config.Now, the clock that all processes share, decides when a stream is due for a whole pass.
-// The clock of this machine does not, because the pass before may have run on another machine.
+// The clock of this machine does not decide, because the pass before may have run on another machine.
 func TestWholePassBySharedClock(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Incremental = schemas.Incremental{Field: "updated_at", Param: "since", Format: schemas.MomentRFC3339}

@@ -59,24 +59,21 @@ const (
 	maxGaps      = 100 // gaps in one list, or stored gaps of parents in a fan-out
 )
 
-// gaps are the gaps of one list.
 type gaps struct {
 	all  []Gap
 	tail string // key of the last record that was read
 	open bool   // the record after the last gap is not known yet
 
-	pages int // consecutive pages that are gaps as a whole
+	pages int
 }
 
-// close sets the key of the record after the last gap.
 func (g *gaps) close(key string) {
 	if g.open {
 		g.all[len(g.all)-1].Before, g.open = key, false
 	}
 }
 
-// follow notes the keys of the first and the last record of a page. If the previous page ended with
-// a gap, the first key is stored in that gap.
+// follow stores the first key of a page in a gap that ended the page before.
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.n == 0 {
@@ -90,8 +87,7 @@ func (l *listReader) follow(st *step) {
 // errorWords match the messages of servers whose code fails on a record.
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
-// failsOnData reports whether an error looks like a failure on the requested data, not like a server
-// in trouble.
+// failsOnData reports whether an error looks like a failure on the requested data, not like a server in trouble.
 func failsOnData(e *wire.Error) bool {
 	switch {
 	case e.Status == http.StatusInternalServerError:
@@ -102,11 +98,9 @@ func failsOnData(e *wire.Error) bool {
 	return false
 }
 
-// isolate reads the records of a page that the server cannot return as a whole. It requests smaller
-// pages, down to single records. Records that still fail become gaps. It returns the error cause if
-// that does not look like a broken record, if a limit is reached, or if the list has no smaller
-// pages. It also returns an error if no record of the page can be read, because then the fault is
-// not a broken record.
+// isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
+// single records; records that still fail become gaps. It returns cause if that does not look like a broken record,
+// if a limit is reached, if the list has no smaller pages, or if no record of the page can be read.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -132,23 +126,21 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	return i.finish()
 }
 
-// mayHoldBrokenRecord reports whether a second page that could not be read may exist and contain a
-// broken record. The page was requested only to see whether the list has one.
+// mayHoldBrokenRecord is for a second page that was requested only to see whether the list has one.
 func mayHoldBrokenRecord(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && failsOnData(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }
 
-// isolation reads one page in parts.
 type isolation struct {
 	l         *listReader
 	fault     *wire.Error
-	s         schemas.Stream // to request other sizes
+	s         schemas.Stream
 	page      part
 	st        *step
 	tail      string // key of the last record that was read
 	open      bool   // the record after the last gap is not known yet
-	copyLists bool   // the assembler's setting before
+	copyLists bool
 
 	failed int // failed requests for parts
 
@@ -157,11 +149,9 @@ type isolation struct {
 	end   part     // the part that last belongs to
 }
 
-// part is a run of records, by their indexes in the list.
 type part struct{ from, rows int64 }
 
-// isolation finds out how to request the page at a position in parts. ok is false if that is
-// unknown.
+// isolation returns ok false if nothing shows how to request the page in parts.
 func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok bool) {
 	kind, size := at.kind, l.s.Pagination.Size
 	if kind == pagerNone {
@@ -169,7 +159,7 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	}
 	rows := int64(l.s.Pagination.Limit)
 	if n := int64(l.drift.fullest); n > 0 && (n < rows || rows == 0) {
-		rows = n // the server's own page size
+		rows = n
 	}
 	if rows < 2 || l.pager.zero {
 		return nil, false
@@ -192,8 +182,8 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	return i, true
 }
 
-// sized reports whether the list accepts the size parameter. It does if its first page has as many
-// records as requested. Otherwise the number of a smaller page would select other records.
+// sized reports whether the first page has as many records as requested. If it has not, the number of a smaller page
+// would select other records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
 	a, err := i.request(ctx, p)
@@ -209,13 +199,12 @@ func (i *isolation) sized(ctx context.Context) bool {
 	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
 }
 
-// split reads a failed part in smaller parts. Page numbers can select these parts, because each of
-// them begins at a multiple of its length.
+// split makes parts that page numbers can select: each begins at a multiple of its length.
 func (i *isolation) split(ctx context.Context, p part) error {
 	rows := p.rows / factor(p.rows)
 	for from := p.from; from < p.from+p.rows; from += rows {
 		if i.total >= 0 && from >= i.total {
-			return nil // the list ends on this page
+			return nil
 		}
 		if err := i.read(ctx, part{from, rows}); err != nil {
 			return err
@@ -224,7 +213,6 @@ func (i *isolation) split(ctx context.Context, p part) error {
 	return nil
 }
 
-// factor returns the smallest divisor of n above one.
 func factor(n int64) int64 {
 	for f := int64(2); f*f <= n; f++ {
 		if n%f == 0 {
@@ -234,8 +222,7 @@ func factor(n int64) int64 {
 	return n
 }
 
-// read requests a part. If the request fails, read requests smaller parts of it. A single record
-// that fails becomes a gap.
+// read requests smaller parts if the request fails. A single record that fails becomes a gap.
 func (i *isolation) read(ctx context.Context, p part) error {
 	i.last = nil
 	if i.l.traits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
@@ -261,8 +248,7 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// maxFailedParts is a number of failed parts. If this many fail before any record of the page was
-// read, isolating the page ends.
+// maxFailedParts ends the isolation if this many parts fail before any record of the page was read.
 const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")
@@ -286,7 +272,6 @@ func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	return a, err
 }
 
-// take keeps the records of the answer for a part.
 func (i *isolation) take(a *answer, p part) error {
 	l, b := i.l, &i.st.batch
 	f, err := l.locate(a.d)
@@ -315,7 +300,7 @@ func (i *isolation) take(a *answer, p part) error {
 	return nil
 }
 
-// gap records that a part cannot be read. Adjacent parts with the same error become one gap.
+// gap makes one gap of adjacent parts with the same error.
 func (i *isolation) gap(p part, fault *wire.Error) {
 	i.open = true
 	if n := len(i.st.gaps); n > 0 {
@@ -350,8 +335,7 @@ func (i *isolation) finish() (*step, error) {
 	return st, nil
 }
 
-// signals returns what the parts state about further pages, converted to pages of the list's own
-// size.
+// signals converts what the parts state to pages of the list's own size.
 func (i *isolation) signals() signals {
 	s := noSignals
 	s.total = i.total
@@ -370,8 +354,7 @@ func (i *isolation) signals() signals {
 	return s
 }
 
-// explain returns the page's error with the result of isolating added. It returns err itself if
-// that concerns the credentials, the rate limit or the server, not the page.
+// explain returns err itself if that concerns the credentials, the rate limit or the server, not the page.
 func (i *isolation) explain(err error) *wire.Error {
 	e := *i.fault
 	if inner, ok := errors.AsType[*wire.Error](err); ok {

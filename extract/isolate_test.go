@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// broken serves a list of n records. The server fails on the records with the given ids.
+// broken serves a list of n records. The server fails on the given ids.
 type broken struct {
 	n      int
 	ids    []int
@@ -45,7 +45,6 @@ func (b broken) serve(w http.ResponseWriter, r *http.Request) {
 
 const serverError = `{"message":"Server Error"}`
 
-// without returns the ids from 1 to n, except the given ones.
 func without(n int, gone ...int) string {
 	var out string
 next:
@@ -63,8 +62,6 @@ next:
 	return out
 }
 
-// If a list can be read in other page sizes, and one record breaks every page that contains it,
-// only that record is missing.
 func TestBrokenRecordIsIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
@@ -120,8 +117,6 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 	}
 }
 
-// The server's code fails on a record, which the message of the answer shows, whatever the status
-// is.
 func TestBrokenRecordByErrorText(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -142,8 +137,6 @@ func TestBrokenRecordByErrorText(t *testing.T) {
 	}
 }
 
-// If the server has a temporary failure, or no record of the first page can be read, the list
-// fails: no single record can be blamed.
 func TestBrokenRecordCannotBeIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	for _, tt := range []struct {
@@ -173,8 +166,6 @@ func TestBrokenRecordCannotBeIsolated(t *testing.T) {
 	require.ErrorContains(t, err, "Server Error")
 }
 
-// A page that always fails is a gap, and the pages after it are read. It does not matter whether
-// one of its records is broken or all are, or whether the list has smaller pages.
 func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
@@ -220,8 +211,6 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	}
 }
 
-// If the list ignores the page size, the number of a smaller page selects other records: here the
-// last page, which happens to have the requested size.
 func TestIsolationWithoutPageSize(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
@@ -233,8 +222,6 @@ func TestIsolationWithoutPageSize(t *testing.T) {
 	require.Len(t, r.end.Gaps, 1)
 }
 
-// If more than a few consecutive pages fail, or the whole server fails, the list fails. A later run
-// continues at the page that failed.
 func TestFailingServerIsNotAGap(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
@@ -264,7 +251,7 @@ func TestFailingServerIsNotAGap(t *testing.T) {
 	require.Equal(t, wanted(20), r.ids())
 }
 
-// Isolation ends after a limited number of requests, even if every record of a long list is broken.
+// Every record of a long list is broken.
 func TestIsolationIsBounded(t *testing.T) {
 	var ids []int
 	for id := 5; id <= 5000; id += 10 {

@@ -8,19 +8,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A field, or a pair of references, must have different values in this many records before it is
-// taken for the key. A field that is named like an id needs no minimum. In a few records, a code
-// may be distinct by chance, and a name even more so: two shops with the same name may be far apart
-// in a list. Each pass checks again that no two different records have the same key.
+// In this many records, a field or a pair of references must have different values before it is taken for the key. In
+// a few records, a code may be distinct by chance, and a name even more so. A field that is named like an id needs no
+// minimum.
 const (
 	minDistinct       = 10
 	minDistinctLabels = 50 // for the fields name and url
 )
 
-// keyOf finds the fields that identify a row: present in all rows, never null or empty, and with no
-// value in two different rows. It tries fields that are named like keys first. Two fields together
-// are a key only if both are references to other records. refuted says why other fields were
-// rejected.
+// keyOf finds the fields that identify a row: present in all rows, never null or empty, and with no value in two
+// different rows. Two fields together are a key only if both are references to other records. refuted says why other
+// fields were rejected.
 func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -47,11 +45,10 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	return nil, refuted
 }
 
-// keyCandidates returns the fields that may be the key, the likeliest first.
 func keyCandidates(s schemas.Stream, rows []row) []string {
 	have := fields(rows)
 	columns := map[string]int{}
-	open := make(map[string]bool, len(have)) // present, and not in out yet
+	open := make(map[string]bool, len(have))
 	for _, name := range have {
 		columns[schemas.Column(name)]++
 		open[name] = true
@@ -79,8 +76,8 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct returns why the fields together do not identify the rows; "" if they do. Two equal rows
-// are allowed, because one record may be on two pages.
+// distinct returns why the fields together do not identify the rows. Two equal rows are allowed, because one record
+// may be on two pages.
 func distinct(rows []row, names ...string) string {
 	seen := make(map[string]row, len(rows))
 	for i, r := range rows {
@@ -100,7 +97,6 @@ func distinct(rows []row, names ...string) string {
 	return ""
 }
 
-// different counts the distinct combinations of values that the rows have in the given fields.
 func different(rows []row, names ...string) int {
 	values := make(map[string]bool, len(rows))
 	for _, r := range rows {
@@ -113,11 +109,10 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
-// maxReferences is the largest number of references among which pairs are tried. // Invariant 15
+// maxReferences limits the references among which pairs are tried. // Invariant 15
 const maxReferences = 64
 
-// pairOf returns the only pair of references that identifies at least minDistinct rows; nil if there is
-// none, more than one, or too many references.
+// pairOf returns the only pair of references that identifies the rows; nil if there is none or more than one.
 func pairOf(rows []row) []string {
 	if len(rows) < minDistinct {
 		return nil

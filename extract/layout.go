@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// form is how the records are stored at their place.
 type form byte
 
 const (
@@ -20,7 +19,6 @@ const (
 	formEntries             // an object whose values are records or arrays of records; each value is a place: see [found.all]
 )
 
-// place is one value in a body that holds records.
 type place struct {
 	value value
 	form  form
@@ -44,8 +42,8 @@ type found struct {
 	above   []value // objects on the way to the records, the root first: they may hold paging signals
 }
 
-// all yields the places. For a map it yields one place per entry, and keeps none of them, because
-// there may be a million entries. // Invariant 6
+// all yields one place per entry of a map and keeps none of them, because there may be a million entries. //
+// Invariant 6
 func (f found) all(d *doc) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for _, p := range f.places {
@@ -68,7 +66,6 @@ func (f found) all(d *doc) iter.Seq[place] {
 	}
 }
 
-// finder looks for the records of one stream in one body.
 type finder struct {
 	d      *doc
 	single bool     // the endpoint may answer with one object
@@ -79,10 +76,8 @@ type finder struct {
 	out       found
 }
 
-// find looks for the records of s in d: first at the places of the catalogue, then by the rules of
-// detection. The first place that exists wins. A place may be only possible: a member on the way to
-// it is null, "", [] or {} in this body. Such a place wins only if no place of the catalogue
-// exists.
+// find tries the places of the catalogue first, then the rules of detection. A place is only possible if a member on
+// the way to it is null, "", [] or {} in this body. It wins only if no other place of the catalogue exists.
 func find(d *doc, s schemas.Stream) (found, error) {
 	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
@@ -122,9 +117,8 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
 }
 
-// again looks for the records where they were on an earlier page. The place may have become empty,
-// have become an object with numeric keys, or be left out: see leftOut. Any other difference is an
-// error.
+// again looks for the records where they were on an earlier page. The place may have become empty or an object with
+// numeric keys, or be left out: see leftOut. Any other difference is an error.
 func again(d *doc, s schemas.Stream, before found) (found, error) {
 	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
 	if f.at(before.pointer) != absent {
@@ -139,8 +133,8 @@ func again(d *doc, s schemas.Stream, before found) (found, error) {
 	return found{}, fmt.Errorf("shape changed: the records were at %q, now the answer is %s", before.pointer, d.outline())
 }
 
-// leftOut reports whether the root has only members about paging, such as {"count": 0}. The member
-// with the records is then taken for an empty array, because some servers leave that out.
+// leftOut reports whether the root has only members about paging, such as {"count": 0}. Some servers leave out an
+// empty array of records.
 func (f *finder) leftOut(pointer string) bool {
 	root, words, stated := f.d.root(), schemas.Paging(), false
 	if !f.d.isObject(root) || strings.Count(pointer, "/") != 1 || strings.HasSuffix(pointer, "*") {
@@ -172,12 +166,11 @@ func singleClass(c schemas.Class) bool {
 type pointerMatch int
 
 const (
-	absent    pointerMatch = iota // contradicted by the body
-	emptyPath                     // the way ends early in null, "", [] or {}
-	present                       // the place exists
+	absent    pointerMatch = iota
+	emptyPath              // the way ends early in null, "", [] or {}
+	present
 )
 
-// at follows a pointer through the body and stores the place that it finds in f.out.
 func (f *finder) at(pointer string) pointerMatch {
 	f.out = found{pointer: pointer}
 	var tokens []string
@@ -191,7 +184,6 @@ func (f *finder) at(pointer string) pointerMatch {
 	return p
 }
 
-// follow follows the tokens of a pointer, beginning at v.
 func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	switch {
 	case !v.ok():
@@ -213,8 +205,8 @@ func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
 }
 
-// element follows the tokens through one element of the array v, such as the second one of
-// [{"page": 1}, [records]]. The first object among the other elements may hold paging signals.
+// element follows the tokens through one element of an array such as [{"page": 1}, [records]]. The first object among
+// the other elements may hold paging signals.
 func (f *finder) element(v value, tokens []string) pointerMatch {
 	i, at := 0, missing
 	for e := range f.d.elements(v) {
@@ -228,8 +220,7 @@ func (f *finder) element(v value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the tokens from every element of the array v, or from every value of the object v.
-// Some of them may lack the next member, but not all.
+// each follows the tokens from every element or value of v. Some of them may lack the next member, but not all.
 func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
@@ -260,7 +251,6 @@ func (f *finder) each(v value, tokens []string) pointerMatch {
 	return best
 }
 
-// take accepts or rejects v as a place of records.
 func (f *finder) take(v value, in container) pointerMatch {
 	d := f.d
 	p := place{value: v, in: in}
@@ -288,8 +278,7 @@ func (f *finder) take(v value, in container) pointerMatch {
 	return present
 }
 
-// recordMap reports whether the values of the object v are all arrays of records or all records:
-// {"Sales":[…],"Marketing":[…]}.
+// recordMap accepts {"Sales":[…],"Marketing":[…]}, or an object whose values are all records.
 func (f *finder) recordMap(v value) bool {
 	lists, objects, n := 0, 0, 0
 	for _, m := range f.d.members(v) {
@@ -304,15 +293,14 @@ func (f *finder) recordMap(v value) bool {
 	return n > 0 && (lists == n || objects == n)
 }
 
-// recordList reports whether the array v may hold records: it is empty, or its first element is an
-// object or null. Some modules write null for a row that they cannot show.
+// recordList reports whether the array v may hold records. Some modules write null for a row that they cannot show.
 func (d *doc) recordList(v value) bool {
 	i := skipSpace(d.b, v.start+1)
 	return d.b[i] == '{' || d.b[i] == ']' || d.b[i] == 'n'
 }
 
-// numericKeys reports whether v is an object of objects under integer names. PHP writes an array in
-// this form after its first elements were removed.
+// numericKeys reports whether v is an object of objects under integer names. PHP writes an array in this form after
+// its first elements were removed.
 func (d *doc) numericKeys(v value) bool {
 	n := 0
 	for name, m := range d.members(v) {
@@ -324,7 +312,6 @@ func (d *doc) numericKeys(v value) bool {
 	return n > 0
 }
 
-// scalars returns the scalar members of v as a JSON object.
 func (d *doc) scalars(v value) []byte {
 	out := []byte{'{'}
 	for name, m := range d.members(v) {
@@ -340,7 +327,6 @@ func (d *doc) scalars(v value) []byte {
 	return append(out, '}')
 }
 
-// outline describes the top two levels of a body in a few words.
 func (d *doc) outline() string {
 	switch {
 	case d.isList(d.root()):

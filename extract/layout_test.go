@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// assembled returns the records of a body, as find and the assembler extract them.
 func assembled(t *testing.T, s schemas.Stream, body string) (string, found, error) {
 	t.Helper()
 	d := new(doc)
@@ -29,15 +28,14 @@ func assembled(t *testing.T, s schemas.Stream, body string) (string, found, erro
 	return string(b.json()), f, nil
 }
 
-// The records are found in every shape of the platform's lists, with and without a hint.
 func TestFind(t *testing.T) {
 	for _, tt := range []struct {
 		stream  string
 		class   schemas.Class
-		places  string // the hints, separated by spaces
+		places  string
 		context string
 		body    string
-		at      string // where the records must be found
+		at      string
 		want    string
 	}{
 		{"crm.pipelines", "list", "", "", `{"success":true,"message":"ok","data":[{"id":1,"name":"Sales","stages":[{"id":4,"name":"Draft"}]}]}`,
@@ -82,7 +80,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// If no rule identifies the records, find returns an error and guesses nothing.
 func TestFindNothing(t *testing.T) {
 	for _, body := range []string{
 		`{"success":true}`, `{"success":true,"message":"done"}`, `["a","b"]`, `{"data":["a"]}`, `{"data":{"Jan":0,"Feb":3}}`,
@@ -97,7 +94,6 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// The records of a plain array are not copied: they are bytes of the body.
 func TestRecordsAreTheBody(t *testing.T) {
 	body := []byte(`{"data":[ {"id":1} , {"id":2} ]}`)
 	d := new(doc)
@@ -111,7 +107,6 @@ func TestRecordsAreTheBody(t *testing.T) {
 	require.Equal(t, 2, b.n)
 }
 
-// FuzzRecords compares the found records with those of a strict decoder.
 func FuzzRecords(f *testing.F) {
 	for _, b := range bodies {
 		f.Add([]byte(b))
@@ -141,7 +136,6 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// memberOf returns the first member with the given name, as a strict decoder reads it.
 func memberOf(t *testing.T, object []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	_, err := d.ReadToken()
@@ -160,7 +154,6 @@ func memberOf(t *testing.T, object []byte, name string) []byte {
 	return nil
 }
 
-// BenchmarkPage measures locating and assembling a page, in addition to the scan.
 func BenchmarkPage(b *testing.B) {
 	body := benchmarkBody(1000)
 	s := schemas.Stream{Name: "v2.contacts", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{"/data"}}
@@ -222,8 +215,6 @@ func BenchmarkBoard(b *testing.B) {
 	}
 }
 
-// Each entry of a map is a place of its own, although find does not keep one place per entry.
-// Entries that hold no records are left out. Signals beside the map are still read.
 func TestEntriesOfAMap(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"data":{"north":{"id":1},"a\"b":{"id":2}}}`:                                `"north"3{"id":1} "a\"b"3{"id":2}`,

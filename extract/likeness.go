@@ -17,20 +17,18 @@ import (
 type RecordForm struct {
 	key      string
 	volatile []string
-	shown    map[string]bool        // names of the members that at least one record has
-	always   []string               // names of the members that all records have
+	shown    map[string]bool
+	always   []string
 	sample   map[string][]attribute // the members of each analysed record, by its key as a JSON scalar
 	order    []string               // the keys, in the order of the list
 }
 
-// attribute is one member of an object, from its name to the end of its value.
 type attribute struct {
 	name  string
-	bytes []byte // name and value
+	bytes []byte
 	value []byte
 }
 
-// errUnlike is the error for a record that does not have the form of the list.
 var errUnlike = errors.New("the single record differs from the list")
 
 // NewRecordForm analyses some records of a list, given as a JSON array. key is the key column by
@@ -151,8 +149,8 @@ func keyAmong(ms []attribute, key string) string {
 	return ""
 }
 
-// scalar returns a JSON string as encoding/json writes it, and a JSON number unchanged. It returns
-// "" for other values.
+// scalar returns a JSON string as encoding/json writes it, and a JSON number unchanged. It returns "" for other
+// values.
 func scalar(value []byte) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -162,7 +160,7 @@ func scalar(value []byte) string {
 	}
 	switch t := t.(type) {
 	case string:
-		out, _ := json.Marshal(t) // a text always marshals
+		out, _ := json.Marshal(t)
 		return string(out)
 	case json.Number:
 		return t.String()
@@ -170,7 +168,6 @@ func scalar(value []byte) string {
 	return ""
 }
 
-// attributes returns the members of an object, in order and unchanged.
 func attributes(object []byte) ([]attribute, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -180,7 +177,7 @@ func attributes(object []byte) ([]attribute, error) {
 	for d.More() {
 		begin := d.InputOffset()
 		for object[begin] != '"' {
-			begin++ // commas and spaces
+			begin++
 		}
 		name, err := d.Token()
 		if err != nil {
@@ -196,7 +193,6 @@ func attributes(object []byte) ([]attribute, error) {
 	return all, nil
 }
 
-// elements returns the elements of an array.
 func elements(array []byte) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	if err := json.Unmarshal(array, &all); err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// endpointTraits is what has been learned about an endpoint. The lists of all parents of a child
-// stream share it, so that each trait is learned once.
+// endpointTraits is what has been learned about an endpoint. The lists of all parents of a child stream share it.
 type endpointTraits struct {
 	layout    found               // pointer and form only
 	whole     int                 // length of the longest list for which probes showed that page numbers are ignored; 0 for none
@@ -41,21 +40,21 @@ type listReader struct {
 	visited         map[uint64]bool // hashes of cursors
 	before          []uint64        // keys of the previous page, sorted
 	lastID          string          // id of the last record, by which the next page may be requested
-	lastN           int             // number of records on the previous page
-	echoed          int64           // page number that the first page reported; -1 for none
-	clampedTo       int64           // number of the last page, if the server returned that page again for the next number; otherwise -1
-	firstPrint      uint64          // fingerprint of the first page's records
-	hasEqualRecords bool            // a page held two records with the same content
-	firstKeys       []uint64        // of the first page, sorted; hashes of content where records have no key
-	lastPrint       uint64          // of the previous page
-	lastKey         uint64          // of the last record of the previous page
-	beyondEnd       position        // a position that is known to be beyond the end; zero for none
-	misplaced       int64           // page number reported by a later page that repeats the first page; -1 for none
-	buf             []byte          // for assembled records
+	lastN           int
+	echoed          int64    // page number that the first page reported; -1 for none
+	clampedTo       int64    // number of the last page, if the server returned that page again for the next number; otherwise -1
+	firstPrint      uint64   // fingerprint of the first page's records
+	hasEqualRecords bool     // a page held two records with the same content
+	firstKeys       []uint64 // of the first page, sorted; hashes of content where records have no key
+	lastPrint       uint64   // of the previous page
+	lastKey         uint64   // of the last record of the previous page
+	beyondEnd       position // a position that is known to be beyond the end; zero for none
+	misplaced       int64    // page number reported by a later page that repeats the first page; -1 for none
+	buf             []byte   // for assembled records
 
-	lastSignals   signals         // signals of the last page
-	promised      bool            // a page has said that there are more
-	signalsBefore signals         // signals of the page before
+	lastSignals   signals
+	promised      bool // a page has said that there are more
+	signalsBefore signals
 	shorter       []shortPage     // the pages after the last full one
 	firstN        int             // records of the first page; 0 if some of them could not be read
 	shortRereads  int             // short pages that were requested again
@@ -88,14 +87,12 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	}
 }
 
-// stated reports whether the user configured how the list is paged. If so, no other paging is
-// tried.
+// stated reports whether the user configured how the list is paged. If so, no other paging is tried.
 func stated(s schemas.Stream) bool {
 	p := s.Pagination
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
 }
 
-// step is one page of a list.
 type step struct {
 	at    position
 	batch batch
@@ -104,16 +101,16 @@ type step struct {
 	signals   signals
 	reread    bool
 	note      string
-	bare      bool  // the answer has no array of records: it is null, or its member is missing
-	afterLast bool  // this is page N of N pages that are numbered from 0, so it may not exist
-	gaps      []Gap // of this page
-	file      *File // the file that the page's record describes
+	bare      bool // the answer has no array of records: it is null, or its member is missing
+	afterLast bool // this is page N of N pages that are numbered from 0, so it may not exist
+	gaps      []Gap
+	file      *File
 
 	a *answer
 }
 
-// walk reads the list page by page, beginning at a position. A step is valid only until the next
-// one is requested. If first is not nil, it is the answer for the position at.
+// walk yields steps that are valid only until the next one is requested. If first is not nil, it is the answer for
+// the position at.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
@@ -142,8 +139,8 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 	}
 }
 
-// following returns the position after the given one, to be fetched ahead. The bool is false if
-// that position is unknown, or if the reading may end at any page.
+// following returns the position to fetch ahead. The bool is false if that position is unknown, or if the reading may
+// end at any page.
 func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false
@@ -151,7 +148,6 @@ func (l *listReader) following(at position) (position, bool) {
 	return l.pager.following(at)
 }
 
-// step takes the answer for a position and decides which position is next.
 func (l *listReader) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
@@ -196,7 +192,6 @@ func (l *listReader) step(ctx context.Context, q *ahead[position], at position) 
 	return st, nil
 }
 
-// read finds the records of an answer and its signals about the next page.
 func (l *listReader) read(st *step) error {
 	a := st.a
 	l.requests += a.requests
@@ -251,7 +246,6 @@ func (l *listReader) read(st *step) error {
 	return nil
 }
 
-// assemble reads the records of a page whose answer has been replaced.
 func (l *listReader) assemble(st *step) error {
 	f, err := l.locate(st.a.d)
 	if err != nil {
@@ -260,7 +254,7 @@ func (l *listReader) assemble(st *step) error {
 	return l.records(st, f)
 }
 
-// records reads the records of a page. A negotiation only compares records, so it keeps none.
+// records keeps no records in a negotiation, which only compares them.
 func (l *listReader) records(st *step, f found) error {
 	st.batch = batch{records: l.buf[:0], keysOnly: l.volatility != nil}
 	if err := l.asm.assemble(st.a.d, f, &st.batch); err != nil {
@@ -272,20 +266,18 @@ func (l *listReader) records(st *step, f found) error {
 	return nil
 }
 
-// adoptToken treats an unexplained text of the answer as the token of the next page if the list may be
-// paged by tokens.
+// adoptToken treats an unexplained text of the answer as a token if the list may be paged by tokens.
 func (l *listReader) adoptToken(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
 		s.adoptToken(at, constant)
 	}
 }
 
-// maxStatements is how many statements of incompleteness, and how many unexplained signals, a pass
-// keeps.
+// maxStatements limits the statements of incompleteness, and the unexplained signals, that a pass keeps.
 const maxStatements = 5
 
-// counting reports whether the total that the list states is in fact the number of records on each
-// page. In this case the totals of all pages are ignored.
+// counting reports whether the total that the list states is in fact the number of records on each page. Then the
+// totals of all pages are ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
@@ -293,9 +285,8 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object instead of a list. This includes the answer of a
-// list endpoint that returns its only record without an array, unless the answer announces more. It
-// also includes an empty array that means that there is no such object: see absentObject.
+// single reports whether the answer is one object instead of a list. That includes the only record of a list that is
+// returned without an array, and an empty array that means that there is no such object: see absentObject.
 func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
@@ -306,11 +297,11 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
 
-// maxIDBytes is the maximum length of a record's id that is sent to request the next page. The id
-// is part of the URL, and probes may send it under many names in one request.
+// maxIDBytes limits a record's id that is sent to request the next page. The id is part of the URL, and probes may
+// send it under many names in one request.
 const maxIDBytes = 1024
 
-// idOf returns the id of a record by which the next page may be requested; "" if it has none.
+// idOf returns the id by which the next page may be requested.
 func (l *listReader) idOf(d *doc, record value) string {
 	var id value
 	switch field := l.s.Pagination.Field; {
@@ -328,8 +319,8 @@ func (l *listReader) idOf(d *doc, record value) string {
 	return bound{value: d.raw(id)}.text()
 }
 
-// changed wraps an error with [ErrShape] if an earlier run has settled the endpoint. The error then
-// leads to another negotiation.
+// changed wraps an error with [ErrShape] if an earlier run has settled the endpoint: the error then leads to another
+// negotiation.
 func (l *listReader) changed(err error) error {
 	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
 		return err
@@ -337,13 +328,11 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-// absentObject reports whether [] from an endpoint of this class means that there is no such
-// object.
+// absentObject reports whether [] from an endpoint of this class means that there is no such object.
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
-// checkPageNumber compares the page number in the answer with the requested one. They differ if the
-// server replaces a number beyond the end by that of another page. A number that is the same on
-// every page is ignored; guard recognizes repeated pages.
+// checkPageNumber notices a server that replaces a number beyond the end by that of another page. It ignores a number
+// that is the same on every page; guard recognizes repeated pages.
 func (l *listReader) checkPageNumber(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {

@@ -23,13 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a server, a client for it, and the number of requests.
 type fixture struct {
 	*Client
 	requests atomic.Int64
 }
 
-// serve starts a server that answers every request for the streams with h.
 func serve(t *testing.T, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	return serveTrying(t, 1, h, streams...)
@@ -65,7 +63,6 @@ func list(name string, key ...string) schemas.Stream {
 	}
 }
 
-// reading is the result of a pass.
 type reading struct {
 	records []json.RawMessage
 	cursors []state.Cursor
@@ -75,7 +72,6 @@ type reading struct {
 	total   int64
 }
 
-// ids returns the records' ids, joined by commas.
 func (r reading) ids() string {
 	var ids []string
 	for _, raw := range r.records {
@@ -120,7 +116,6 @@ func classIs(t *testing.T, err error, want wire.Class) {
 	require.Equal(t, want, e.Class, "%v", err)
 }
 
-// rows returns the part [from:to] of a list of n records, as a JSON array.
 func rows(from, to, n int) string {
 	var out []string
 	for i := from; i < min(to, n); i++ {
@@ -294,8 +289,7 @@ func TestPagesEmpty(t *testing.T) {
 	}
 }
 
-// A list that is paged by the id of the last record cannot continue after a record whose id is
-// null. Sending the text "null" would not return the rest of the list.
+// Sending the text "null" would not return the rest of the list.
 func TestNullIDIsNotSent(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// look requests a position of the list without counting it as a page. Every position except the
-// first page is requested by a probe, because the server may not know the parameters.
+// look requests a position without counting it as a page. It sends a probe for every position except the first page,
+// because the server may not know the parameters.
 func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
@@ -18,7 +18,7 @@ func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, l.request)
 }
 
-// reread does what look does, for a page that is known to exist. So it retries temporary failures.
+// reread does what look does, for a page that is known to exist, so it retries temporary failures.
 func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
@@ -59,9 +59,8 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	return st, nil
 }
 
-// locate finds the records of a page. Once a page has shown their place, later pages must have them
-// there too. Until then, for example after empty pages, locate searches for the place. Another
-// place is an error, never the end of the list.
+// locate finds the records of a page. Once a page has shown their place, another place is an error, never the end of
+// the list.
 func (l *listReader) locate(d *doc) (found, error) {
 	if l.traits.layout.form != formNone {
 		f, err := again(d, l.s, l.traits.layout)
@@ -86,7 +85,6 @@ func (l *listReader) locate(d *doc) (found, error) {
 	return f, nil
 }
 
-// empty reports whether the places that were found hold no records.
 func empty(d *doc, f found) bool {
 	for p := range f.all(d) {
 		if !d.void(p.value) {
@@ -96,9 +94,8 @@ func empty(d *doc, f found) bool {
 	return true
 }
 
-// outsized reports whether the first page is shorter than requested and the server may have more
-// pages, because it limits their size without saying so. Such a server would omit records if it
-// calculates the positions of pages with the requested size.
+// outsized reports whether the first page is shorter than requested and the server may have more pages. A server that
+// limits the size without saying so omits records if it calculates the positions of pages with the requested size.
 func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
@@ -141,9 +138,8 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// request sends a probe. If the server answers 5xx, it sends the probe again. A second answer 5xx
-// refutes the probe. But 502, 503 and 504 may concern the whole server. They refute the probe only
-// if the first page can still be read.
+// request sends a probe, and again after an answer 5xx. A second 5xx refutes the probe. But 502, 503 and 504 may
+// concern the whole server: they refute the probe only if the first page can still be read.
 func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {
@@ -170,7 +166,6 @@ func (l *listReader) request(ctx context.Context, at position) (*answer, error) 
 	return nil, &refutedError{fault}
 }
 
-// serverFault reports whether the server answered 5xx.
 func serverFault(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Transient && e.Status >= 500
@@ -179,8 +174,6 @@ func serverFault(err error) bool {
 // refutedError is an answer 5xx that refutes a probe.
 type refutedError struct{ fault *wire.Error }
 
-// Error returns the text of the server's error.
 func (e *refutedError) Error() string { return e.fault.Error() }
 
-// Unwrap returns the server's error.
 func (e *refutedError) Unwrap() error { return e.fault }

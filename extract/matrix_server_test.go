@@ -13,7 +13,6 @@ import (
 // The matrix serves one list in every combination of envelope, paging, length and handling of page
 // sizes. Each combination has its own path.
 
-// members are the members of one object, as JSON without the braces.
 type members []string
 
 func (m members) with(name string, v any) members {
@@ -34,15 +33,15 @@ func (m members) beside() string {
 	return "," + strings.Join(m, ",")
 }
 
-// matrixRow returns one record. Its id is much larger than any page number.
+// matrixRow returns a record whose id is much larger than any page number.
 func matrixRow(i int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"r%d","status":0,"created_at":"2026-01-%02dT%02d:%02d:00Z"}`, 1000+i, i, 1+i/1440%28, i/60%24, i%60)
 }
 
 func joined(rows []string) string { return "[" + strings.Join(rows, ",") + "]" }
 
-// matrixEnvelopes put the rows of a page and the members about paging into a body. from is the
-// index of the first row.
+// matrixEnvelopes put the rows of a page and the members about paging into a body. from is the index of the first
+// row.
 var matrixEnvelopes = map[string]func(rows []string, from int, meta members) string{
 	"bare": func(rows []string, _ int, _ members) string { return joined(rows) },
 	"data": func(rows []string, _ int, meta members) string {
@@ -124,7 +123,6 @@ var matrixEnvelopes = map[string]func(rows []string, from int, meta members) str
 	},
 }
 
-// matrixList is the list of one combination: n records, by default in pages of 10.
 type matrixList struct {
 	n    int
 	size string // how a requested page size is handled: one of matrixSizes
@@ -136,13 +134,10 @@ const (
 	matrixCap  = 25
 )
 
-// matrixSizes are the ways to handle a requested page size. The server uses it, or limits it, or
-// ignores it. With "capped uncounted", it limits the number of records, but calculates the
-// positions of pages with the requested size.
+// matrixSizes are the ways to handle a requested page size. With "capped uncounted", the server limits the number of
+// records, but calculates the positions of pages with the requested size.
 var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 
-// rows returns how many records a page has, and how many the server counts for it when it
-// calculates positions.
 func (l matrixList) rows(names ...string) (rows, counted int) {
 	for _, name := range names {
 		requested, err := strconv.Atoi(l.get(name))
@@ -167,7 +162,6 @@ func (l matrixList) int(name string, otherwise int) int {
 	return otherwise
 }
 
-// matrixAnswer is one page: the range of its rows, and what the answer says about other pages.
 type matrixAnswer struct {
 	from, to int
 	meta     members
@@ -176,7 +170,7 @@ type matrixAnswer struct {
 
 func (l matrixList) pages(counted int) int { return max(1, (l.n+counted-1)/counted) }
 
-// byPage returns the page with the requested number. The number of the first page is first.
+// byPage takes the number of the first page in first.
 func (l matrixList) byPage(param string, first int, sizes ...string) (a matrixAnswer, page, last int) {
 	rows, counted := l.rows(sizes...)
 	page = max(l.int(param, first), first)
@@ -209,8 +203,7 @@ func (l matrixList) byCursor(param string, sizes ...string) (a matrixAnswer, nex
 	return a, next
 }
 
-// matrixPagers divide the list into pages. Those in bodiless put nothing about paging into the
-// body.
+// matrixPagers divide the list into pages.
 var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	"whole": func(l matrixList) matrixAnswer { return matrixAnswer{to: l.n} },
 	"cut at a limit": func(l matrixList) matrixAnswer {
@@ -377,14 +370,12 @@ var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	},
 }
 
-// bodiless are the pagers for a list whose body is only an array. They put nothing about paging
-// into the body. The signals of the other pagers would be lost.
+// bodiless are the pagers for a list whose body is only an array: they put nothing about paging into the body.
 var bodiless = []string{
 	"whole", "cut at a limit", "silent", "silent from 0", "silent clamped", "page[number] silent", "offset silent", "skip and take",
 	"offset in pages", "since_id silent", "link header", "total header",
 }
 
-// serve answers a request for one combination.
 func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	a := matrixPagers[pager](l)
 	from, to := min(a.from, l.n), min(a.to, l.n)
@@ -398,8 +389,7 @@ func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	fmt.Fprint(w, matrixEnvelopes[envelope](rows, from, a.meta))
 }
 
-// matrixValues reads the paging parameters of a request: from the query of a GET, and from the body
-// of a POST unless place is "query".
+// matrixValues reads the query of a GET, and the body of a POST unless place is "query".
 func matrixValues(r *http.Request, place string) func(string) string {
 	query := r.URL.Query()
 	if r.Method == http.MethodGet || place == "query" {

@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// combination is one list of the matrix.
 type combination struct {
 	envelope, pager, size string
 	n                     int
@@ -34,7 +33,6 @@ func (c combination) String() string {
 	return fmt.Sprintf("%s %s, %s, %d records, sizes %s%s", c.method, c.envelope, c.pager, c.n, c.size, c.place)
 }
 
-// combinations returns all combinations, or only every n-th if every is n.
 func combinations(method, place string, every int) []combination {
 	var all []combination
 	i := 0
@@ -58,7 +56,6 @@ func combinations(method, place string, every int) []combination {
 	return all
 }
 
-// matrix is a server of all combinations, with a client.
 type matrix struct {
 	*Client
 	cells    []combination
@@ -101,7 +98,6 @@ func (m *matrix) stream(i int) schemas.Stream {
 	}
 }
 
-// outcome is the result for one list.
 type outcome struct {
 	verdict string // proven, consistent, stopped, or what went wrong
 	missing int
@@ -110,7 +106,7 @@ type outcome struct {
 	key     bool
 }
 
-// judgeReading returns the outcome of a reading, with the verdict that a destination would come to.
+// judgeReading returns the verdict that a destination would come to.
 func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	var o outcome
 	for i := range c.n {
@@ -137,7 +133,6 @@ func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	return o
 }
 
-// try negotiates one list and reads it with the result.
 func (m *matrix) try(ctx context.Context, i int) outcome {
 	s := m.stream(i)
 	conv, err := m.Negotiate(ctx, s, Convention{})
@@ -181,8 +176,7 @@ func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) 
 	return all
 }
 
-// tally counts the outcomes. It fails the test for a list that was neither read completely nor
-// stopped with an explanation.
+// tally fails the test for a list that was neither read completely nor stopped with an explanation.
 func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -213,8 +207,7 @@ func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	return counts
 }
 
-// Each combination is tried without any hint. The list is read completely, or it stops with an
-// explanation.
+// Each combination is tried without any hint. The list is read completely, or it stops with an explanation.
 func TestMatrix(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -225,8 +218,7 @@ func TestMatrix(t *testing.T) {
 	require.Less(t, counts["stopped"], len(m.cells)/20, "too many lists stop")
 }
 
-// This does the same as TestMatrix for lists that are read by POST, with their parameters in the
-// body or in the query.
+// The parameters are in the body or in the query.
 func TestMatrixOfPosts(t *testing.T) {
 	every := 7
 	if testing.Short() {
@@ -238,7 +230,6 @@ func TestMatrixOfPosts(t *testing.T) {
 	}
 }
 
-// A list that was not negotiated, such as the list of one parent, is also read completely or stops.
 func TestMatrixWithoutNegotiation(t *testing.T) {
 	every := 3
 	if testing.Short() {

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Each of these signals announces more records and is easily missed. It is beside the first twelve
-// of 42 records, and no probe finds the paging parameter. So the list stops.
+// The signal is beside the first twelve of 42 records, and no probe finds the paging parameter, so the list stops.
 func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	for _, sign := range []string{
 		`"more":30`, `"more":"/api/x?blatt=2"`, `"cursor":12000`, `"last_id":1200`, `"next_blatt":2`, `"tableState":{"totalPages":4}`,
@@ -29,7 +28,6 @@ func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	}
 }
 
-// These answers of ordinary servers mean something else than they seem to mean.
 func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	part := func(r *http.Request, param string, n int) (from, to int) {
 		from = number(r, param, 0)
@@ -87,7 +85,6 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 	}
 }
 
-// A list does not end with a short page followed by an empty page.
 func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +99,7 @@ func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// A total that is only a lower bound is reported. It is not used as the total.
+// It is not used as the total.
 func TestTotalThatIsALowerBound(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -114,8 +111,7 @@ func TestTotalThatIsALowerBound(t *testing.T) {
 	require.Equal(t, []string{"/hits/total: at least 40"}, r.end.Unexplained)
 }
 
-// A permission is lost during a pass. That does not end the list, neither in this pass nor in a
-// resumed pass.
+// A permission that is lost during a pass does not end the list, neither in this pass nor in a resumed pass.
 func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		lost := false
@@ -140,8 +136,8 @@ func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// The list hides some records, but its offset counts them, so records come on two consecutive
-// pages. This is reported although the records have no key.
+// The list hides some records, but its offset counts them, so records come on two consecutive pages. This is reported
+// although the records have no key.
 func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	for hidden, doubt := range map[bool]bool{true: true, false: false} {
 		s := own("x.things")
@@ -162,8 +158,7 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	}
 }
 
-// If the path contains the number of the first page, the pages after it are read too. A parameter
-// that selects the list is sent with every page.
+// A parameter that selects the list is sent with every page.
 func TestFirstPageInThePath(t *testing.T) {
 	s := own("x.things")
 	s.Params = []schemas.Param{{Name: "_page", In: "query", Value: "1"}, {Name: "start", In: "query", Value: "2024-01-01"}}
@@ -181,8 +176,6 @@ func TestFirstPageInThePath(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// If the server refuses the page after the last one, the signals of the last page still count,
-// because the refusal does not explain them.
 func TestRefusalExplainsNoSignal(t *testing.T) {
 	for sign, want := range map[string][]string{
 		`"bericht":{"gesamtzahl_alt":900}`:      {"/bericht/gesamtzahl_alt: 900"},
@@ -205,8 +198,7 @@ func TestRefusalExplainsNoSignal(t *testing.T) {
 	}
 }
 
-// Configured paging settles doubts about signals. So it helps to configure what an error message
-// proposes.
+// It helps to configure what an error message proposes.
 func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	s := own("x.things")
 	h := func(w http.ResponseWriter, _ *http.Request) {
@@ -220,7 +212,6 @@ func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// If the list of one parent is said to be incomplete, the whole fan-out is.
 func TestIncompleteListOfOneParent(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		parent, child := list("x.parents", "id"), list("x.items", "id")
@@ -241,8 +232,7 @@ func TestIncompleteListOfOneParent(t *testing.T) {
 	}
 }
 
-// An unreadable answer to a probe does not show that the list ignores the parameters. So the larger
-// page size is still found.
+// An unreadable answer to a probe does not show that the list ignores the parameters.
 func TestProbeWithABrokenAnswer(t *testing.T) {
 	for _, broken := range []bool{true, false} {
 		s := own("x.things")
@@ -259,7 +249,6 @@ func TestProbeWithABrokenAnswer(t *testing.T) {
 	}
 }
 
-// If a later record has the key of the first record, offsets are not taken to count from 1.
 func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	s := own("x.things")
 	s.Key = []string{"id"}
@@ -280,7 +269,7 @@ func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	require.False(t, c.Pagination.One)
 }
 
-// The server returns page 1 again as page 2, and the records have no key. That is an error.
+// The server returns page 1 again as page 2, and the records have no key.
 func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	s := list("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -290,8 +279,7 @@ func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Pages are counted from 0, and page 1 is broken for a while. Page 2 must not be taken for the
-// second page.
+// Pages are counted from 0, and page 1 is broken for a while. Page 2 must not be taken for the second page.
 func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, "500", ""} {
 		s := own("x.things")
@@ -322,8 +310,6 @@ func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	}
 }
 
-// An object with the name of a list may hold records by id. Then null in another member does not
-// mean that the list is empty.
 func TestObjectBesideNull(t *testing.T) {
 	for body, refused := range map[string]bool{
 		`{"value":{"cus_7f":{"city":"a"}},"next_page":null,"error":null,"message":"ok"}`:                            true,
@@ -341,8 +327,7 @@ func TestObjectBesideNull(t *testing.T) {
 	}
 }
 
-// A list announces more, and takes an unknown parameter for a filter. It answers with an empty page
-// that still says that it is page 1. That is not the end.
+// A list announces more, and takes an unknown parameter for a filter. The empty page that it returns is not the end.
 func TestEmptyPageByUnknownParameter(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
@@ -371,8 +356,7 @@ func TestEmptyPageByUnknownParameter(t *testing.T) {
 	}
 }
 
-// The records have no key. If no page has two equal records, a record that is on two consecutive
-// pages shows that the pages overlap.
+// If no page has two equal records, a record that is on two consecutive pages shows that the pages overlap.
 func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	s := list("x.things")
 	s.Pagination = schemas.Pagination{Type: "offset", Page: "offset"}
@@ -399,7 +383,6 @@ func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	}
 }
 
-// After a full page, the next page is not found once. That is not the end of the list.
 func TestPageThatIsNotFoundOnce(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
@@ -426,8 +409,7 @@ func TestPageThatIsNotFoundOnce(t *testing.T) {
 	}
 }
 
-// Different records on two pages have the same keys. The differences between them are not volatile
-// fields.
+// The differences between records with the same key on two pages are not volatile fields.
 func TestSharedKeysAreNotRereadings(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -455,8 +437,7 @@ func TestSharedKeysAreNotRereadings(t *testing.T) {
 	require.Empty(t, c.Volatile)
 }
 
-// The total is only the number of records on the page. If the list announces more and the next page
-// is refused, such a total does not end the list.
+// The total is only the number of records on the page, so it does not end a list that announces more.
 func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
@@ -473,8 +454,8 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	}
 }
 
-// The list states that it has three pages. If pages are counted from 0, there is no page 3. If they
-// are counted from 1, there is, and it has records.
+// If pages are counted from 0, there is no page 3 of three pages. If they are counted from 1, there is, and it has
+// records.
 func TestPageNumberEqualsPageCount(t *testing.T) {
 	for base, uneven := range map[int]int{0: 0, 1: 1} {
 		s := own("x.things")
@@ -494,8 +475,7 @@ func TestPageNumberEqualsPageCount(t *testing.T) {
 	}
 }
 
-// A token with an unusual name is the same on all pages, but leads to other records each time. The
-// list does not end when the token repeats.
+// A token with an unusual name is the same on all pages, but leads to other records each time.
 func TestConstantTokenWithNewRecords(t *testing.T) {
 	at := 0
 	s := own("x.things")

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list that grows during the probes has records after the page that it stated as its last. If the
-// stated numbers have grown too, that is no contradiction. If they are unchanged, the negotiation
-// stops.
+// A list that grows during the probes has records after its stated last page. If the stated numbers have grown too,
+// that is no contradiction; otherwise the negotiation stops.
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
@@ -39,9 +38,8 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	}
 }
 
-// The first page of a list holds all records. The server returns it again as the second page. That
-// is the end if the second page in the server's own page size has other records. If it has not, the
-// server ignores page numbers, and reading the list is an error.
+// The server returns the first page again as the second. That is the end if the second page in the server's own page
+// size has other records. If it has not, the server ignores page numbers, and reading the list is an error.
 func TestOnlyPageRepeats(t *testing.T) {
 	usesNumber := true
 	s := own("x.things")
@@ -60,7 +58,7 @@ func TestOnlyPageRepeats(t *testing.T) {
 	require.ErrorContains(t, err, "repeats")
 }
 
-// A record is inserted while the offset is probed. Offsets are not taken to count from 1.
+// Offsets are not taken to count from 1.
 func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	s := own("x.things")
 	inserted := false

@@ -76,8 +76,7 @@ func (m *moving) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Whatever changes between two pages, every record that existed all the time is read. Otherwise the
-// reading does not look proven.
+// Every record that existed all the time is read, or the reading does not look proven.
 func TestMovingLists(t *testing.T) {
 	s := own("x.things")
 	m := &moving{}
@@ -105,7 +104,7 @@ func TestMovingLists(t *testing.T) {
 		passes++
 		if err != nil {
 			stopped++
-			return // the reading reports the movement
+			return
 		}
 		ids := map[int]int{}
 		for _, raw := range r.records {

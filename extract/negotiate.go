@@ -13,9 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxProbes limits the requests of one call of negotiation.run. Most lists need far fewer: a list
-// of one page takes 2 requests, a list with the usual paging 5 or 6. Negotiate calls run again,
-// with the same limit, if the key or the place of the records was refuted. // Invariant 15
+// maxProbes limits the requests of one call of negotiation.run. Most lists need far fewer: a list of one page takes
+// 2, a list with the usual paging 5 or 6. // Invariant 15
 const maxProbes = 52
 
 // Negotiate finds out how the source answers for s. It sends probes that could refute its
@@ -58,30 +57,26 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 	return n.out, nil
 }
 
-// negotiation probes one endpoint.
 type negotiation struct {
 	c    *Client
 	s    schemas.Stream
 	l    *listReader
-	at   found     // where the first page has its records
-	rows []row     // records of all pages so far
-	now  time.Time // when the first page was requested
+	at   found
+	rows []row // records of all pages so far
+	now  time.Time
 	out  Convention
 
-	thorough bool // also look for an order and for a filter
+	thorough bool
 }
 
 // keyRepeatsError reports that another page has the key values of the first page for other records.
-// So the key does not identify records.
 type keyRepeatsError struct{ key []string }
 
-// Error names the key.
 func (e *keyRepeatsError) Error() string {
 	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
 }
 
-// keyRepeats returns a keyRepeatsError if a probe returned records with the keys of the first page
-// but other content, and the first page itself has not changed since.
+// keyRepeats returns an error only if the first page itself has not changed since.
 func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	if !h.renamed || n.s.Stated["key"] != "" {
 		return nil
@@ -97,14 +92,13 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// isPagingError reports whether err says that probes could not settle how to read the list. A key
-// that repeats on each page can be the reason.
+// isPagingError reports whether probes could not settle how to read the list. A key that repeats on each page can be
+// the reason.
 func (n *negotiation) isPagingError(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok
 }
 
-// withoutKey negotiates again after the key of n was refuted.
 func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*negotiation, error) {
 	s := n.s
 	s.Key = nil
@@ -115,7 +109,6 @@ func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*nego
 	return again, again.run(ctx)
 }
 
-// run reads the first page, and then sends the probes.
 func (n *negotiation) run(ctx context.Context) error {
 	params, err := constants(n.s)
 	if err != nil {
@@ -146,7 +139,6 @@ func (n *negotiation) run(ctx context.Context) error {
 	return err
 }
 
-// first reads the first page and learns the place of its records and their key.
 func (n *negotiation) first(ctx context.Context) (*step, error) {
 	a, err := n.c.fetch(ctx, n.l.s, n.l.params, position{})
 	if err != nil {
@@ -169,7 +161,6 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	return st, err
 }
 
-// learn probes everything beyond the first page.
 func (n *negotiation) learn(ctx context.Context, st *step) error {
 	if st.rule == RuleSingle {
 		n.record(FactPager, oneObject, "the answer is one object, not a list")
@@ -192,8 +183,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-// recordsNotFound returns the error for an answer in which no records were found. It proposes a
-// pointer to them for the configuration.
+// recordsNotFound proposes a pointer to the records for the configuration.
 func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
@@ -206,7 +196,6 @@ func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	return &UnsettledError{Stream: n.s.Name, Fact: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
-// envelope notes where the records are and how the body reports success.
 func (n *negotiation) envelope(d *doc) {
 	n.out.Shape = d.outline()
 	how, value := d.success()
@@ -234,12 +223,10 @@ func (n *negotiation) envelope(d *doc) {
 	}
 }
 
-// owned reports whether the user defined the stream. Keys are learned only for such streams,
-// because the catalogue states those of its own streams.
+// owned reports whether the user defined the stream. The catalogue states the keys of its own streams, so only owned
+// streams learn keys.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
-// stated returns where the stream's fact comes from: the provenance in s.Stated, or Learned if
-// there is none.
 func (n *negotiation) stated(about string) Provenance {
 	if p := n.s.Stated[about]; p != "" {
 		return Provenance(p)
@@ -247,7 +234,6 @@ func (n *negotiation) stated(about string) Provenance {
 	return Learned
 }
 
-// key learns the key from the records of the first page, unless the stream states a key.
 func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
@@ -293,7 +279,7 @@ func (n *negotiation) checkKey() {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("present and different in all %d records", len(n.rows)))
 }
 
-// keyFields returns the names of the members that hold the key columns, as the records spell them.
+// keyFields returns the members that hold the key columns, as the records spell them.
 func (n *negotiation) keyFields() []string {
 	key := slices.Clone(n.s.Key)
 	if len(key) == 0 {
@@ -316,8 +302,7 @@ func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
-// open returns the fact about one thing, such as FactKey. It adds the fact if there is none. The
-// pointer is valid until another fact is added.
+// open adds the fact if there is none. The pointer is valid until another fact is added.
 func (n *negotiation) open(about string) *Fact {
 	for i := range n.out.Facts {
 		if n.out.Facts[i].About == about {
@@ -328,7 +313,6 @@ func (n *negotiation) open(about string) *Fact {
 	return &n.out.Facts[len(n.out.Facts)-1]
 }
 
-// see adds the records of another page to n.rows.
 func (n *negotiation) see(st *step) {
 	f, err := n.l.locate(st.a.d)
 	if err == nil {
@@ -336,8 +320,8 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-// success describes how the body reports success: evidence is a sentence, value the member with its
-// value, such as "ok: true".
+// success describes how the body reports success: evidence is a sentence, value the member with its value, such as
+// "ok: true".
 func (d *doc) success() (evidence, value string) {
 	if d.isObject(d.root()) {
 		for name, v := range d.members(d.root()) {
@@ -353,7 +337,6 @@ func (d *doc) success() (evidence, value string) {
 	return "only the status code of the first page reports success", "status 200"
 }
 
-// errProbes is the error of a negotiation that has sent too many probes.
 var errProbes = errors.New("no result within the limit of probes")
 
 // checkBudget returns an error if the reader has sent as many requests as its budget allows.

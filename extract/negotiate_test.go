@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A negotiation sends 2 requests for a list of one page, at most 6 for a list with the usual
-// paging, and none for a stream with a parent.
+// A list of one page costs 2 requests, a list with the usual paging at most 6, and a stream with a parent none.
 func TestNegotiateCosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		n, most int
@@ -55,11 +54,10 @@ func TestNegotiateCosts(t *testing.T) {
 	require.Zero(t, c.Requests)
 }
 
-// The requested page size is the largest that the server uses.
 func TestNegotiateSize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		param string
-		most  int // how many records the server returns at most
+		most  int
 		n     int
 		want  schemas.Pagination
 	}{
@@ -123,8 +121,7 @@ func TestNegotiateKey(t *testing.T) {
 	}
 }
 
-// Probes recognize a field that differs on every reading as volatile. If a field differs only in
-// some records, those records have changed.
+// If a field differs only in some records, those records have changed.
 func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record func(i, answer int) string
@@ -160,8 +157,6 @@ func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	}
 }
 
-// A decimal type is proposed for decimals in quotes if they all have the same number of digits
-// after the point.
 func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	s := own("x.things")
 	c, _ := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -172,7 +167,7 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
-// If an object holds records by id, records without an id get the name as their id.
+// Records without an id get the name as their id.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},
@@ -193,8 +188,7 @@ func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	}
 }
 
-// A key consists of column names. The member for a key column is found however the source spells
-// its name. The records of this test differ only in that member.
+// The records of this test differ only in that member.
 func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "thing-id", "thingId"} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +212,7 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	}
 }
 
-// Facts that the user has stated are kept. Evidence against them is reported.
+// Facts that the user has stated are kept; evidence against them is reported.
 func TestNegotiateStated(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -244,7 +238,6 @@ func TestNegotiateStated(t *testing.T) {
 	require.Equal(t, int64(30), r.end.LastTotal)
 }
 
-// If there are no records at the configured place, the error proposes another place.
 func TestNegotiateWrongPlace(t *testing.T) {
 	s := own("x.things")
 	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
@@ -256,7 +249,6 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	require.Contains(t, unsettled.YAML, "records: /data")
 }
 
-// changes serves records with times, as a list that can be filtered and sorted.
 type changes struct {
 	n       int
 	filter  string // parameter that filters; "" for none
@@ -302,7 +294,7 @@ func (c changes) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(out, ","), p, max(1, (len(all)+9)/10))
 }
 
-// Explore probes filters and orders. It accepts those that the records comply with.
+// Explore accepts the filters and orders that the records comply with.
 func TestNegotiateThorough(t *testing.T) {
 	for name, tt := range map[string]struct {
 		list  changes
@@ -332,7 +324,7 @@ func TestNegotiateThorough(t *testing.T) {
 	}
 }
 
-// The ids start again on each page. The pages are found, and the ids are not the key.
+// The ids start again on each page, so they are not the key.
 func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	const pages, size = 3, 17
 	requested := 0
@@ -384,8 +376,7 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	}
 }
 
-// If pages have the usual size already, a larger size is requested, provided that the server
-// accepts it. If they have the largest size, no size is requested.
+// A larger size is requested only if the pages have the usual size, not the largest.
 func TestNegotiateEnlargesUsualPages(t *testing.T) {
 	for _, tt := range []struct{ usual, most, want int }{{100, 500, 500}, {500, 1000, 1000}, {100, 100, 0}, {1000, 5000, 0}} {
 		s, sizes := own("x.things"), 0

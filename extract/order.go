@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds out how the list is sorted by default: by the latest change, by key, or by another
-// time. While no record has been edited, the order by latest change equals the order by creation.
-// So only an edited record shows which of the two orders it is.
+// order finds out how the list is sorted by default. While no record has been edited, the order by latest change
+// equals the order by creation, so only an edited record shows which of the two it is.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
@@ -64,9 +63,8 @@ const (
 	falling
 )
 
-// trend returns whether a field rises or falls from record to record. It returns uneven if it does
-// neither, if a record lacks the field, if all values are equal, or if there are fewer than three
-// records.
+// trend returns uneven if a field neither rises nor falls, if a record lacks it, if all values are equal, or if there
+// are fewer than three records.
 func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
@@ -108,9 +106,8 @@ func decimal(v string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(v)
 }
 
-// sorting looks for a query that makes the server sort the list by key, if the list has several
-// pages and is not sorted by key already. It accepts a query only if the returned records are in
-// that order.
+// sorting looks for a query that makes the server sort the list by key. It accepts a query only if the returned
+// records are in that order.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination
@@ -150,7 +147,6 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 // maxSorts is how many ways to sort are tried.
 const maxSorts = 5
 
-// rowsIn returns the records of a probe.
 func (n *negotiation) rowsIn(st *step) []row {
 	f, err := n.l.locate(st.a.d)
 	if err != nil {

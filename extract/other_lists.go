@@ -8,16 +8,14 @@ import (
 	"strings"
 )
 
-// otherLists notices when a probe changes a list of the answer that was not taken for the records.
-// If paging parameters change such a list and not the taken one, the changed list holds the
-// records.
+// otherLists notices when a probe changes a list of the answer that was not taken for the records: then that list
+// holds the records.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading
 	changed string            // pointer of the first list that a probe has changed; "" for none
 }
 
-// observe compares the lists of an answer with those of the first one. Lists that change without a
-// probe are ignored.
+// observe ignores lists that change without a probe.
 func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	if o == nil || o.changed != "" {
 		return
@@ -44,8 +42,7 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	}
 }
 
-// at returns the value at a pointer whose parts are all names of object members; missing if there
-// is none.
+// at returns the value at a pointer whose parts are all names of object members.
 func (d *doc) at(pointer string) value {
 	v := d.root()
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -57,21 +54,17 @@ func (d *doc) at(pointer string) value {
 	return v
 }
 
-// otherListError reports that the records are elsewhere than assumed.
 type otherListError struct {
 	taken, place string
 	cause        error // returned if the records are not at place either
 }
 
-// Error returns the text of the cause.
 func (e *otherListError) Error() string { return e.cause.Error() }
 
-// Unwrap returns the cause.
 func (e *otherListError) Unwrap() error { return e.cause }
 
-// otherList returns an otherListError if a probe changed another list than the one taken for the
-// records, and a request without the probe's parameters returns that list unchanged. doubt is the
-// error of the search for the paging; if it is nil, otherList makes an error that names both lists.
+// otherList returns an otherListError if a probe changed another list, and a request without the probe's parameters
+// returns that list unchanged. doubt is the error of the search for the paging; it may be nil.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {
@@ -101,8 +94,8 @@ func (n *negotiation) whichList(a, b, seen string) error {
 	}
 }
 
-// longestList returns an otherListError for the longest list if the answer has several and nothing
-// shows which one holds the records. Otherwise it returns err.
+// longestList returns an otherListError for the longest list if nothing shows which list holds the records. Otherwise
+// it returns err.
 func (n *negotiation) longestList(d *doc, err error) error {
 	places := candidatePlaces(d)
 	if len(places) < 2 || !n.mayChooseList() {
@@ -121,13 +114,12 @@ func (n *negotiation) longestList(d *doc, err error) error {
 	return &otherListError{place: longest, cause: err}
 }
 
-// mayChooseList reports whether nothing states where the records are.
 func (n *negotiation) mayChooseList() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 
-// inOtherList negotiates again with the records at e.place. If that list has no pages, or its
-// paging cannot be settled, inOtherList returns n and e.cause.
+// inOtherList negotiates again with the records at e.place. If that list has no pages, or its paging cannot be
+// settled, it returns n and e.cause.
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer has several lists. The records are the list that changes with paging parameters, or the
-// list that is named like the path.
+// The records are the list that changes with paging parameters, or the list that is named like the path.
 func TestSeveralLists(t *testing.T) {
 	users := `[{"id":901,"name":"Ada"},{"id":902,"name":"Bob"}]`
 	for name, format := range map[string]string{
@@ -29,8 +28,8 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// A list of one page is used. That another list changes with each answer does not matter. Nor does
-// it matter that another list changes with paging parameters, if the path names the first list.
+// Another list may change with each answer. It may also change with paging parameters if the path names the first
+// list.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{
@@ -51,8 +50,7 @@ func TestListThatIsWholeBesideOthers(t *testing.T) {
 	}
 }
 
-// If an answer has two lists without pages, nothing shows which one holds the records, unless one
-// is named like the path.
+// Nothing shows which list holds the records, unless one is named like the path.
 func TestSeveralListsWithoutPages(t *testing.T) {
 	body := `{"cats":[{"id":1},{"id":2}],"dogs":[{"id":3},{"id":4},{"id":5}],"ok":true}`
 	s := own("x.things")
@@ -66,8 +64,7 @@ func TestSeveralListsWithoutPages(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// If the list that is named like the path is empty at first, the other list is not taken for the
-// records.
+// The other list is not taken for the records.
 func TestEmptyListThatThePathNames(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

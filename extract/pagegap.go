@@ -11,10 +11,9 @@ import (
 // maxPageGaps is how many consecutive pages may fail before the list fails. // Invariant 15
 const maxPageGaps = 3
 
-// recover continues after a page that cannot be read because of cause. If the list supports smaller
-// pages, recover reads the records around the broken one; otherwise it skips the page. The records
-// left out become a gap. If the page cannot become a gap, for example because other pages fail too,
-// recover returns an error.
+// recover continues after a page that cannot be read because of cause. If the list supports smaller pages, it reads
+// the records around the broken one; otherwise it skips the page. If the page cannot become a gap, for example
+// because other pages fail too, it returns an error.
 func (l *listReader) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
@@ -26,9 +25,9 @@ func (l *listReader) recover(ctx context.Context, at position, cause error) (*st
 	return nil, err
 }
 
-// skip turns a page that always fails into a gap. Pages must be requested by number or offset,
-// because otherwise the extent of the gap is unknown. The server must still return a page that it
-// returned before. Otherwise, and after too many gaps, skip returns nil.
+// skip turns a page that always fails into a gap. Pages must be requested by number or offset, because otherwise the
+// extent of the gap is unknown. The server must still return a page that it returned before. Otherwise, and after too
+// many gaps, skip returns nil.
 func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
@@ -65,8 +64,8 @@ func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	return st
 }
 
-// answers reports whether the server still returns the last page that held records, or the first
-// page if there is none.
+// answers reports whether the server still returns the last page that held records, or the first page if there is
+// none.
 func (l *listReader) answers(ctx context.Context) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
 	if err != nil {
@@ -79,8 +78,7 @@ func (l *listReader) answers(ctx context.Context) bool {
 	return true
 }
 
-// place returns the index of the first record of a page that was requested by number or offset. The
-// first record of the list has index 0.
+// place returns the index, from 0, of the first record of a page that was requested by number or offset.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

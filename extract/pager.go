@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerKind is how a request selects a page.
 type pagerKind string
 
 const (
@@ -21,7 +20,6 @@ const (
 	pagerRange  pagerKind = "range" // value of a Range header
 )
 
-// continuation is the position after an answer, or the rule by which the list ended.
 type continuation struct {
 	next position
 	rule string // one of the Rule constants at the end, otherwise ""
@@ -31,27 +29,26 @@ type continuation struct {
 	open bool
 }
 
-// pager decides from the signals of an answer how the list continues. It keeps only the state that
-// later decisions need.
+// pager decides from the signals of an answer how the list continues.
 type pager struct {
 	hint      schemas.Pagination
-	settled   bool  // the hint has been tried
-	stated    bool  // the user configured the paging, so nothing else is tried
-	announces bool  // other lists of this endpoint announced further pages; one that announces none may have them too
-	cautious  bool  // guesses are probed even if a wrong guess would show without a probe
-	rows      int64 // records so far
+	settled   bool
+	stated    bool // the user configured the paging, so nothing else is tried
+	announces bool // other lists of this endpoint announced further pages; one that announces none may have them too
+	cautious  bool // guesses are probed even if a wrong guess would show without a probe
+	rows      int64
 
 	zero       bool  // pages are numbered from 0
 	last       int64 // number of the last page; 0 if unknown
 	total      int64 // records in the whole list; -1 if unknown
 	step       int64 // records on the first page that was not empty; 0 before that page
-	emptyPages int   // consecutive empty pages
+	emptyPages int
 	offset0    int64 // offset that the first page stated; -1 for none
-	before     int   // records on the last page that was not empty
-	uneven     bool  // records came after a page that was not full
+	before     int
+	uneven     bool // records came after a page that was not full
 }
 
-// maxEmptyPages is how many consecutive empty pages are accepted from a list that announces more. // Invariant 15
+// maxEmptyPages limits consecutive empty pages of a list that announces more. // Invariant 15
 const maxEmptyPages = 20
 
 var (
@@ -59,10 +56,8 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// decide returns how the list continues after a page of n records that was requested at position
-// at. It uses the strongest evidence in the answer. The strongest is the configuration of the user.
-// Then come a flag or token for more, a next link, the number of the last page, and the total.
-// Without evidence, only a probe can decide.
+// decide uses the strongest evidence in the answer: the configuration of the user, then a flag or token for more, a
+// next link, the number of the last page, and the total. Without evidence, only a probe can decide.
 func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)
@@ -155,14 +150,13 @@ func (p *pager) account(at position, n int, s signals) error {
 	return nil
 }
 
-// indexed reports whether s.lastPage is the index of the last page, counted from 0, and not the
-// number of pages. It must be the index if that many pages cannot hold all records.
+// indexed reports whether s.lastPage is the index of the last page, counted from 0: that many pages cannot hold all
+// records.
 func (p *pager) indexed(s signals, n int) bool {
 	step := max(p.step, int64(n))
 	return p.zero && step > 0 && s.lastPage*step < s.total
 }
 
-// page returns the number of the page at a position.
 func (p *pager) page(at position) int64 {
 	switch {
 	case at.kind == pagerPage:
@@ -173,8 +167,8 @@ func (p *pager) page(at position) int64 {
 	return 1
 }
 
-// onward returns the position of the next page if the answer does not state it. ok is false if the
-// list announces more but nothing shows how to request it.
+// onward returns the position of the next page if the answer does not state it. ok is false if nothing shows how to
+// request it.
 func (p *pager) onward(at position, n int, lastID string, s signals) (next position, ok bool) {
 	hint := p.hint.Type
 	if hint == "none" || hint == "cursor" || hint == "link" {
@@ -193,8 +187,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	return p.pageAt(at, p.page(at)+1), s.more != yes
 }
 
-// count decides about a list whose answer states only a total, or nothing. A total as large as the
-// first page may be only the number of records on that page.
+// count decides about a list whose answer states only a total, or nothing. A total as large as the first page may be
+// only the number of records on that page.
 func (p *pager) count(at position, n int, lastID string, s signals) continuation {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
@@ -217,13 +211,12 @@ func (p *pager) count(at position, n int, lastID string, s signals) continuation
 	return continuation{next: next}
 }
 
-// maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some
-// servers cut the list into pages first, and then remove the records that the caller may not see.
+// maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some servers cut the list
+// into pages first, and then remove the records that the caller may not see.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of the list. The first page always is, and so is a
-// page requested by cursor. A page requested in another way is the end only after other empty
-// pages.
+// ended reports whether an empty page is the end of the list. The first page and a page requested by cursor are. Any
+// other page is the end only after other empty pages.
 func (p *pager) ended(at position) bool {
 	switch {
 	case at.kind == pagerCursor || at.kind == pagerNone:
@@ -234,14 +227,14 @@ func (p *pager) ended(at position) bool {
 	return p.emptyPages > 1
 }
 
-// statesPages reports whether the stream states that it is paged by number or offset, and by which
-// parameter. A cautious pager does not rely on that.
+// statesPages reports whether the stream states its paging by number or offset. A cautious pager does not rely on
+// that.
 func (p *pager) statesPages() bool {
 	return !p.cautious && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
-// unsure reports whether a paging parameter that was not tried, or that the list has ignored so
-// far, may return further pages.
+// unsure reports whether a paging parameter that was not tried, or that the list has ignored so far, may return
+// further pages.
 func (p *pager) unsure() bool {
 	switch p.hint.Type {
 	case "page", "offset", "since_id":
@@ -250,8 +243,6 @@ func (p *pager) unsure() bool {
 	return true // the list may have a cursor of another name
 }
 
-// or returns the parameter of the position if the position has this kind, otherwise the usual
-// parameter.
 func (at position) or(kind pagerKind, usual string) string {
 	if at.kind == kind {
 		return at.param
@@ -259,8 +250,7 @@ func (at position) or(kind pagerKind, usual string) string {
 	return usual
 }
 
-// within reports whether the page at a position can still hold records of a list with this total.
-// It assumes that all pages are as large as the first.
+// within assumes that all pages are as large as the first.
 func (p *pager) within(at position, total int64) bool {
 	if p.step == 0 || total <= 0 {
 		return false
@@ -271,7 +261,7 @@ func (p *pager) within(at position, total int64) bool {
 	return (at.number()-p.page(position{}))*p.step < total
 }
 
-// following returns the position after at if it can be calculated before the answer for at arrives.
+// following returns false if the position after at depends on the answer for at.
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:
@@ -311,8 +301,6 @@ func (p *pager) offset(at position, n int, s signals) position {
 	return position{kind: pagerOffset, param: at.or(pagerOffset, p.named("offset", "offset")), at: strconv.FormatInt(from+by, 10)}
 }
 
-// named returns the parameter in the hint if the hint has one of the given types, otherwise the
-// usual parameter.
 func (p *pager) named(usual string, types ...string) string {
 	for _, t := range types {
 		if p.hint.Type == t && p.hint.Page != "" {
@@ -322,7 +310,6 @@ func (p *pager) named(usual string, types ...string) string {
 	return usual
 }
 
-// check refuses a next position that does not lead forward.
 func (at position) check(next position) error {
 	counted := next.kind == pagerPage || next.kind == pagerOffset
 	if next == at || next.kind == at.kind && counted && next.number() <= at.number() {
@@ -331,7 +318,6 @@ func (at position) check(next position) error {
 	return nil
 }
 
-// ranged returns the range after the range that the position requested.
 func (p *pager) ranged(at position, n int) position {
 	from := int64(0)
 	if _, rest, ok := strings.Cut(at.at, "="); ok {
@@ -346,9 +332,8 @@ func (p *pager) ranged(at position, n int) position {
 	return rangeAt(unit, from+max(int64(n), 1), size)
 }
 
-// token returns the position that a token leads to. sure is true if the parameter for the token is
-// known, because an earlier request used it or the next link contains it. Otherwise the likeliest
-// parameter is used.
+// token returns sure if the parameter for the token is known, because an earlier request used it or the next link
+// contains it.
 func (p *pager) token(at position, s signals) (next position, sure bool) {
 	if at.param != "" && at.kind != pagerNone {
 		return linkPosition(at.param, s.token), true
@@ -366,8 +351,7 @@ func (p *pager) token(at position, s signals) (next position, sure bool) {
 	return linkPosition(p.tokenParams(s)[0], s.token), false
 }
 
-// of removes the signals of other kinds of paging than typ, the configured one. If the list is
-// paged by number, for example, of removes its token.
+// of removes the signals of other kinds of paging than the configured typ.
 func (s signals) of(typ string) signals {
 	switch typ {
 	case "page", "offset", "since_id":

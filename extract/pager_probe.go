@@ -7,9 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerProbe finds out how a list continues after its first page. It tries one parameter after the
-// other and accepts the one that returns other records. If no parameter does, the first page is the
-// whole list.
+// pagerProbe finds out how a list continues after its first page. It accepts the parameter that returns other
+// records; if none does, the first page is the whole list.
 type pagerProbe struct {
 	renamed bool // an answer had the keys of the first page but other content
 	l       *listReader
@@ -46,16 +45,15 @@ type pagerProbe struct {
 	reread     bool              // the first page was read again and was the same
 }
 
-// maxSearch limits the probes for the paging parameter of a list that announces more. If each
-// parameter takes a request of its own, the limit is maxSingleSearch. For a list that announces
-// nothing and is probably whole, it is maxSilentSearch.
+// maxSearch limits the probes for the paging parameter of a list that announces more, maxSingleSearch if each
+// parameter takes a request of its own. maxSilentSearch is for a list that announces nothing and is probably whole.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44
 	maxSilentSearch = 22
 )
 
-// most returns the limit of probes for the search. silent says that the list announces nothing.
+// most takes silent for a list that announces nothing.
 func (p *pagerProbe) most(silent bool) int {
 	switch {
 	case silent:
@@ -66,11 +64,9 @@ func (p *pagerProbe) most(silent bool) int {
 	return maxSearch
 }
 
-// maxReread is how often a list is read again, at most, until two readings are equal.
 const maxReread = 3
 
-// findPaging finds out how the list continues after its first page, or that it does not. The result
-// also applies to the other lists of this endpoint.
+// findPaging finds a result that also applies to the other lists of this endpoint.
 func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.traits.whole {
 		st.continuation = continuation{rule: st.ending()}
@@ -119,9 +115,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 	return nil
 }
 
-// afterProbes returns the continuation after a page for which the probes found no next page. If
-// smaller pages have shown how the list continues, the next page is requested, because they did not
-// show that the list ends.
+// afterProbes is for a page after which the probes found no next page. If smaller pages have shown how the list
+// continues, the next page is requested, because they did not show that the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
@@ -132,7 +127,6 @@ func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	return continuation{rule: st.rule}
 }
 
-// usePaging sets the paging of this list, and of the lists of this endpoint that are read later.
 func (l *listReader) usePaging(p schemas.Pagination) {
 	l.traits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
@@ -153,9 +147,8 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run looks for the second page. If the list announces no more, run first sends all parameters at
-// once. If the list reacts to them, or announces more, run searches for the parameter, beginning
-// with what the answer suggests.
+// run looks for the second page. If the list announces no more, it first sends all parameters at once, and searches
+// for one only if the list reacts.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
@@ -189,8 +182,8 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	return p.tryShrink(ctx)
 }
 
-// tryShrink requests smaller pages of a list that came in one page. If they show how the list
-// continues, the list counts as paged.
+// tryShrink requests smaller pages of a list that came in one page. If they show how the list continues, the list
+// counts as paged.
 func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
@@ -199,8 +192,8 @@ func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	return err
 }
 
-// tryGroups tries the groups of candidates in order. If the server turns out to refuse several
-// parameters in one request, tryGroups begins again with the groups for that case.
+// tryGroups begins again if the server turns out to refuse several parameters in one request, because then the groups
+// are others.
 func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
@@ -222,15 +215,13 @@ func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err
 	}
 }
 
-// compare compares st with the first page. If the keys are equal and the content differs, it sets
-// p.renamed, which puts the key in doubt.
+// compare sets p.renamed if keys are equal and the content differs, which puts the key in doubt.
 func (p *pagerProbe) compare(st *step) likeness {
 	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
 	return compare(p.first.batch, st.batch)
 }
 
-// again reads the first page again and reports whether it has changed. If it has, the new reading
-// replaces the first page.
+// again reports whether the first page has changed. If it has, the new reading replaces the first page.
 func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.l.look(ctx, position{})
 	if err != nil {

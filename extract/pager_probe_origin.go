@@ -6,10 +6,9 @@ import (
 	"strconv"
 )
 
-// readsPageNumber reports whether a list uses the page number at all. Its second page was empty. If
-// it uses the number, the number of the first page returns that page again, or page 1 returns a
-// second page. A server that treats unknown parameters as filters returns no records for any
-// number.
+// readsPageNumber is for a list whose second page was empty. If it uses the number, the number of the first page
+// returns that page again, or page 1 returns a second page. A server that treats unknown parameters as filters
+// returns no records for any number.
 func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
@@ -40,9 +39,8 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 	return false, nil
 }
 
-// findPageBase finds out whether pages are numbered from 0. If they are, page 1 is the second page,
-// otherwise the first page. If a second page was found and page 1 is neither of the two,
-// findPageBase returns an error.
+// findPageBase finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the first. If a
+// second page was found and page 1 is neither, it returns an error.
 func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -67,10 +65,9 @@ func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// findOffsetOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the
-// first page, and the offset of the second page is one larger. A record inserted meanwhile has the
-// same effect, so findOffsetOrigin also checks that the first page is unchanged. If offset 1
-// returns no record of the first page, the parameter counts pages from 0.
+// findOffsetOrigin finds out whether offsets are counted from 1: then offset 1 returns the first page. A record
+// inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of the
+// first page, the parameter counts pages from 0.
 func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
@@ -98,14 +95,13 @@ func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) err
 	return p.unexplained("the list changes too fast to see whether " + c.at.param + " counts from 0 or from 1")
 }
 
-// sharesNone reports whether the answer st has no record of the first page, which has more than one
-// record. If st is the answer for the next number, the numbers count pages, not records.
+// sharesNone reports whether st has no record of the first page, which has more than one. If st is the answer for the
+// next number, the numbers count pages, not records.
 func (p *pagerProbe) sharesNone(st *step) bool {
 	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
 }
 
-// takePage takes st as the second page. The accepted parameter then counts pages, from 0 if zero is
-// true.
+// takePage takes st as the second page. The accepted parameter then counts pages, from 0 if zero is true.
 func (p *pagerProbe) takePage(st *step, zero bool) {
 	if p.second != nil {
 		p.l.c.release(p.second.a)
@@ -113,9 +109,8 @@ func (p *pagerProbe) takePage(st *step, zero bool) {
 	p.second, p.paging.Type, p.paging.Zero = st, "page", zero
 }
 
-// countFromOne notes that offsets are counted from 1, and reads the second page again with the
-// corrected offset. If offset 2 returns no record of the first page, the parameter counts pages
-// from 1 instead.
+// countFromOne reads the second page again with an offset counted from 1. If offset 2 returns no record of the first
+// page, the parameter counts pages from 1 instead.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
 	if err != nil {
@@ -143,9 +138,8 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// testsOffset tests an offset parameter for which the second page was empty. For offset 1, the
-// server must return the first page without its first record. If it returns other records, the
-// parameter counts pages from 0.
+// testsOffset tests an offset parameter for which the second page was empty. For offset 1, the server must return the
+// first page without its first record. If it returns other records, the parameter counts pages from 0.
 func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -160,8 +154,8 @@ func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepte
 	return p.lacksFirstRecord(ctx, st)
 }
 
-// countsPages tries number 2 for a parameter that is named like an offset. The parameter returned
-// no records although the list announces more, so it may count pages.
+// countsPages tries number 2 for a parameter that is named like an offset and returned no records although the list
+// announces more.
 func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
 	st, like, err := p.request(ctx, c.at)
@@ -181,9 +175,8 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	return err == nil, err
 }
 
-// testsCursor tests a cursor parameter that returned no records for the id of the last record. For
-// the id of the first record, it must return the first page without that record. If the first page
-// has only one record, the server must not treat unknown parameters as filters.
+// testsCursor tests a cursor parameter that returned no records for the id of the last record. For the id of the
+// first record, it must return the first page without that record.
 func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	if p.first.batch.n == 1 {
 		filters, err := p.filters(ctx)
@@ -201,8 +194,8 @@ func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepte
 	return p.lacksFirstRecord(ctx, st)
 }
 
-// lacksFirstRecord reports whether an answer is the first page without its first record. If the
-// first page has only one record, the server must also not treat unknown parameters as filters.
+// lacksFirstRecord reports whether an answer is the first page without its first record. If the first page has only
+// one record, the server must also not treat unknown parameters as filters.
 func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, error) {
 	keys, got := p.first.batch.keys, st.batch.keys
 	if len(keys) > 1 {
@@ -215,8 +208,8 @@ func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, erro
 	return !filters && err == nil, err
 }
 
-// filters reports whether the server treats unknown parameters as filters. Such a server returns no
-// records for a parameter that it cannot know.
+// filters reports whether the server treats unknown parameters as filters: it returns no records for a parameter that
+// it cannot know.
 func (p *pagerProbe) filters(ctx context.Context) (bool, error) {
 	if !p.controlled {
 		if err := p.control(ctx); err != nil {

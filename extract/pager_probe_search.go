@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// group tries the candidates of one group. For a POST, it sends them in the body first, and then in
-// the query.
+// group sends the candidates of a POST in the body first, and then in the query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
 	before := p.l.s.Pagination.Query
 	places := []bool{before}
@@ -34,8 +33,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 	return false, nil
 }
 
-// splitNested separates flat names, such as page, from nested ones, such as page[number]: no request
-// sends both.
+// splitNested separates flat names, such as page, from nested ones, such as page[number]: no request sends both.
 func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	var flat, nested []pagerCandidate
 	for _, c := range g {
@@ -48,10 +46,8 @@ func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	return [][]pagerCandidate{flat, nested}
 }
 
-// search tries the candidates. If there are more than two, it sends all of them in one request, and
-// then each half, to find those that change the list. reacts says that one of them is known to
-// change the list. When the server turns out to refuse several parameters in one request, search
-// stops.
+// search sends more than two candidates in one request, and then each half, to find those that change the list.
+// reacts says that one of them is known to change the list.
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
@@ -93,9 +89,8 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 	return false, nil
 }
 
-// tryOne tries one parameter. If each parameter takes a request of its own, tryOne requests page 1
-// before page 2. The answer for page 1 shows whether the server knows the parameter, and whether
-// pages are numbered from 0.
+// tryOne requests page 1 before page 2 if each parameter takes a request of its own: the answer shows whether the
+// server knows the parameter, and whether pages are numbered from 0.
 func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
@@ -110,8 +105,8 @@ func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// tryTogether sends all candidates in one request and compares the answer with the first page.
-// refused reports that the server refused the request.
+// tryTogether compares the answer for all candidates with the first page. refused reports that the server refused the
+// request.
 func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {
@@ -130,7 +125,7 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 		return 0, true, nil // try each parameter alone
 	}
 	if probeRefused(err) {
-		return otherRecords, false, nil // a parameter makes the server fail
+		return otherRecords, false, nil
 	}
 	if err != nil {
 		return 0, false, err
@@ -151,8 +146,8 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 // noParameter is the name of a parameter that no server knows.
 const noParameter = "no_such_parameter"
 
-// control sends a parameter that no server knows. If the server refuses it, or returns no records
-// because it treats unknown parameters as filters, several candidates cannot share a request.
+// control sends a parameter that no server knows. If the server refuses it, or filters by it, several candidates
+// cannot share a request.
 func (p *pagerProbe) control(ctx context.Context) error {
 	p.controlled = true
 	st, like, err := p.request(ctx, position{extra: noParameter + "=1", placed: true})

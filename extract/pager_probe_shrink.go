@@ -8,13 +8,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leastToShrink is how many records a single page must hold. Smaller pages of fewer records would
-// show nothing.
+// leastToShrink is how many records a single page must hold. Smaller pages of fewer records would show nothing.
 const leastToShrink = 4
 
-// shrink requests the single page of a list again in smaller pages, because a list of several pages
-// shows how it continues. It stops if the number of records is not round and the smaller page does not announce more
-// records, because then the list is probably whole. found reports that smaller pages showed the paging, and that they hold the records of the single page.
+// shrink requests the single page of a list again in smaller pages, which show how a list continues. It stops if the
+// number of records is not round and the smaller page does not announce more records, because then the list is
+// probably whole. found reports that the smaller pages hold the records of the single page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
@@ -44,8 +43,7 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	return p.pagesOf(ctx, st, before)
 }
 
-// pagesOf looks for the page after a small first page. The single page must contain the records
-// of that next page, except for a few.
+// pagesOf looks for the page after a small first page. The single page must contain its records, except for a few.
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()
@@ -64,7 +62,7 @@ func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagin
 	return true, nil
 }
 
-// sizeName returns the parameter that sets the page size; "" if none of the usual parameters does.
+// sizeName returns the parameter that sets the page size.
 func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	names := p.sizeNames()
 	if !p.refuses {

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A list has one page, with a usual number of records. It is requested in smaller pages, which show
-// how the list continues. So they also show that it ends if it announces no more. A list that was
+// Smaller pages show how the list continues, so they also show that it ends if it announces no more. A list that was
 // cut shows nothing, however small the pages are.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
@@ -39,8 +38,7 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 }
 
-// Smaller pages show how to request the page after the only page. They do not show whether there is
-// one, so that page is requested.
+// Smaller pages do not show whether there is a page after the only page, so that page is requested.
 func TestPageAfterTheOnlyPage(t *testing.T) {
 	for name, paging := range map[string]servers.Paging{
 		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},

@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep sends all parameters that could change the list: those for the second page under all names,
-// and those for larger pages. A list that returns the same records ignores all of them. Then its
-// first page is the whole list, and done is true.
+// sweep sends all parameters that could change the list. A list that returns the same records ignores all of them:
+// then its first page is the whole list, and done is true.
 func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.everything() {
 		same, err := p.sweepWith(ctx, extra)
@@ -31,9 +30,8 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	return true, p.refuseAtLimit()
 }
 
-// sweepWith sends all parameters in extra in one request and reports whether the list is unchanged.
-// It must have the same keys with the same content. Equal keys are not enough, because several
-// records may have the same key.
+// sweepWith requires the same keys with the same content. Equal keys are not enough, because several records may have
+// the same key.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}
 	for range maxReread {
@@ -79,10 +77,9 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything returns all paging parameters. A paged list must use at least one of them. Names
-// without brackets are for one request, names with brackets for another. The page size is one more than the
-// number of records on the first page, so that a server that uses it starts the second page at
-// another record.
+// everything returns all paging parameters, names with brackets apart from those without. The page size is one more
+// than the number of records on the first page, so that a server that uses it starts the second page at another
+// record.
 func (p *pagerProbe) everything() []string {
 	flat, nested := make(query), make(query)
 	add := func(name, value string) {
@@ -112,9 +109,8 @@ func (p *pagerProbe) everything() []string {
 	return []string{flat.encode(), nested.encode()}
 }
 
-// pageOne returns page 1 under all names. It detects a list of two pages that is numbered from 0
-// and returns its first page again beyond the end. For such a list, page 2 looks like an ignored
-// parameter.
+// pageOne detects a list of two pages that is numbered from 0 and returns its first page again beyond the end. For
+// such a list, page 2 looks like an ignored parameter.
 func (p *pagerProbe) pageOne() string {
 	one := make(query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
@@ -125,7 +121,6 @@ func (p *pagerProbe) pageOne() string {
 	return one.encode()
 }
 
-// query has the parameters that a probe adds, with their values.
 type query map[string]string
 
 func (q query) add(name, value string) {

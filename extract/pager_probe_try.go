@@ -37,15 +37,14 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 	return accepted, err
 }
 
-// place returns at, marked with the part of a POST in which its parameter is sent: the body or the
-// query.
+// place marks whether a POST sends the parameter in the query.
 func (p *pagerProbe) place(at position) position {
 	at.placed = p.l.s.Pagination.Query
 	return at
 }
 
-// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the
-// list may have no second page, or it may have two pages that are numbered from 0.
+// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the list may have no
+// second page, or two pages that are numbered from 0.
 func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refused bool) (accepted bool, err error) {
 	numbered := c.at.kind == pagerPage && refused && (silent || p.first.signals.page < 0)
 	if !p.controlled && (numbered || p.refused > 1) {
@@ -74,20 +73,19 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	return accepted, err
 }
 
-// knowsParameter reports whether the server refused only the value of the parameter. That is so if
-// the server does not refuse unknown parameters, or refuses them with other words.
+// knowsParameter reports whether the server refused only the value: it accepts unknown parameters, or refuses them
+// with other words.
 func (p *pagerProbe) knowsParameter() bool {
 	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
 }
 
-// wordsWithout returns the words of a text except those in omitted.
 func wordsWithout(text string, omitted ...string) []string {
 	words := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(`"':;,.()`, c) })
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(omitted, w) })
 }
 
-// noteBodyParameters detects where the server reads the parameters of a POST. If the server refuses
-// a parameter in the body and ignores it in the query, it reads parameters in the body.
+// noteBodyParameters notices a server that refuses a parameter in the body and ignores it in the query: it reads
+// parameters in the body.
 func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
@@ -100,7 +98,7 @@ func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likenes
 	}
 }
 
-// request sends one probe and notes its outcome. st is nil if the server refuses the probe.
+// request returns a nil step if the server refuses the probe.
 func (p *pagerProbe) request(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
 	if at.extra != "" {
@@ -140,7 +138,6 @@ func (p *pagerProbe) request(ctx context.Context, at position) (st *step, like l
 	return st, like, nil
 }
 
-// short cuts a long value, for a message.
 func short(v string) string {
 	if len(v) > 16 {
 		return v[:12] + "…"
@@ -148,8 +145,7 @@ func short(v string) string {
 	return v
 }
 
-// unstable reports whether a list without a key returns other records when its first page is read
-// again.
+// unstable reports whether a list without a key returns other records when its first page is read again.
 func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	st, err := l.look(ctx, position{})
 	if err != nil {
@@ -159,8 +155,8 @@ func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	return compare(first.batch, st.batch) == otherRecords, nil
 }
 
-// judge accepts a parameter that returns other records. It also accepts a parameter that returns no
-// records if the list may end there; most of these need another probe.
+// judge accepts a parameter that returns other records. It also accepts one that returns no records if the list may
+// end there; most of these need another probe.
 func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like likeness, silent bool) (accepted bool, err error) {
 	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number() && p.first.signals.page != st.signals.page
 	if like == otherRecords && c.typ == "cursor" && st.signals.token == c.at.at {
@@ -226,8 +222,8 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	return accepted, err
 }
 
-// needsWholeLink is for a parameter of the next link that returned no records. It reports whether
-// all parameters of the link together return records.
+// needsWholeLink reports whether all parameters of the next link together return records, after one of them returned
+// none.
 func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool, error) {
 	all := p.inLink()
 	if len(all) == 0 || c.at.kind == pagerLink || all[len(all)-1].at.kind != pagerLink {
@@ -241,9 +237,8 @@ func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool
 	return like != noRecords, nil
 }
 
-// safeMoment reports whether a time can separate two pages without a record being lost unnoticed.
-// That is so if the second page repeats the last record of the first page, or if the list states a
-// total, which would show the loss.
+// safeMoment reports whether a time can separate two pages without a record being lost unnoticed: the second page
+// repeats the last record of the first page, or the list states a total, which would show the loss.
 func (p *pagerProbe) safeMoment(st *step) bool {
 	if p.first.signals.total >= 0 {
 		return true

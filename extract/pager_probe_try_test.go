@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A server that treats unknown parameters as filters returns no records for them. If its list has
-// one record, an empty answer does not show the paging. When the list has more records later, it is
-// read completely, or its end is in doubt.
+// If the list has one record, an empty answer does not show the paging. When it has more records later, it is read
+// completely, or its end is in doubt.
 func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 	for _, param := range []string{"pageNumber", "blatt"} {
 		n := 1
@@ -40,8 +39,7 @@ func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 	}
 }
 
-// One parameter of the next link returns no records, but all parameters together return some. So
-// that one parameter is not the paging.
+// One parameter of the next link returns no records, but all together return some.
 func TestLinkWhoseParametersBelongTogether(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +60,6 @@ func TestLinkWhoseParametersBelongTogether(t *testing.T) {
 	require.Equal(t, wanted(33), r.ids())
 }
 
-// If an answer has two headers for the next page, the same one is used on all pages.
 func TestTwoHeadersForTheNextPage(t *testing.T) {
 	h := http.Header{"X-Next-Cursor": {"abc"}, "X-Next-Page": {"2"}}
 	for range 50 {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// decideUnpaged decides about a list that no parameter continues and that states nothing about
-// pages. If the list reacted to a parameter, it may have been cut, so decideUnpaged tries larger
-// page sizes.
+// decideUnpaged decides about a list that no parameter continues and that states nothing about pages. If the list
+// reacted to a parameter, it may have been cut, so larger page sizes are tried.
 func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.findLargerSize(ctx); done || err != nil {
@@ -25,8 +24,8 @@ func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	return p.refuseAtLimit()
 }
 
-// refuseAtLimit returns an error for a list without pages that has exactly as many records as were
-// requested, if no larger page size is ever requested. Such a list may have been cut.
+// refuseAtLimit returns an error for a list without pages that has exactly as many records as were requested: it may
+// have been cut.
 func (p *pagerProbe) refuseAtLimit() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
 		return p.unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
@@ -34,8 +33,8 @@ func (p *pagerProbe) refuseAtLimit() error {
 	return nil
 }
 
-// lowerSize lowers the requested page size to the number of records that the server returned, and
-// reads the first page again. The server counts pages by the size that it uses.
+// lowerSize lowers the requested page size to the number of records that the server returned, because the server
+// counts pages by the size that it uses.
 func (p *pagerProbe) lowerSize(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
@@ -46,7 +45,6 @@ func (p *pagerProbe) lowerSize(ctx context.Context) error {
 	return nil
 }
 
-// findLargerSize looks for a parameter that makes a list without pages longer.
 func (p *pagerProbe) findLargerSize(ctx context.Context) (done bool, err error) {
 	n := p.first.batch.n
 	flat, nested := make(query), make(query)
@@ -65,12 +63,10 @@ func (p *pagerProbe) findLargerSize(ctx context.Context) (done bool, err error) 
 	return false, nil
 }
 
-// maxTogether is the largest set of size parameters that is divided if the server refuses the whole
-// set. A larger set is given up.
+// maxTogether is the largest set of size parameters that is divided if the server refuses the whole set.
 const maxTogether = 24
 
-// findLargerSizeBy looks for the parameter in q that makes the list longer. It sends all parameters
-// in one request, and then each half.
+// findLargerSizeBy sends all parameters in one request, and then each half.
 func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
@@ -104,7 +100,7 @@ func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done
 	return false, nil
 }
 
-// halves splits a set of size parameters. The first half has the more usual names.
+// halves puts the more usual names into the first half.
 func (p *pagerProbe) halves(q query) [2]query {
 	halves, i := [2]query{{}, {}}, 0
 	for _, name := range p.sizeNames() {
@@ -120,7 +116,6 @@ func (p *pagerProbe) halves(q query) [2]query {
 	return halves
 }
 
-// enlarge reads the list as one page of the largest size.
 func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
 	p.l.s.Pagination.Size, p.l.s.Pagination.Limit = name, largestPage
 	p.paging.Type, p.paging.Size, p.paging.Limit = "none", name, largestPage

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pager finds out how the list is paged, and the page size to request.
 func (n *negotiation) pager(ctx context.Context, st *step) error {
 	if st.batch.n == 0 && !st.open {
 		n.record(FactPager, "", "the list is empty: nothing shows how it is paged")
@@ -67,8 +66,8 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	return n.size(ctx, st)
 }
 
-// claim tests a list that states that it ends with its first page. A request for a second page must
-// return no other records, otherwise claim returns an error.
+// claim tests a list that states that it ends with its first page. A request for a second page must return no other
+// records.
 func (n *negotiation) claim(ctx context.Context, st *step) error {
 	h := &pagerProbe{l: n.l, first: st}
 	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
@@ -102,8 +101,8 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the one that the list states as its last. If that page has other
-// records, beyond returns an error, unless the list has grown.
+// beyond requests the page after the one that the list states as its last. It returns an error if that page has other
+// records and the list has not grown.
 func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	last := first.signals.lastPage
 	if second.at.kind != pagerPage || last < 2 {
@@ -147,7 +146,6 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	return h.unexplained(fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last))
 }
 
-// describe describes a paging in a few words.
 func describe(p schemas.Pagination) string {
 	switch {
 	case p.Type == "":

@@ -22,10 +22,9 @@ const spoolMemory = 1 << 20
 // maxTupleValue is how many bytes of JSON a value from a parent may have in a request. // Invariant 6
 const maxTupleValue = 64 << 10
 
-// paramSpool stores tuples, one per line. A tuple is a JSON array of the values that one request to
-// a child stream takes from a parent's record, such as [12,"a"]. Each tuple is stored once, in the
-// order of the parent's records, with the fingerprint of the records that contain it. A spool is
-// filled, then sealed, then read by any number of readers.
+// paramSpool stores tuples, one per line. A tuple is a JSON array of the values that one request to a child stream
+// takes from a parent's record, such as [12,"a"]. Each tuple is stored once, in the order of the parent's records. A
+// spool is filled, then sealed, then read by any number of readers.
 type paramSpool struct {
 	dir      string
 	params   []schemas.Param // parameters that come from the parent
@@ -51,9 +50,8 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 	return s
 }
 
-// add stores the tuples of one parent record. If a pointer leads through an array, there is one
-// tuple per element. A record has no tuple if a value for the path is missing. An empty key is a
-// value: no path can contain it, so its request fails and is reported.
+// add stores one tuple per element if a pointer leads through an array. A record has no tuple if a value for the path
+// is missing. An empty key is a value: no path can contain it, so its request fails and is reported.
 func (s *paramSpool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
@@ -89,20 +87,19 @@ func (s *paramSpool) add(d *doc, r value) error {
 	return nil
 }
 
-// tupleValue returns a value as a tuple contains it. A value that is too long for a request is
-// replaced by an array with one text, which begins like the value and is unique to it.
+// tupleValue replaces a value that is too long for a request by an array with one text, which begins like the value
+// and is unique to it.
 func tupleValue(v []byte) []byte {
 	if len(v) <= maxTupleValue {
 		return v
 	}
 	text, err := json.Marshal(schemas.Indexed(string(v)))
 	if err != nil {
-		panic(err) // a string
+		panic(err)
 	}
 	return fmt.Appendf(nil, "[%s]", text)
 }
 
-// blank reports whether the value at a pointer is an empty text.
 func (d *doc) blank(r value, pointer string) bool {
 	v := r
 	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
@@ -111,8 +108,8 @@ func (d *doc) blank(r value, pointer string) bool {
 	return d.kind(v) == '"' && d.void(v)
 }
 
-// scalarsAt returns the scalars below v at a pointer, in which * stands for each element of an
-// array or each member of an object. It leaves out null and empty texts.
+// scalarsAt follows a pointer, in which * stands for each element of an array or each member of an object. It leaves
+// out null and empty texts.
 func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	switch {
 	case !v.ok():
@@ -138,8 +135,8 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write appends a line unless it is already there. It adds print, the fingerprint of one record, to
-// the fingerprint of the line. So a change of any of the records changes the fingerprint.
+// write adds print, the fingerprint of one record, to the fingerprint of a line that is already there. So a change of
+// any of the records changes it.
 func (s *paramSpool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
@@ -163,10 +160,8 @@ func (s *paramSpool) write(line []byte, print uint64) error {
 	return err
 }
 
-// count returns the number of tuples.
 func (s *paramSpool) count() int { return len(s.prints) }
 
-// seal ends the filling, so that the spool can be read.
 func (s *paramSpool) seal() error {
 	s.seen = nil
 	if s.buffer == nil {
@@ -179,8 +174,7 @@ func (s *paramSpool) seal() error {
 	return nil
 }
 
-// tuples yields the lines of a sealed spool, without line ends, each with its fingerprint. A line
-// is valid until the loop continues.
+// tuples yields lines that are valid until the loop continues.
 func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}
@@ -200,13 +194,11 @@ func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	}
 }
 
-// tuple is what one request to a child takes from its parent's records.
 type tuple struct {
 	line  []byte
 	print uint64
 }
 
-// close removes the file, if there is one.
 func (s *paramSpool) close() error {
 	if s.file == nil {
 		return nil

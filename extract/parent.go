@@ -19,8 +19,7 @@ type Parent struct {
 	Complete bool  // all its answers were read, and nothing indicates missing records
 }
 
-// print returns the part of one record in [Parent].Fingerprint. It is a sum over the members of the
-// record, so that their order does not matter.
+// print is a sum over the members of the record, so that their order does not matter.
 func (d *doc) print(r value, volatile []string) uint64 {
 	if !d.isObject(r) {
 		return scatter(fnv1a(fnvBasis, d.raw(r)))
@@ -39,7 +38,6 @@ const (
 	fnvPrime uint64 = 1099511628211
 )
 
-// fnv1a continues the FNV-1a hash h with b.
 func fnv1a(h uint64, b []byte) uint64 {
 	for _, c := range b {
 		h = (h ^ uint64(c)) * fnvPrime
@@ -47,8 +45,8 @@ func fnv1a(h uint64, b []byte) uint64 {
 	return h
 }
 
-// scatter spreads a hash over all its bits. Without it, two members that swap their values would
-// often leave a sum unchanged.
+// scatter spreads a hash over all its bits. Without it, two members that swap their values would often leave a sum
+// unchanged.
 func scatter(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

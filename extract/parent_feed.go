@@ -26,16 +26,15 @@ func (e *ParentError) Error() string { return fmt.Sprintf("parent %s: %v", e.Par
 // Unwrap returns Err.
 func (e *ParentError) Unwrap() error { return e.Err }
 
-// parentWait is how long a child waits for the pass over its parent to begin, if the parent is
-// selected too. Then the child reads the list of the parent itself.
+// parentWait is how long a child waits for the pass over its selected parent to begin. Then it reads the list of the
+// parent itself.
 const parentWait = 30 * time.Second
 
-// parentFeed collects the values that the child streams take from the records of one parent stream.
-// It uses complete readings of the parent: the last pass over the parent in this run, or else a
-// reading made for the children.
+// parentFeed collects the values that the child streams take from the records of one parent stream. It uses the last
+// complete pass over the parent in this run, or else a reading made for the children.
 type parentFeed struct {
 	c      *Client
-	parent schemas.Stream // as configured
+	parent schemas.Stream
 
 	mu      sync.Mutex
 	changed chan struct{}              // closed when a field below changes
@@ -49,7 +48,6 @@ type parentFeed struct {
 	old     []*paramSpool          // of earlier readings; children may still read them
 }
 
-// feedOf returns the feed of the parent of s, which then collects what s needs.
 func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +72,7 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
 
-// collects makes the feed collect more parameters. It returns false if a reading without them has
-// begun.
+// collects returns false if a reading without these parameters has begun.
 func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +82,6 @@ func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	return f.wants[key] != nil
 }
 
-// stream finds a stream by name. It looks among the selected streams first.
 func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	for _, s := range c.cfg.Selected {
 		if s.Name == name {
@@ -105,7 +101,6 @@ func (c *Client) fedBy(name string) *parentFeed {
 	return c.feeds[name]
 }
 
-// tupleKey returns a text that identifies the parameters that a child needs.
 func tupleKey(s schemas.Stream) string {
 	var b strings.Builder
 	for _, p := range s.Params {
@@ -114,8 +109,7 @@ func tupleKey(s schemas.Stream) string {
 	return b.String()
 }
 
-// tap makes the feed collect from the pages of a pass over the parent. It does not use a resumed
-// pass, which lacks the records before its beginning.
+// tap does not use a resumed pass, which lacks the records before its beginning.
 func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bool) iter.Seq2[Page, error] {
 	if resumed || !f.claim() {
 		f.giveUp()
@@ -128,8 +122,7 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 	}
 }
 
-// drain passes pages on to yield and collects what the children need. It returns nil if the pages
-// ended with the end of a complete pass, otherwise the reason why they ended.
+// drain returns nil if the pages ended with the end of a complete pass, otherwise the reason why they ended.
 func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error) bool) error {
 	for page, err := range pages {
 		if err == nil {
@@ -140,7 +133,7 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 		case err != nil:
 			return err
 		case page.End != nil && (page.End.Partial || page.End.Skipped > 0):
-			return errStopped // the children need the records that the pass left out
+			return errStopped
 		case page.End != nil:
 			return nil
 		case !more:
@@ -153,7 +146,6 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 // errStopped is the error of a reading whose caller stopped early.
 var errStopped = errors.New("reading stopped early")
 
-// add stores what the children need from some records.
 func (f *parentFeed) add(records []byte) error {
 	d := f.c.docs.Get().(*doc)
 	defer f.c.docs.Put(d)
@@ -192,8 +184,8 @@ func (f *parentFeed) fill() {
 	}
 }
 
-// finish ends a reading with its error, nil for a complete one. If the caller stopped early without
-// a fault of the source, the next child that needs the feed reads the parent again.
+// finish takes the error of a reading, nil for a complete one. If the caller stopped early without a fault of the
+// source, the next child that needs the feed reads the parent again.
 func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {
@@ -229,16 +221,14 @@ func (f *parentFeed) giveUp() {
 	f.change()
 }
 
-// change wakes waiting children, which look at the feed again. They do not wait for a pass to begin
-// any more. The caller holds f.mu.
+// change wakes waiting children, which look at the feed again. The caller holds f.mu.
 func (f *parentFeed) change() {
 	f.awaited = false
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// spool returns the tuples for s. It waits until the parent has been read, or reads the parent if
-// no other goroutine does.
+// spool waits until the parent has been read, or reads the parent if no other goroutine does.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	timer := time.NewTimer(parentWait)
 	defer timer.Stop()
@@ -269,16 +259,15 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 	}
 }
 
-// parentList returns how the parents were read; nil if a pass over the parent provided them.
+// parentList returns nil if a pass over the parent provided the parents.
 func (f *parentFeed) parentList() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.list
 }
 
-// read reads the list of the parent only for the children. If the convention does not fit the
-// answers any more, it reads the list again with the stream as configured. A list without a total
-// is read twice, because only two equal readings show that it is complete.
+// read reads the list of the parent only for the children. A list without a total is read twice, because only two
+// equal readings show that it is complete.
 func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
@@ -309,21 +298,18 @@ func (f *parentFeed) read(ctx context.Context) {
 	}
 }
 
-// refill drops what was collected and starts again.
 func (f *parentFeed) refill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fill()
 }
 
-// parentReading is one reading of the parent for its children.
 type parentReading struct {
 	ParentList
 	seen map[uint64]bool // hashes of keys
 	sum  uint64          // of the hashes of all records
 }
 
-// readWhole reads the whole list of s, the parent.
 func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentReading, error) {
 	p := &pass{c: f.c, s: s, mark: newPassCursor(s)}
 	r := &parentReading{seen: map[uint64]bool{}}
@@ -337,7 +323,6 @@ func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentRe
 	return r, err
 }
 
-// add counts the records of a page, and those that came before.
 func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	d := c.docs.Get().(*doc)
 	defer c.docs.Put(d)
@@ -360,7 +345,6 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	}
 }
 
-// close removes the spools of all readings.
 func (f *parentFeed) close() error {
 	var errs []error
 	for _, s := range slices.AppendSeq(f.old, maps.Values(f.ready)) {

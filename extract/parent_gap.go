@@ -9,21 +9,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parentAt is how [Gap].At begins if the gap is a parent.
 const parentAt = "parent "
 
-// maxControls is how many other parents are requested to find out whether an error concerns one
-// parent or all of them.
+// maxControls is how many other parents are requested to find out whether an error concerns one parent or all of
+// them.
 const maxControls = 3
 
 // maxShown is how many bytes of a parent's values a gap shows.
 const maxShown = 200
 
-// continueWithout handles err, the error of the request for t. It returns nil to continue without
-// the answer if the error concerns only this parent. That is so if the parent no longer exists, if
-// its record is broken, if its values fit no request, or if the source answers for other parents.
-// If none of several parents can be read, the error concerns the endpoint, and continueWithout
-// returns it. begun says that a part of the answer was read.
+// continueWithout returns nil to continue without the answer for t, if err concerns only this parent. If none of
+// several parents can be read, the error concerns the endpoint. begun says that a part of the answer was read.
 func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
@@ -48,16 +44,14 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 	return nil
 }
 
-// tooMany reports whether so many parents could not be read that the pass must fail. After maxGaps
-// gaps, the next request that fails despite retries ends the pass. Failures without retries are
-// cheap and are only counted. If no parent was answered, allGone failures end the pass. These do
-// not include values that fit no request, because such a value says nothing about the endpoint. // Invariant 15
+// tooMany reports whether so many parents could not be read that the pass must fail. Failures without retries are
+// cheap and are only counted. A value that fits no request says nothing about the endpoint, so it is not among the
+// allGone failures that end a pass without answers. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }
 
-// gap notes that the parent t could not be read. After maxGaps gaps, it adds further parents to the
-// last gap. // Invariant 6
+// gap adds further parents to the last gap after maxGaps gaps. // Invariant 6
 func (f *fanPass) gap(t tupleRequest, fault *wire.Error) {
 	shown := t.line
 	if len(shown) > maxShown {
@@ -72,7 +66,6 @@ func (f *fanPass) gap(t tupleRequest, fault *wire.Error) {
 	f.mark.Gaps = append(f.mark.Gaps, g)
 }
 
-// withoutAnswer returns how many parents could not be read.
 func (f *fanPass) withoutAnswer() (n int64) {
 	for _, g := range f.mark.Gaps {
 		if g.ofParent() {
@@ -85,17 +78,15 @@ func (f *fanPass) withoutAnswer() (n int64) {
 // ofParent reports whether the gap is one or more parents, not records of a list.
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
-// oneParent reports whether an error concerns only the requested parent. That is so if the server
-// fails on the records of the parent or rejects its value, or if a path cannot contain the value. // Invariant 9
+// oneParent reports whether an error concerns only the requested parent: the server fails on its records or rejects
+// its value, or a path cannot contain the value. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
-// othersAnswer reports whether the source answers for another parent right after an error that may
-// concern all of them: a missing permission, a login page, a server that does not respond, another
-// shape. It requests the parent that was answered last. If none was answered since the pass began
-// or was resumed, it requests the last parents before the interruption, and the next parents. A
-// throttling error always concerns all parents.
+// othersAnswer reports whether the source answers for another parent right after an error that may concern all of
+// them. It requests the parent that was answered last. If none was answered since the pass began or was resumed, it
+// requests the last parents before the interruption, and the next parents.
 func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false
@@ -114,8 +105,6 @@ func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Er
 	return false
 }
 
-// answers reports whether the source answers the request for a parent with records at the usual
-// place.
 func (f *fanPass) answers(ctx context.Context, line string) bool {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {

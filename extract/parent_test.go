@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A function selects a quarter of the parents, which are requested. A resumed pass requests the
-// rest of them.
+// A resumed pass requests the rest of the parents.
 func TestFanOutOfSomeParents(t *testing.T) {
 	f := newFamily(t, 900)
 	f.absent["8"] = true
@@ -57,8 +56,7 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	require.Equal(t, [2]int{0, 900}, [2]int{r.end.Parents, r.end.Skipped})
 }
 
-// A stream with child streams is read whole even if a function selects none of its parents, because
-// the children need all of its records.
+// No parent is selected, but the children need all of its records.
 func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	f := newFamily(t, 12)
 	below := f.child
@@ -77,8 +75,7 @@ func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	require.Equal(t, 12, r.end.Skipped)
 }
 
-// The fingerprint of a record changes with its content. It does not change with the order of
-// members or with volatile members.
+// The order of members and volatile members do not change the fingerprint.
 func TestPrint(t *testing.T) {
 	print := func(members []string) uint64 {
 		d := new(doc)

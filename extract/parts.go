@@ -2,21 +2,19 @@ package extract
 
 import "iter"
 
-// A page is processed in parts, so that the data derived from a large body is never in memory all
-// at once. A part begins when the part before it has partBytes or partRecords. // Invariant 6
+// A page is processed in parts, so that the data derived from a large body is never in memory all at once. //
+// Invariant 6
 const (
 	partBytes   = 4 << 20
 	partRecords = 5_000
 )
 
-// cuts are the offsets in a page's records at which its parts begin.
 type cuts struct {
 	at     []int
 	record int // number of records before the last cut
 }
 
-// note begins a new part before record n if the current part is full. The first record has number
-// 0.
+// note begins a new part before record n, counted from 0, if the current part is full.
 func (c *cuts) note(offset, n int) {
 	last := 0
 	if len(c.at) > 0 {
@@ -36,7 +34,7 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 		for _, cut := range p.cuts {
 			end := cut - 1
 			for p.Records[end] != ',' {
-				end-- // skip white space
+				end--
 			}
 			if !p.part(begin, end+1, yield) {
 				return
@@ -47,8 +45,8 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 	}
 }
 
-// part yields the records between two offsets as an array. At both offsets, Records has a bracket
-// or a comma, which part replaces by a bracket.
+// part yields the records between two offsets as an array. At both offsets, Records has a bracket or a comma, which
+// part replaces by a bracket.
 func (p *Page) part(begin, end int, yield func(int, []byte) bool) bool {
 	b := p.Records[begin:end]
 	if len(p.cuts) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The parts of a page are JSON arrays, contain its records in order, and leave the page unchanged. // Invariants 6 and 11
+// The parts leave the page unchanged. // Invariants 6 and 11
 func TestPartsOfAPage(t *testing.T) {
 	record := `{"id":%d,"text":"` + strings.Repeat("x", 1000) + `"}`
 	for name, tt := range map[string]struct {
@@ -77,7 +77,7 @@ func TestPartsOfAPage(t *testing.T) {
 	}
 }
 
-// A page of a fan-out is also processed in parts if the list of a parent is long. // Invariants 6 and 11
+// The list of a parent is long. // Invariants 6 and 11
 func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
@@ -107,8 +107,7 @@ func TestPartsOfAFanOut(t *testing.T) {
 	require.Empty(t, f.page(nil).cuts)
 }
 
-// The keys of a page, and their comparison with another page, take memory in proportion to the
-// number of records. // Invariant 6
+// The keys of a page, and their comparison, take memory in proportion to the number of records. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
 	seed := maphash.MakeSeed()
 	keys := func(from, n int) batch {
@@ -139,9 +138,8 @@ func TestCompareOfManyRecords(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
 
-	// A short last page has no records of the first page. The comparison finds that out even if the
-	// sample of the first page has none of these keys. The same holds for a page whose records all
-	// have one key that is in no sample.
+	// The comparison must see that a short last page has no records of the first page, even if the sample of the
+	// first page has none of its keys.
 	for from := range 20 {
 		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
 		require.Equal(t, otherRecords, compare(large, last))
@@ -154,8 +152,7 @@ func TestCompareOfManyRecords(t *testing.T) {
 	}
 }
 
-// Keys start again on a page if all its records have keys of the other page but other content. The
-// number of records on the other page does not matter.
+// All records have keys of the other page but other content. The number of records on the other page does not matter.
 func TestKeysStartAgainOnALargePage(t *testing.T) {
 	page := func(from, n int, content uint64) batch {
 		b := batch{n: n}
@@ -178,8 +175,7 @@ func TestKeysStartAgainOnALargePage(t *testing.T) {
 	require.False(t, renamed(one, one), "one key that no sample contains")
 }
 
-// Many members beside the records are neither all stored nor all examined. What was not examined
-// forbids the verdict proven. // Invariants 6, 14 and 15
+// What was not examined forbids the verdict proven. // Invariants 6, 14 and 15
 func TestSignalsOfManyMembers(t *testing.T) {
 	read := func(n int, format string) (signals, signalReader) {
 		var b strings.Builder
@@ -215,8 +211,7 @@ func TestSignalsOfManyMembers(t *testing.T) {
 	require.NotEqual(t, s.unread[0].value, other.unread[0].value, "long values with the same beginning")
 }
 
-// The comparison of two readings takes limited memory. It also finds volatile fields in wide
-// records. // Invariant 6
+// The comparison of two readings takes limited memory. // Invariant 6
 func TestVolatilityIsBounded(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{""}}
 	c := &Client{seed: maphash.MakeSeed()}
@@ -253,7 +248,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
-// The nodes of a body with small records do not take much more memory than necessary. // Invariant 6
+// The nodes of a body with small records take little more memory than necessary. // Invariant 6
 func TestNodesOfALongBody(t *testing.T) {
 	d := new(doc)
 	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
@@ -261,8 +256,7 @@ func TestNodesOfALongBody(t *testing.T) {
 	require.Less(t, cap(d.nodes), 320_000)
 }
 
-// Ids and tokens of a megabyte are not sent, because no request can contain them. Those of usual
-// length are sent. // Invariants 6 and 15
+// No request can contain an id or token of a megabyte. // Invariants 6 and 15
 func TestOversizedIDsAndTokens(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
@@ -289,7 +283,7 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 	}
 }
 
-// A map has many records. Its names, and members that may be a board, are visited only a few times. // Invariant 15
+// The names of a map, and members that may be a board, are visited only a few times. // Invariant 15
 func TestMapOfManyNamedRecords(t *testing.T) {
 	var b strings.Builder
 	for i := range 200_000 {
@@ -308,7 +302,7 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	require.True(t, names[`"x199999"`])
 }
 
-// An answer with too many records is an error. // Invariant 6
+// Invariant 6
 func TestTooManyRecordsInAnAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{""}}
 	for n, message := range map[int]string{maxNodes: "", maxNodes + 1: "more than 4194304 records in one answer"} {

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass is one reading of a stream.
 type pass struct {
 	c       *Client
 	s       schemas.Stream
@@ -30,8 +29,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
 	return p.list(ctx)
 }
 
-// list reads a stream without a parent. If a cursor expires, list starts once more from the
-// beginning, provided that the stream has a key, which identifies the records already read.
+// list starts once more from the beginning if a cursor expires, provided that the stream has a key, which identifies
+// the records already read.
 func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for restarted := false; ; restarted = true {
@@ -49,7 +48,7 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// once reads the list from the position in p.mark. more is false if the caller has left the loop.
+// once returns more false if the caller has left the loop.
 func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	params, err := constants(p.s)
 	if err != nil {
@@ -86,7 +85,6 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	return true, nil
 }
 
-// page turns a step into the next page of the pass.
 func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
@@ -114,8 +112,8 @@ func (p *pass) page(l *listReader, st *step) Page {
 	return out
 }
 
-// unexplained returns the signals at the end of the list that may announce more records than were
-// read. If the paging is configured, only a total that is a lower bound counts.
+// unexplained returns the signals at the end of the list that may announce more records than were read. If the paging
+// is configured, only a total that is a lower bound counts.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
@@ -138,16 +136,14 @@ func (l *listReader) unexplained(st *step) []string {
 	return out
 }
 
-// guessed reports whether the user stated only the path of the list, so that only probes show how
-// it is paged.
+// guessed reports whether only probes show how the list is paged.
 func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the list may have been cut where it ended. A list of one page may have been
-// cut if its number of records is round. So may a list of full pages if only an empty or repeated
-// page shows its end. If the server refused the page after a full one, or repeats a full page, a
-// list without a total may have been cut at any number of records.
+// round reports whether the list may have been cut where it ended: one page with a round number of records, or full
+// pages whose end shows only in an empty or repeated page. If the server refused the page after a full one, or
+// repeats a full page, a list without a total may have been cut anywhere.
 func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
@@ -162,7 +158,6 @@ func (l *listReader) round(st *step) bool {
 	return false
 }
 
-// round reports whether n is a number of records at which people cut lists.
 func round(n int) bool {
 	switch n {
 	case 10, 15, 20, 25, 30, 40:

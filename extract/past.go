@@ -13,10 +13,9 @@ import (
 // farBeyond is a page number that no list reaches.
 const farBeyond = 1_000_000
 
-// past reports whether err refuses a page because the page is beyond the end of the list. If so, it
-// returns an empty page in its place. That is so if as many records were read as the list states.
-// It is also so if the server refuses a page far beyond any end with the same status, and still
-// returns the last page unchanged.
+// past reports whether err refuses a page because the page is beyond the end of the list. That is so if as many
+// records were read as the list states. It is also so if the server refuses a page far beyond any end with the same
+// status, and still returns the last page unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
@@ -65,9 +64,8 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	return &step{at: at, total: l.lastTotal, continuation: continuation{rule: rule}, signals: l.lastSignals}, true
 }
 
-// full reports whether the last page was full. It compares the page with the pages before it, or
-// with the requested size. A single page without a requested size counts as full if its number of
-// records is round.
+// full reports whether the last page was full, compared with the pages before it, or with the requested size. A
+// single page without a requested size counts as full if its number of records is round.
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
@@ -79,7 +77,6 @@ func (l *listReader) full() bool {
 	}
 }
 
-// refusedAgain requests a page and reports whether the server refuses it with the given status.
 func (l *listReader) refusedAgain(ctx context.Context, at position, status int) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if err == nil {
@@ -92,8 +89,7 @@ func (l *listReader) refusedAgain(ctx context.Context, at position, status int) 
 	return ok && also == status
 }
 
-// refusal returns the status of an answer that refuses this one request, or says that there is
-// nothing to return. ok is false for other errors.
+// refusal returns the status of an answer that refuses this one request, or says that there is nothing to return.
 func refusal(err error) (status int, ok bool) {
 	e, is := errors.AsType[*wire.Error](err)
 	if !is {
@@ -103,10 +99,9 @@ func refusal(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// clamps recognizes a server that returns its last page in place of every page beyond the end. If
-// the first page of a list holds all records, the second page then repeats the first. To be sure,
-// clamps requests the second page in the server's own page size: it must begin with another record,
-// and all of its records must be on the first page.
+// clamps recognizes a server that returns its last page in place of every page beyond the end. If the first page
+// holds all records, the second page then repeats it. To be sure, clamps requests the second page in the server's own
+// page size: it must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
@@ -128,9 +123,8 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	return nil
 }
 
-// renamedPage checks a page that has the keys of the first page. It may repeat the first page
-// because it is beyond the end. If it holds other records, the key does not identify records, and
-// renamedPage returns an error.
+// renamedPage checks a page that has the keys of the first page. If it holds other records, the key does not identify
+// records, and renamedPage returns an error.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
 		return nil
@@ -159,8 +153,8 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// deepen returns the records of st with hashes of their content. From then on the assembler hashes
-// the content of all records, until shallow is called.
+// deepen returns the records of st with hashes of their content. From then on the assembler hashes the content of all
+// records, until shallow is called.
 func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
@@ -174,9 +168,8 @@ func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	return here, func() { l.asm.deep = deep }, err
 }
 
-// checkConstantToken checks a token that leads to its own page. Usually that is the end of the
-// list. But if the page holds other records each time, as a scroll with a constant token does,
-// checkConstantToken returns an error.
+// checkConstantToken checks a token that leads to its own page. Usually that is the end of the list. If the page
+// holds other records each time, as a scroll with a constant token does, it returns an error.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
 		return nil

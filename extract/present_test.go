@@ -39,7 +39,6 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	require.False(t, there)
 }
 
-// A record counts as missing only if the answer says that it does not exist.
 func TestPresentNeedsAnExplicitNo(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// protocols are lists of n records in pages of ten, like those of public APIs. Their next page, end
-// or position is easily misread. Each is defined only by its path.
+// protocols are lists of n records in pages of ten, like those of public APIs. Their next page, end or position is
+// easily misread.
 func protocols(n int) map[string]http.HandlerFunc {
 	// part returns the page for a token, and the next token as JSON; "" at the end.
 	part := func(r *http.Request, param string) (page, next string) {
@@ -126,8 +126,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// The path contains a value of the cursor parameter. If it is a value for the first page, such as *
-// or initial, paging uses this parameter. For any other value, paging does not use it.
+// Paging uses the parameter only if its value in the path is for the first page, such as * or initial.
 func TestFirstTokenInThePath(t *testing.T) {
 	for value, reads := range map[string]bool{"*": true, "initial": true, "tok-10": false} {
 		s := own("x.things")
@@ -150,8 +149,7 @@ func TestFirstTokenInThePath(t *testing.T) {
 	}
 }
 
-// In the answer to a POST, the next page may be an object. Its members are sent in another object
-// of the body.
+// The next page is an object, whose members are sent in another object of the body.
 func TestNextPageOfAPost(t *testing.T) {
 	s := own("x.things")
 	s.Method = http.MethodPost
@@ -173,8 +171,7 @@ func TestNextPageOfAPost(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// A text is the same on every page, and its name suggests a token. It is not a token, and a list
-// that is paged by numbers does not send it.
+// The name of the text suggests a token.
 func TestConstantTextIsNotAToken(t *testing.T) {
 	s, learned := own("x.things"), false
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -193,8 +190,8 @@ func TestConstantTextIsNotAToken(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// The keys start again after more pages than the probes look at. The list does not end there, and
-// reading it is an error. If the server returns the first page again beyond the end, the list ends.
+// The keys start again after more pages than the probes look at, which is an error. If the server returns the first
+// page again beyond the end, the list ends.
 func TestKeysStartAgainLater(t *testing.T) {
 	page := func(w http.ResponseWriter, p int, again bool) {
 		var out []string
@@ -225,8 +222,7 @@ func TestKeysStartAgainLater(t *testing.T) {
 	require.Equal(t, wanted(60), r.ids())
 }
 
-// A page has fewer records than others, but is not the last page. It is requested again, because a
-// fault may have cut it.
+// The page is requested again, because a fault may have cut it.
 func TestShortPageInTheMiddle(t *testing.T) {
 	requested := map[int]int{}
 	for name, tt := range map[string]struct {

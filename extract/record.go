@@ -11,8 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// errNoRecord is the error for an answer that neither has the record nor says that the record does
-// not exist.
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
 // RecordExists requests one record of s and reports whether the source has it. The argument values

@@ -12,16 +12,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// position is one request of a list: its page number, offset, cursor, link or range. The zero value
-// is the first request, which has no paging parameter except a page size.
+// position is one request of a list: its page number, offset, cursor, link or range. The zero value is the first
+// request.
 type position struct {
 	kind  pagerKind
 	param string
 	at    string
 
-	// extra are further parameters that a probe sends, as a query string. A POST sends them in both
-	// its query and its body. If placed is true, it sends them only where it sends its paging
-	// parameters.
+	// extra are further parameters that a probe sends, as a query string. A POST sends them in both its query and its
+	// body, or, if placed is true, only where it sends its paging parameters.
 	extra  string
 	placed bool
 }
@@ -31,7 +30,6 @@ func (at position) number() int64 {
 	return n
 }
 
-// String returns the position for an error message.
 func (at position) String() string {
 	if at.extra != "" {
 		return "a probe with " + at.extra
@@ -50,13 +48,11 @@ func (at position) String() string {
 	return string(at.kind) + " " + at.at
 }
 
-// bound is one parameter of a request, with its value.
 type bound struct {
 	schemas.Param
 	value []byte // JSON scalar; nil to leave out the parameter
 }
 
-// text returns the value as a path or query contains it.
 func (b bound) text() string {
 	if len(b.value) > 0 && b.value[0] == '"' {
 		return unquote(b.value[1 : len(b.value)-1])
@@ -64,7 +60,6 @@ func (b bound) text() string {
 	return string(b.value)
 }
 
-// constants returns the parameters of a stream that do not come from a parent.
 func constants(s schemas.Stream) ([]bound, error) {
 	var out []bound
 	for _, p := range s.Params {
@@ -80,8 +75,7 @@ func constants(s schemas.Stream) ([]bound, error) {
 	return out, nil
 }
 
-// constantJSON returns a configured value as JSON. A number, true, false or null is unchanged; any
-// other text becomes a string.
+// constantJSON leaves a number, true, false or null unchanged; any other text becomes a string.
 func constantJSON(v string) []byte {
 	if literalEnd([]byte(v), 0) == len(v) {
 		return []byte(v)
@@ -90,8 +84,7 @@ func constantJSON(v string) []byte {
 	return q
 }
 
-// request builds the request for one position of a stream. A POST sends its paging parameters in
-// the body, or in the query if s.Pagination.Query is set.
+// request sends the paging parameters of a POST in the body, or in the query if s.Pagination.Query is set.
 func request(s schemas.Stream, params []bound, p position) wire.Request {
 	r := wire.Request{
 		Method:    s.Method,
@@ -157,8 +150,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	return r
 }
 
-// setBody sets a value in a JSON body. For the name page[size], it sets the member size of the
-// object page.
+// setBody sets, for the name page[size], the member size of the object page.
 func setBody(body map[string]json.RawMessage, name, value string) {
 	in, member, ok := cutBracket(name)
 	if !ok {
@@ -180,9 +172,8 @@ func setQuery(r *wire.Request, name, value string) {
 	r.Query.Set(name, value)
 }
 
-// contextMembers returns the JSON members that are added to the context of each record: the
-// parameters that come from a parent, and other parameters that are part of the key, such as the
-// month.
+// contextMembers returns the JSON members that are added to the context of each record: the parameters that come from
+// a parent, and other parameters that are part of the key, such as the month.
 func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
@@ -198,14 +189,12 @@ func contextMembers(s schemas.Stream, params []bound) []byte {
 	return out
 }
 
-// fedOf returns the parameters that come from a parent's records.
 func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind returns the parameters of the request for one tuple. Those in fed take their values from
-// line, the tuple as JSON. If a value is too long for a request, bind returns a [*wire.Error] of
-// class Refused.
+// bind takes the values of the parameters in fed from line, a tuple as JSON. If a value is too long for a request, it
+// returns a [*wire.Error] of class Refused.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
@@ -223,8 +212,7 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	return append(params, values...), nil
 }
 
-// valuesFor returns the parameters in fed with their values from a tuple. It leaves out parameters
-// whose value is null.
+// valuesFor leaves out parameters whose value is null.
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	d := new(doc)
 	if err := d.scan(line); err != nil {

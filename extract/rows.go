@@ -6,19 +6,16 @@ import (
 	"strings"
 )
 
-// row has the values of a record that may identify or sort it: its top-level scalars, as JSON, by
-// name.
 type row map[string]string
 
-// Limits per page: the number of records that are analysed, the number of distinct member names,
-// and the bytes of one value. // Invariant 6
+// Limits per page: the number of records that are analysed, the number of distinct member names, and the bytes of one
+// value. // Invariant 6
 const (
 	maxRows  = 1000
 	maxNames = 2000
 	maxValue = 64
 )
 
-// rowsOf returns the records of an answer as rows.
 func rowsOf(d *doc, f found) []row {
 	var all []row
 	names := map[string]bool{}
@@ -54,9 +51,8 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-// wrappedRows is for an answer in which each record is wrapped in an object as its only member,
-// such as {"customer": {…}}. It returns the name of that member and the records. For other answers
-// it returns nothing.
+// wrappedRows is for an answer in which each record is wrapped in an object as its only member, such as {"customer":
+// {…}}. For other answers it returns nothing.
 func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	for p := range f.all(d) {
 		for _, r := range d.records(p) {
@@ -80,8 +76,7 @@ func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	return wrapper, all
 }
 
-// memberAt returns a member of a record. The name "customer/id" means the member id in the object
-// customer, which wraps the record.
+// memberAt takes the name "customer/id" for the member id in the object customer, which wraps the record.
 func (d *doc) memberAt(record value, name string) value {
 	if v := d.get(record, name); v.ok() {
 		return v
@@ -96,8 +91,7 @@ func (d *doc) memberAt(record value, name string) value {
 // containerKey is the column for the name of the map entry in which a record was found.
 const containerKey = contextKey + "__key"
 
-// records yields the objects at a place. If the place is an object that holds records by id,
-// records also yields the names.
+// records yields the objects at a place, with their names if the place holds records by id.
 func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
@@ -120,8 +114,8 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	}
 }
 
-// dictionary reports whether a place is an object that holds records by id, and the records do not
-// repeat the id. An object with the name 0 is not one: its names are the indexes of an array.
+// dictionary reports whether a place is an object that holds records by id, and the records do not repeat the id. An
+// object with the name 0 is not one: its names are the indexes of an array.
 func (d *doc) dictionary(p place) bool {
 	if p.form != formValues || d.get(p.value, "0").ok() {
 		return false
@@ -134,7 +128,6 @@ func (d *doc) dictionary(p place) bool {
 	return true
 }
 
-// fields returns the names that occur in the rows, sorted.
 func fields(rows []row) []string {
 	seen := map[string]bool{}
 	var names []string

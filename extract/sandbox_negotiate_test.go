@@ -10,9 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Every list of the catalogue is negotiated with few requests, and then read as the sandbox
-// expects. That is done with the hints of the catalogue, and also as if a user had configured only
-// the path.
 func TestNegotiateEveryStream(t *testing.T) {
 	for name, bare := range map[string]bool{"with hints": false, "by the path alone": true} {
 		t.Run(name, func(t *testing.T) {

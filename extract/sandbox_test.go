@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// platform is a sandbox with clients for both surfaces.
 type platform struct {
 	*sandbox.Server
 	v2, app, wl *wire.Client
@@ -72,7 +71,6 @@ func (p *platform) client(t *testing.T, selected ...schemas.Stream) *extract.Cli
 	return c
 }
 
-// canonical returns the records in a canonical form and order. Numbers keep their digits.
 func canonical(t *testing.T, records []json.RawMessage) []string {
 	t.Helper()
 	out := []string{}
@@ -109,7 +107,6 @@ func readAll(t *testing.T, c *extract.Client, s schemas.Stream) ([]json.RawMessa
 	return all, end
 }
 
-// Every stream of the catalogue is read as the sandbox expects, with read requests only.
 func TestEveryStream(t *testing.T) {
 	for name, o := range map[string]sandbox.Options{"demo": {}, "larger": {Seed: 2, Scale: 4}} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +130,6 @@ func TestEveryStream(t *testing.T) {
 	}
 }
 
-// Without hints, the place of the records and the paging are found in the answers.
 func TestEveryListWithoutHints(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	for _, s := range p.catalogue.Ordered() {
@@ -153,12 +149,10 @@ func TestEveryListWithoutHints(t *testing.T) {
 	}
 }
 
-// selected returns the enabled streams, parents before their children.
 func (p *platform) selected() []schemas.Stream {
 	return slices.DeleteFunc(p.catalogue.Ordered(), func(s schemas.Stream) bool { return !s.Enabled })
 }
 
-// try reads a stream to its end or to an error.
 func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawMessage, end *extract.End, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -177,7 +171,6 @@ func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawM
 	return records, end, nil
 }
 
-// After temporary faults, the records are complete and unchanged.
 func TestEveryStreamThroughFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of waiting")
@@ -214,8 +207,7 @@ func TestEveryStreamThroughFaults(t *testing.T) {
 	}
 }
 
-// A server returns its first page for every request. That is an error, or exactly the records of a
-// list that has only one page.
+// That is an error, unless the list has only one page.
 func TestEveryStreamStuck(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	require.NoError(t, p.SetFaults(sandbox.Fault{Kind: sandbox.FaultStuck}))
@@ -239,8 +231,7 @@ func TestEveryStreamStuck(t *testing.T) {
 	require.Greater(t, failed, 10)
 }
 
-// If a module is switched off, reading any of its streams is an error. An HTML page is not taken
-// for an empty list.
+// An HTML page is not taken for an empty list.
 func TestEveryStreamUnavailable(t *testing.T) {
 	for kind, want := range map[string]wire.Class{sandbox.FaultModuleOff: wire.NotEntitled, sandbox.FaultHTML: wire.Auth} {
 		p := newPlatform(t, sandbox.Options{})
@@ -262,7 +253,6 @@ func TestEveryStreamUnavailable(t *testing.T) {
 	}
 }
 
-// A pass is interrupted after every page, and each time continues with the next page.
 func TestEveryStreamResumed(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{Seed: 3})
 	selected := p.selected()
@@ -289,7 +279,6 @@ func TestEveryStreamResumed(t *testing.T) {
 	}
 }
 
-// BenchmarkPages reads contacts over HTTP on this machine. It measures the work of the server too.
 func BenchmarkPages(b *testing.B) {
 	server, err := sandbox.New(sandbox.Options{Contacts: 50_000, NoLimits: true})
 	require.NoError(b, err)

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// node is one object or array of a scanned body. Nodes are sorted by their beginning, so the first
-// child of a node, if it has one, is the next node.
+// node is one object or array of a scanned body. Nodes are sorted by their beginning, so the first child of a node,
+// if it has one, is the next node.
 type node struct {
 	start, end uint32 // offsets of the first byte, and of the byte after the last
 	next       uint32 // index of the first node that begins after this node ends
@@ -18,13 +18,10 @@ type node struct {
 // maxNodes limits the memory for one body: its nodes take 48 MiB at most.
 const maxNodes = 1 << 22
 
-// doc is a JSON body with the offsets at which its objects and arrays begin and end. One pass over
-// the bytes finds them all. So a walk over the doc skips a value of any size in one step, and
-// decodes only the values that it needs.
-//
-// The scan checks that strings end and that brackets match. This check fails for every truncated
-// body. The grammar between the brackets is checked by walks. This package walks over the envelope.
-// The package that reads the records checks theirs.
+// doc is a JSON body with the offsets at which its objects and arrays begin and end. A walk over the doc skips a
+// value of any size in one step, and decodes only the values that it needs. The scan checks only that strings end and
+// that brackets match, which fails for every truncated body. Walks check the grammar between the brackets: this
+// package that of the envelope, the package that reads the records that of the records.
 type doc struct {
 	b      []byte
 	nodes  []node
@@ -38,7 +35,6 @@ var (
 	errCut       = errors.New("unexpected end of JSON")
 )
 
-// scan makes d the doc of b. The root of b must be an object or an array.
 func (d *doc) scan(b []byte) error {
 	d.b, d.nodes, d.open, d.err = b, d.nodes[:0], d.open[:0], nil
 	if uint64(len(b)) > math.MaxUint32 {
@@ -63,7 +59,6 @@ func (d *doc) scan(b []byte) error {
 	return nil
 }
 
-// index scans b from offset root in blocks of 64 bytes.
 func (d *doc) index(root int) error {
 	var (
 		b       = d.b
@@ -98,7 +93,6 @@ func (d *doc) index(root int) error {
 	return nil
 }
 
-// bracket begins or ends a node at the bracket at offset at.
 func (d *doc) bracket(at int) error {
 	switch c := d.b[at]; c {
 	case '{', '[':
@@ -130,8 +124,7 @@ func (d *doc) bracket(at int) error {
 	return nil
 }
 
-// grow enlarges d.nodes. It expects that the rest of the body, from offset at on, has as many nodes
-// per byte as the part before.
+// grow expects that the rest of the body, from offset at on, has as many nodes per byte as the part before.
 func (d *doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
@@ -151,10 +144,9 @@ const (
 	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // the bits in which all four brackets agree
 )
 
-// masks returns three bit masks with one bit for each byte of the block, for quotes, backslashes
-// and brackets. The mask of brackets may also have the bits of _, y, Y and DEL, which are invalid
-// outside strings. zeroBytes yields the top bit of each byte of a word; the bits of the eight words
-// are interleaved, and put in order once at the end.
+// masks returns a bit per byte of the block for quotes, backslashes and brackets. The mask of brackets may also have
+// the bits of _, y, Y and DEL, which are invalid outside strings. zeroBytes yields the top bit of each byte of a
+// word; the bits of the eight words are interleaved, and put in order once at the end.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -179,11 +171,10 @@ func transpose(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// zeroBytes sets the top bit of each byte that is zero in x.
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns the bytes that a backslash escapes. next is 1 if the first byte of the next block
-// is escaped; carry is that result for the previous block.
+// escapes returns the bytes that a backslash escapes. next is 1 if the first byte of the next block is escaped; carry
+// is that result for the previous block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry
@@ -196,8 +187,8 @@ func escapes(slashes, carry uint64) (hidden, next uint64) {
 	return hidden, next
 }
 
-// prefixXor sets each bit to the parity of the bits up to and including it. From a mask of quotes,
-// it makes a mask of the bytes in strings, including the opening quotes.
+// prefixXor sets each bit to the parity of the bits up to and including it. From a mask of quotes, it makes a mask of
+// the bytes in strings, including the opening quotes.
 func prefixXor(x uint64) uint64 {
 	x ^= x << 1
 	x ^= x << 2

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spans returns the offsets of all objects and arrays of a JSON text, as a strict decoder finds
-// them.
 func spans(b []byte) ([]node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	var all []node
@@ -44,7 +42,6 @@ func spans(b []byte) ([]node, error) {
 	}
 }
 
-// walkAll visits every value of a doc below v, and returns how many there are.
 func walkAll(d *doc, v value) int {
 	n := 1
 	switch {
@@ -81,7 +78,6 @@ func TestScanAgreesWithStrictDecoder(t *testing.T) {
 	}
 }
 
-// A body that is cut at any byte is refused.
 func TestScanRefusesEveryCut(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(`{"success":true,"message":"ok","data":{"items":[`)
@@ -125,7 +121,7 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// Deeply nested arrays take memory in proportion to the body, and no stack.
+// The memory is in proportion to the body, and the scan uses no stack.
 func TestScanDeep(t *testing.T) {
 	for _, depth := range []int{10, 200, 100_000} {
 		b := strings.Repeat("[", depth) + strings.Repeat("]", depth)

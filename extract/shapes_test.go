@@ -12,14 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// own returns a stream as a user defines it: only by its path.
 func own(name string) schemas.Stream {
 	s := list(name)
 	s.Stated = map[string]string{"path": "configured"}
 	return s
 }
 
-// learn negotiates s and reads it with the result.
 func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	t.Helper()
 	c, err := f.Negotiate(t.Context(), s, Convention{})
@@ -35,8 +33,7 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	return c, r
 }
 
-// These are six plausible shapes of the lists of the platform, with 40 records each. A well-known
-// detector loads only 30, 15, 10 and 1 of the records for four of them, without any error.
+// A well-known detector loads only 30, 15, 10 and 1 of the 40 records for four of these shapes, without any error.
 func TestPlausibleShapes(t *testing.T) {
 	const n = 40
 	page := func(size int, f func(p, last int, rows string) string) http.HandlerFunc {
@@ -82,7 +79,6 @@ func TestPlausibleShapes(t *testing.T) {
 	}
 }
 
-// These lists seem to end too early, or seem not to end.
 func TestMisleadingLists(t *testing.T) {
 	const n = 30
 	cut := func(r *http.Request, name string, first int) string {
@@ -159,7 +155,6 @@ func TestMisleadingLists(t *testing.T) {
 	}
 }
 
-// A list with one record may be a single object in the answer. So may a stream that is one object.
 func TestOneRecord(t *testing.T) {
 	for _, body := range []string{`{"success":true,"data":{"id":1,"name":"a","items":[{"id":9}]}}`, `{"id":1,"lines":[{"id":9}]}`, `[{"id":1}]`} {
 		s := own("x.things")
@@ -179,8 +174,7 @@ func TestOneRecord(t *testing.T) {
 	require.Equal(t, 1, c.Requests)
 }
 
-// If the answers do not fit what was learned about a list any more, the error is ErrShape. The list
-// can then be negotiated again.
+// A list whose answers no longer fit what was learned can be negotiated again.
 func TestErrShape(t *testing.T) {
 	shapes := map[string]http.HandlerFunc{
 		"items": func(w http.ResponseWriter, r *http.Request) {

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signals are what an answer states about the pages of its list. A number that it does not state is
-// -1, and such a text is "".
+// signals are what an answer states about the pages of its list. A number that it does not state is -1.
 type signals struct {
 	total     int64 // number of all records
 	lastPage  int64
@@ -39,19 +38,17 @@ type signals struct {
 	incomplete []string // statements that the answer lacks records
 }
 
-// noSignals are the signals of an answer that states nothing.
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
-// The data beside the records may have any size. The limits are for the number of unread signals,
-// for the bytes of the value of one, and for the members that are examined. A request never has a
-// longer token than maxUnreadBytes. // Invariant 6
+// The data beside the records may have any size. A request never has a longer token than maxUnreadBytes. // Invariant
+// 6
 const (
 	maxUnread      = 1000
 	maxUnreadBytes = 64 << 10
 	maxDoubted     = 10_000
 )
 
-// addUnread stores an unread signal. After maxUnread signals it only notes that one was dropped.
+// addUnread only notes, after maxUnread signals, that one was dropped.
 func (s *signals) addUnread(u unread) {
 	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
@@ -62,15 +59,13 @@ func (s *signals) addUnread(u unread) {
 	s.unread = append(s.unread, u)
 }
 
-// addIncomplete stores a statement that the answer lacks records.
 func (s *signals) addIncomplete(statement string) {
 	if len(s.incomplete) < maxStatements {
 		s.incomplete = append(s.incomplete, statement)
 	}
 }
 
-// named is the name of a member, and the name of the object that has it. The name of the object at
-// the top is "".
+// named is the name of a member, and the name of the object that has it. The name of the object at the top is "".
 type named struct{ in, name string }
 
 // unread is a signal without a known role that may announce more records.
@@ -92,8 +87,7 @@ const (
 	no
 )
 
-// signalsOf reads the signals of an answer with n records. It looks in the objects around the
-// records, in what is beside the records, and in the headers.
+// signalsOf looks in the objects around the records, in what is beside the records, and in the headers.
 func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
@@ -126,9 +120,8 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. If unread signals were dropped, they may have announced more
-// records, so settle adds one signal in their place. It is a number larger than any number of
-// records, because a text that is the same on every page would be ignored.
+// settle derives signals from others. If unread signals were dropped, it adds a number larger than any number of
+// records in their place. A text that is the same on every page would be ignored.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unstated {
 		s.more = yes
@@ -138,9 +131,8 @@ func (s *signals) settle() {
 	}
 }
 
-// adoptToken takes an unread text as the token of the next page if the answer has no other token,
-// for example "x" in {"additional": {"next_cursor": "x"}}. A text that is the same on every page is
-// no token, unless it requested this page.
+// adoptToken takes an unread text as the token of the next page, for example "x" in {"additional": {"next_cursor":
+// "x"}}. A text that is the same on every page is no token, unless it requested this page.
 func (s *signals) adoptToken(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return

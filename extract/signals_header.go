@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// header reads the headers that state something about pages.
 func (r *signalReader) header(h http.Header) {
 	s := r.s
 	for _, name := range slices.Sorted(maps.Keys(h)) { // sorted, so that the result is deterministic
@@ -52,8 +51,7 @@ func (r *signalReader) header(h http.Header) {
 // leadsOn reports whether a link with this relation leads to the next page.
 func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
-// relationsOf returns the relations in the attributes of a link. From rel=last next it returns last
-// and next. The attributes must be in lower case and without quotes.
+// relationsOf returns last and next for rel=last next. The attributes must be in lower case and without quotes.
 func relationsOf(attributes string) []string {
 	_, rest, ok := strings.Cut(attributes, "rel=")
 	if !ok {
@@ -64,7 +62,6 @@ func relationsOf(attributes string) []string {
 	return strings.Fields(rest)
 }
 
-// headerField reads one header, whose name shows what its value means.
 func (r *signalReader) headerField(name, low, text string) {
 	s := r.s
 	if strings.HasPrefix(text, "{") {
@@ -132,8 +129,7 @@ func (r *signalReader) inHeader(name, text string) {
 	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
 }
 
-// contentRange reads a Content-Range header such as "items 0-9/87": the first and last record of
-// this page, and the total. The argument part is the text before the slash.
+// contentRange reads a header such as "items 0-9/87". The argument part is the text before the slash.
 func (r *signalReader) contentRange(part, total string) {
 	s := r.s
 	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {

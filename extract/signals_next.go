@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nextMember reads a member about the next page. Its value is a link, a token, a page number, or a
-// flag.
+// nextMember reads a member about the next page: a link, a token, a page number, or a flag.
 func (r *signalReader) nextMember(name string, v value, at named) {
 	switch r.d.kind(v) {
 	case 't':
@@ -35,8 +34,8 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 	r.take(t, at)
 }
 
-// take stores a token. A later token does not replace it, unless the stored one is empty. A token
-// that is too long for a request becomes an unread signal.
+// take does not replace a token by a later one, unless the stored one is empty. A token that is too long for a
+// request becomes an unread signal.
 func (r *signalReader) take(t string, at named) {
 	s := r.s
 	if s.tokened && (s.token != "" || t == "") {
@@ -49,8 +48,8 @@ func (r *signalReader) take(t string, at named) {
 	s.tokened, s.token, s.tokenName = true, t, at
 }
 
-// isLink reports whether a text is a URL, a path, or a query. Only the parameters of a link are
-// used; the link itself is never sent as a token.
+// isLink reports whether a text is a URL, a path, or a query. Only the parameters of a link are used; the link itself
+// is never sent as a token.
 func isLink(t string) bool {
 	if strings.Contains(t, "://") || strings.HasPrefix(t, "/") && !strings.ContainsAny(t, " ") && (strings.Contains(t, "?") || strings.Count(t, "/") > 1) || strings.HasPrefix(t, "?") {
 		return true
@@ -67,8 +66,8 @@ func isLink(t string) bool {
 	return slices.ContainsFunc([]string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}, func(f string) bool { return words.Parameter(f, name) })
 }
 
-// link stores the parameters of a next link. It ignores scheme, host and path: behind a proxy they
-// are often wrong, and they may name another host. // Invariant 10
+// link ignores scheme, host and path of a next link: behind a proxy they are often wrong, and they may name another
+// host. // Invariant 10
 func (r *signalReader) link(t string) {
 	s := r.s
 	if s.next != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signalReader reads the signals beside the records of one answer.
 type signalReader struct {
 	words *schemas.Vocabulary
 	d     *doc
@@ -33,7 +32,6 @@ type scope struct {
 	depth   int
 }
 
-// object reads the members of an object.
 func (r *signalReader) object(v value, pointer string, in scope) {
 	before, numbered := *r.s, false
 	for raw, m := range r.d.members(v) {
@@ -77,9 +75,8 @@ func (r *signalReader) lowerBound(v value, pointer string) {
 	}
 }
 
-// parameters reads an object for the next page whose members have no role: {"continue":
-// {"apcontinue": …}}. It takes the members as the parameters of that page. The token and the unread
-// signals are then those that were read before the object.
+// parameters takes the members without a role of an object such as {"continue": {"apcontinue": …}} as the parameters
+// of the next page. The token and the unread signals are then those that were read before the object.
 func (r *signalReader) parameters(v value, before signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.members(v) {
@@ -94,7 +91,6 @@ func (r *signalReader) parameters(v value, before signals) {
 	}
 }
 
-// inner reads an object beside the records.
 func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	role := r.words.Role(name)
 	next := role == schemas.RoleNext && !r.words.Ignored(name)
@@ -125,8 +121,8 @@ func (r *signalReader) harmless(v value) bool {
 	return true
 }
 
-// list reads an array beside the records: an array of links, such as [{"rel": "next", "href": …}],
-// an array of faults such as errors, or the first object of an array about paging. It ignores other arrays.
+// list reads an array of links, such as [{"rel": "next", "href": …}], an array of faults, or the first object of an
+// array about paging. It ignores other arrays.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
@@ -155,7 +151,6 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	}
 }
 
-// scalar reads one member.
 func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	role := r.words.Role(name)
 	if !in.trusted {
@@ -208,8 +203,6 @@ func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointe
 	r.doubt(role, name, v, pointer, in)
 }
 
-// count reads a number with a known role: a number of records or pages, or the number of a page or
-// of the first record.
 func (r *signalReader) count(role schemas.Role, v value, pointer string, at named, in scope) {
 	s, d := r.s, r.d
 	switch role {
@@ -242,7 +235,7 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 	}
 }
 
-// first returns the member that has the first of the given names that occurs in the object.
+// first returns the member for the first of the given names that occurs in the object.
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
 		if m := r.d.get(v, name); m.ok() {

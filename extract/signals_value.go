@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// total reads a total. It stores a text such as "87 or more" as an unread signal.
+// total stores a text such as "87 or more" as an unread signal.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
 		r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
@@ -16,8 +16,7 @@ func (r *signalReader) total(v value, pointer string) {
 	r.number(v, &r.s.total)
 }
 
-// more reads a member that says whether there are more records. Its value is a flag, a number of
-// records, or a link.
+// more reads a flag, a number of records, or a link.
 func (r *signalReader) more(v value, pointer string) {
 	before := r.s.more
 	r.flag(v, yes, no)
@@ -34,7 +33,7 @@ func (r *signalReader) more(v value, pointer string) {
 	}
 }
 
-// flag reads a boolean into s.more. It ignores other values, such as a link to the last page.
+// flag ignores values that are not boolean, such as a link to the last page.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	switch parseFlag(r.plain(v)) {
 	case yes:
@@ -44,7 +43,6 @@ func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	}
 }
 
-// completeness reads what the answer states about its own completeness.
 func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
 	raw := strings.ToLower(strings.Trim(string(r.d.raw(v)), `"`))
 	number, err := strconv.ParseInt(raw, 10, 64)
@@ -78,7 +76,7 @@ func (r *signalReader) named(v value, to *int64, name *named, at named) {
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
 
-// parseFlag returns the boolean that a text states, such as "yes" or 0; unstated for other texts.
+// parseFlag returns unstated for texts that state no boolean.
 func parseFlag(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":

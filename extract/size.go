@@ -9,16 +9,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// usualPage is a page size that most servers accept. If it is refused, smallPage is tried. A page
-// should have at most heaviest bytes.
+// usualPage is a page size that most servers accept. If it is refused, smallPage is tried. A page should have at most
+// heaviest bytes.
 const (
 	usualPage = 100
 	smallPage = 50
 	heaviest  = 8 << 20
 )
 
-// size finds the parameter that sets the page size of a list with several pages, and the largest
-// size that the server honours.
 func (n *negotiation) size(ctx context.Context, st *step) error {
 	p := &n.out.Pagination
 	rows := st.batch.n
@@ -52,8 +50,7 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sizeNames returns the parameters that may set the page size. If probes find the one that does, it
-// returns only that one.
+// sizeNames returns only one parameter if probes find the one that sets the page size.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
 	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -62,10 +59,9 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return n.l.sizedBy(ctx, st, names, f)
 }
 
-// sizedBy finds out which of the parameters sets the page size. It divides them into groups and
-// sends all of them in one request, each group with its own size. All sizes are smaller than the
-// first page, so the number of returned records identifies the group. Further requests identify the
-// parameter in the group.
+// sizedBy sends all parameters in one request, in groups with sizes of their own. All sizes are smaller than the
+// first page, so the number of returned records identifies the group. Further requests identify the parameter in the
+// group.
 func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
@@ -112,8 +108,8 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	return nil, nil
 }
 
-// enlarge requests larger pages as long as the server returns more records, and returns the page
-// size to use: the largest number of records that it returned.
+// enlarge requests larger pages as long as the server returns more records, and returns the largest number that it
+// returned.
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
 		if size <= st.batch.n {
@@ -151,9 +147,8 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 	return most, nil
 }
 
-// holdsWholeList reports whether an answer holds the whole list whose first page is first. The
-// totals in both answers show it. The number of records does not, because a server may leave out
-// records of a page.
+// holdsWholeList relies on totals. The number of records does not show it, because a server may leave out records of
+// a page.
 func (st *step) holdsWholeList(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {

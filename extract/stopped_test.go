@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If a run is stopped while a large answer arrives, it does not process the answer. // Invariant 15
+// Invariant 15
 func TestStoppedRunDropsAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	errStop := errors.New("stopped by a signal")

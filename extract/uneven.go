@@ -5,23 +5,21 @@ import (
 	"fmt"
 )
 
-// maxShortRereads is how many pages of a pass are requested again because they held fewer records
-// than other pages. // Invariant 15
+// maxShortRereads limits the pages that are requested again because they held fewer records than other pages. //
+// Invariant 15
 const maxShortRereads = 3
 
-// shortPage is a page that held fewer records than the pages before it. It was requested by number
-// or offset.
+// shortPage is a page that held fewer records than the pages before it. It was requested by number or offset.
 type shortPage struct {
 	ends
 	n    int
 	bare bool // the answer had null in place of the list, or no member for it
 }
 
-// rereadShortPages requests the short pages before st again. It does so only if st holds records,
-// because then the list did not end with a short page. If a short page is still the same, the
-// server may leave out records that the caller may not see. If it now has other records, a
-// temporary fault had cut it. If it has no list, the server has a permanent fault. Both faults are
-// noted in l.incomplete.
+// rereadShortPages requests the short pages before st again if st holds records, because then the list did not end
+// with a short page. If a short page is still the same, the server may leave out records that the caller may not see.
+// If it now has other records, a temporary fault had cut it. If it has no list, the server has a permanent fault.
+// Both faults are noted in l.incomplete.
 func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timeFields returns the fields that hold times in every row that has them. Times of changes come
-// first, then times of creation, then others.
+// timeFields returns times of changes first, then times of creation, then others.
 func timeFields(rows []row) []string {
 	var out []string
 	for _, name := range fields(rows) {
@@ -38,8 +37,7 @@ func timeRank(name string) int {
 	return 2
 }
 
-// unitOf returns the unit or format of the times in a field; "" if the field has values that are no
-// times, or times of several units.
+// unitOf returns "" if the field has values that are no times, or times of several units.
 func unitOf(rows []row, name string) string {
 	named := schemas.Paging().TimeField(name)
 	unit := ""
@@ -57,9 +55,8 @@ func unitOf(rows []row, name string) string {
 	return unit
 }
 
-// unitOfValue returns the unit or format of one time; "" if the value is no time. named says that
-// the name of the field shows that it holds times. Only then, an integer is a time, and its size
-// shows the unit.
+// unitOfValue returns "" if the value is no time. named says that the name of the field shows that it holds times.
+// Only then, an integer is a time, and its size shows the unit.
 func unitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)
@@ -84,7 +81,6 @@ func unitOfValue(v string, named bool) string {
 	return ""
 }
 
-// moment parses a time of a known unit.
 func moment(v, unit string) (time.Time, bool) {
 	t := strings.Trim(v, `"`)
 	layout := map[string]string{UnitRFC3339: time.RFC3339Nano, UnitDateTime: time.DateTime, UnitDate: time.DateOnly}[unit]
@@ -99,8 +95,8 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// units notes the units of times. It also notes integer amounts that may be in minor units, such as
-// cents, and decimals in quotes. It changes no value.
+// units also notes integer amounts that may be in minor units, such as cents, and decimals in quotes. It changes no
+// value.
 func (n *negotiation) units() {
 	f := Fact{About: FactUnits, From: Learned}
 	var values []string
@@ -133,7 +129,6 @@ func (n *negotiation) units() {
 	}
 }
 
-// newestOf returns the latest time of a field.
 func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	for _, r := range rows {
 		if t, is := moment(r[name], unit); is && (!ok || t.After(newest)) {
@@ -143,8 +138,7 @@ func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	return newest, ok
 }
 
-// quotedDecimals reports whether a field is a plain decimal in quotes in every row that has it. All
-// must have the same number of digits after the point, and there must be three or more.
+// quotedDecimals requires three or more values, all with the same number of digits after the point.
 func quotedDecimals(rows []row, name string) bool {
 	n, scale := 0, 0
 	for _, r := range rows {
@@ -162,7 +156,6 @@ func quotedDecimals(rows []row, name string) bool {
 	return n >= 3
 }
 
-// whole reports whether a field is an integer in every row that has it.
 func whole(rows []row, name string) bool {
 	n := 0
 	for _, r := range rows {

@@ -13,18 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// value is one JSON value of a doc.
 type value struct {
 	start, end int
 	node       int // index of the node of an object or array; -1 for other values
 }
 
-// missing stands for a value that does not exist.
 var missing = value{node: -1}
 
 func (v value) ok() bool { return v.end > v.start }
 
-// root returns the outermost object or array of d.
 func (d *doc) root() value { return d.container(0) }
 
 func (d *doc) container(n int) value {
@@ -44,7 +41,6 @@ func (d *doc) kind(v value) byte {
 func (d *doc) isObject(v value) bool { return d.kind(v) == '{' }
 func (d *doc) isList(v value) bool   { return d.kind(v) == '[' }
 
-// void reports whether v is null, "", [] or {}.
 func (d *doc) void(v value) bool {
 	switch d.kind(v) {
 	case 'n':
@@ -57,8 +53,8 @@ func (d *doc) void(v value) bool {
 	return false
 }
 
-// envelope scans a body and checks the grammar of everything outside arrays. Of arrays, it checks
-// only what separates the elements, so it does not look into records.
+// envelope scans a body and checks the grammar of everything outside arrays. Of arrays, it checks only what separates
+// the elements, so it does not look into records.
 func (d *doc) envelope(b []byte) error {
 	if err := d.scan(b); err != nil {
 		return err
@@ -85,9 +81,8 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// checkDuplicates notes a fault if the object v has a member twice, with different values of which
-// one is an array: reading one of them would hide the records in the other. It does not check an
-// object without arrays.
+// checkDuplicates notes a fault if the object v has a member twice, with different values of which one is an array:
+// reading one of them would hide the records in the other.
 func (d *doc) checkDuplicates(v value) {
 	if !d.holdsList(v) {
 		return
@@ -113,7 +108,6 @@ func (d *doc) checkDuplicates(v value) {
 	}
 }
 
-// holdsList reports whether a member of the object v is an array.
 func (d *doc) holdsList(v value) bool {
 	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
 		if d.b[d.nodes[child].start] == '[' {
@@ -123,8 +117,8 @@ func (d *doc) holdsList(v value) bool {
 	return false
 }
 
-// repeated returns the hashes of the names that v has more than once, sorted. It sorts hashes,
-// because a map of a million names would take ten times as much memory and time. // Invariant 6
+// repeated sorts hashes, because a map of a million names would take ten times as much memory and time. // Invariant
+// 6
 func (d *doc) repeated(v value) (twice []uint64) {
 	d.hashes = d.hashes[:0]
 	for name := range d.members(v) {
@@ -142,15 +136,13 @@ func (d *doc) repeated(v value) (twice []uint64) {
 	return twice
 }
 
-// fail stores the fault at an offset, unless the walk has found a fault before.
 func (d *doc) fail(at int, what string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s at offset %d", what, at)
 	}
 }
 
-// members yields the members of the object v: each name as raw JSON without quotes, and the value.
-// If v is no object, it yields nothing. A fault ends the iteration and is stored in d.err.
+// members yields each name as raw JSON without quotes. A fault ends the iteration and is stored in d.err.
 func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		if !d.isObject(v) {
@@ -195,7 +187,7 @@ func (d *doc) quoted(name []byte) []byte {
 	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]
 }
 
-// elements yields the elements of the array v. A fault ends the iteration and is stored in d.err.
+// elements stores a fault in d.err and ends.
 func (d *doc) elements(v value) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		child := v.node + 1
@@ -221,7 +213,6 @@ func (d *doc) elements(v value) iter.Seq[value] {
 	}
 }
 
-// count returns how many children of the object or array v are objects or arrays.
 func (d *doc) count(v value) int {
 	n := 0
 	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
@@ -236,8 +227,8 @@ func (d *doc) close(v value, at int) {
 	}
 }
 
-// valueAt returns the value at offset i. child is the index of the first node that begins at i or
-// later, next that of the first node after the value.
+// valueAt returns the value at offset i. child is the index of the first node that begins at i or later, next that of
+// the first node after the value.
 func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	switch d.b[i] {
 	case '{', '[':
@@ -324,7 +315,6 @@ func isNumber(b []byte) bool {
 	return len(b) == 0
 }
 
-// digits returns the number of digits at the beginning of b.
 func digits(b []byte) int {
 	n := 0
 	for n < len(b) && b[n]-'0' < 10 {
@@ -333,7 +323,7 @@ func digits(b []byte) int {
 	return n
 }
 
-// get returns the member of v with this name; missing if there is none or v is no object.
+// get returns missing if there is no such member or v is no object.
 func (d *doc) get(v value, name string) value {
 	if !d.isObject(v) {
 		return missing
@@ -346,8 +336,7 @@ func (d *doc) get(v value, name string) value {
 	return missing
 }
 
-// column returns the member of the object v for a column. It prefers the member with the name of
-// the column itself, then takes the first member whose name becomes this column name.
+// column prefers the member with the name of the column itself to one whose name becomes this column name.
 func (d *doc) column(v value, column string) value {
 	if m := d.get(v, column); m.ok() {
 		return m
@@ -369,7 +358,6 @@ func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	return "", missing
 }
 
-// nameIs reports whether a name as raw JSON, without quotes, equals a decoded one.
 func nameIs(raw []byte, name string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == name
@@ -377,7 +365,7 @@ func nameIs(raw []byte, name string) bool {
 	return unquote(raw) == name
 }
 
-// unquote returns the text of a JSON string. raw is the string without its quotes.
+// unquote takes a JSON string without its quotes.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
@@ -390,7 +378,6 @@ func unquote(raw []byte) string {
 	return string(s)
 }
 
-// text returns the content of the string v; "" if v is not a string.
 func (d *doc) text(v value) string {
 	if d.kind(v) != '"' {
 		return ""
@@ -400,8 +387,7 @@ func (d *doc) text(v value) string {
 
 var errNoInteger = errors.New("not an integer")
 
-// integer parses the integer v, which may be in quotes, because servers echo query parameters as
-// strings.
+// integer accepts quotes, because servers echo query parameters as strings.
 func (d *doc) integer(v value) (int64, error) {
 	raw := d.raw(v)
 	switch d.kind(v) {

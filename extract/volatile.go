@@ -8,27 +8,26 @@ import (
 	"strings"
 )
 
-// volatility finds fields whose values differ on every reading, such as an image on a random host
-// or the time of the answer. It compares the records that several probes return, by key.
+// volatility finds fields whose values differ on every reading, such as an image on a random host or the time of the
+// answer. It compares the records that several probes return, by key.
 type volatility struct {
 	seed       maphash.Seed
 	records    map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
-	kept       int                       // number of hashes in records
-	names      map[string]int            // index of each name in members; at most maxNames
+	kept       int
+	names      map[string]int // index of each name in members; at most maxNames
 	members    []compared
-	again      int  // number of records that were read again
+	again      int
 	duplicates bool // two records of one answer had the same key, so readings cannot be compared
 }
 
-// compared counts the comparisons of one member.
 type compared struct {
 	name   string
-	shared int // number of comparisons
-	differ int // number of differences
+	shared int
+	differ int
 }
 
-// A field is volatile if its value differs in at least volatileRecords of the records that were
-// read again, and in at least volatileShare percent of them.
+// A field is volatile if its value differs in at least volatileRecords of the records that were read again, and in at
+// least volatileShare percent of them.
 const (
 	volatileRecords = 3
 	volatileShare   = 90
@@ -41,7 +40,6 @@ func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-// observe compares the records of an answer with those of earlier answers.
 func (v *volatility) observe(l *listReader, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
@@ -80,8 +78,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 }
 
-// hashes returns the hashes of the members of a record, by their index in v.members. It leaves out
-// members whose name place refuses.
+// hashes returns the hashes of the members of a record, by their index in v.members.
 func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	h := map[int]uint64{}
 	for raw, m := range d.members(r) {
@@ -92,8 +89,8 @@ func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	return h
 }
 
-// place returns the index of a member in v.members. raw is its name as JSON. ok is false if the
-// name is too long, or if there are maxNames others.
+// place returns the index of a member in v.members; raw is its name as JSON. ok is false if the name is too long, or
+// if there are maxNames others.
 func (v *volatility) place(raw []byte) (i int, ok bool) {
 	if len(raw) > 4*maxValue {
 		return 0, false
@@ -121,8 +118,7 @@ func (v *volatility) compare(before, now map[int]uint64) {
 	}
 }
 
-// fields returns the volatile fields. It returns none if more than half of the fields differ,
-// because then the key does not identify records.
+// fields returns none if more than half of the fields differ, because then the key does not identify records.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.duplicates {
@@ -144,8 +140,8 @@ func (v *volatility) fields() []string {
 	return found
 }
 
-// volatile adds the volatile fields to the convention. The hash of a row leaves them out, because
-// otherwise every run would write every row again.
+// volatile adds the volatile fields to the convention. The hash of a row leaves them out, because otherwise every run
+// would write every row again.
 func (n *negotiation) volatile() {
 	v := n.l.volatility
 	names := slices.DeleteFunc(v.fields(), func(name string) bool {

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windowPlan is the time range of a pass over time windows. The cursor stores it from the beginning
-// of the pass on, so a resumed pass requests the same windows, even in a later month.
+// windowPlan is the time range of a pass over time windows. The cursor stores it, so a resumed pass requests the same
+// windows, even in a later month.
 type windowPlan struct {
 	At     time.Time `json:"at,omitzero"`      // when the pass began; it goes back from the month of this time
 	From   time.Time `json:"from,omitzero"`    // beginning of the range; zero: the pass goes back until months are empty
@@ -17,8 +17,7 @@ type windowPlan struct {
 	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
-// newWindowPlan returns the plan of a pass over the requested range, or over all months of a
-// stream; the zero value for a list that is not read by windows.
+// newWindowPlan returns the zero value for a list that is not read by windows.
 func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 	now = now.UTC().Truncate(time.Second)
 	switch {
@@ -40,36 +39,32 @@ func (f *windowPlan) recent(m schemas.Months) {
 	}
 }
 
-// openStart reports whether the range has no beginning. Then the pass goes back until months are
-// empty.
+// openStart reports whether the range has no beginning. Then the pass goes back until months are empty.
 func (f windowPlan) openStart() bool { return f.From.IsZero() }
 
-// note records that a window was read, with its number of records.
 func (f *windowPlan) note(records int64) {
 	if f.Barren++; records > 0 {
 		f.Barren, f.Found = 0, true
 	}
 }
 
-// exhausted reports whether so many windows were empty that earlier months are expected to be empty
-// too.
+// exhausted reports whether so many windows were empty that earlier months are expected to be empty too.
 func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// A pass without a beginning ends after emptyMonths empty months in a row. If no month had records
-// yet, it ends after leadingEmptyMonths. It goes back at most maxMonths. // Invariant 15
+// A pass without a beginning ends after emptyMonths empty months in a row, or after leadingEmptyMonths if no month
+// had records yet. // Invariant 15
 const (
 	emptyMonths        = 12
 	leadingEmptyMonths = 60
 	maxMonths          = 240
 )
 
-// clocksAhead is how far a local time can be ahead of UTC. In such a place, the next month may have
-// begun.
+// clocksAhead is how far a local time can be ahead of UTC. In such a place, the next month may have begun.
 const clocksAhead = 14 * time.Hour
 
-// months returns the beginnings of the months of f. The latest month is first.
+// months returns the beginnings of the months of f, the latest first.
 func (f windowPlan) months() []time.Time {
 	at := month(f.At.Add(clocksAhead))
 	if !f.Until.IsZero() && !f.Until.After(at) {
@@ -86,9 +81,8 @@ func (f windowPlan) months() []time.Time {
 	return all
 }
 
-// cuts returns the bounds of the windows of f, one window per month. The latest window is the last
-// one, so that it finds the records that change during the pass. If f has no end, neither has that
-// window.
+// cuts returns the bounds of one window per month. The latest window is the last one, so that it finds the records
+// that change during the pass. If f has no end, neither has that window.
 func (f windowPlan) cuts() []time.Time {
 	end := f.Until
 	if end.IsZero() {
@@ -101,7 +95,6 @@ func (f windowPlan) cuts() []time.Time {
 	return append(all, f.Until)
 }
 
-// month returns the beginning of the month of a time, in UTC.
 func month(at time.Time) time.Time {
 	y, m, _ := at.UTC().Date()
 	return time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)

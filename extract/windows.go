@@ -12,13 +12,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windows are the time windows that a pass requests one after the other. Each is a tuple. A month
-// is [6,2024]: the month and its year. A range is a beginning and an end, as times; the end is null
-// if there is none.
-//
-// A server may include the bounds of a range or exclude them. So each range begins one step of the
-// time format before the end of the previous range. No record is lost between two ranges, and the
-// key identifies records that come twice.
+// windows are the time windows that a pass requests one after the other, each as a tuple: [6,2024] for a month, or
+// the beginning and the end of a range; the end may be null. A server may include the bounds of a range or exclude
+// them, so each range begins one step of the time format before the end of the previous range. The key identifies
+// records that come twice.
 type windows struct {
 	s     schemas.Stream
 	plan  windowPlan
@@ -53,7 +50,6 @@ func newWindows(s schemas.Stream, f windowPlan) *windows {
 
 func monthLine(at time.Time) []byte { return fmt.Appendf(nil, "[%d,%d]", at.Month(), at.Year()) }
 
-// fed returns the parameters that take the values of a tuple.
 func (w *windows) fed() []schemas.Param {
 	names := [2]string{w.s.Incremental.Param, w.s.Incremental.Until}
 	if w.s.Months.Set() {
@@ -63,7 +59,7 @@ func (w *windows) fed() []schemas.Param {
 	return []schemas.Param{{Name: names[0], In: in}, {Name: names[1], In: in}}
 }
 
-// placeOf returns where the requests of a stream have their paging parameters: body or query.
+// placeOf returns where the requests of a stream have their paging parameters.
 func placeOf(s schemas.Stream) string {
 	if s.Method == http.MethodPost && !s.Pagination.Query {
 		return "body"
@@ -93,7 +89,6 @@ func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.openStart() && f.exhausted()
 }
 
-// byWindow reads the stream once per window.
 func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		w := newWindows(p.s, p.mark.Plan)
@@ -102,8 +97,7 @@ func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// reach returns how many tuples are fetched ahead. It returns few if the number of windows is not
-// known.
+// reach returns few tuples to fetch ahead if the number of windows is not known.
 func (f *fanPass) reach() int {
 	if f.windows != nil && f.mark.Plan.openStart() {
 		return min(f.c.parallel, 4)
@@ -111,8 +105,8 @@ func (f *fanPass) reach() int {
 	return f.c.parallel
 }
 
-// check compares the records of a range with its bounds. It returns an error for a record outside
-// the range: the server ignores the parameters, and every range would read the whole list.
+// check returns an error for a record outside the range: the server ignores the parameters, and every range would
+// read the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
@@ -131,8 +125,7 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	return d.err
 }
 
-// checkRange returns an error if the record r is outside the range in line. It ignores records
-// without a time.
+// checkRange ignores records without a time.
 func (w *windows) checkRange(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
@@ -168,7 +161,6 @@ func (w *windows) end(f *fanPass) *End {
 	return e
 }
 
-// stepOf returns the precision of a time format.
 func stepOf(format string) time.Duration {
 	switch format {
 	case schemas.MomentDate:
@@ -179,8 +171,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack returns how far before its beginning a range is requested. It is one step of the time
-// format, because the server may exclude the bound. If times have no zone, it is skew.
+// slack returns how far before its beginning a range is requested: one step of the time format, because the server
+// may exclude the bound. If times have no zone, it is skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew
@@ -192,8 +184,7 @@ func zoneless(format string) bool {
 	return format == schemas.MomentDate || format == schemas.MomentDateTime
 }
 
-// presentMonth returns the parameters for the present month if the list is read by months,
-// otherwise none.
+// presentMonth returns nothing for a list that is not read by months.
 func presentMonth(s schemas.Stream, now time.Time) ([]bound, error) {
 	if !s.Months.Set() {
 		return nil, nil

@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// calendar serves a list of records with times, which is read by ranges or by months.
 type calendar struct {
 	*fixture
 	stream schemas.Stream
@@ -100,7 +99,6 @@ func (c *calendar) shows(at time.Time, month bool, window [2]string) bool {
 	return !ok || local.Before(until) || c.highInclusive && local.Equal(until)
 }
 
-// change changes the calendar while a request that was sent ahead may still be answered.
 func (c *calendar) change(set func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,15 +115,13 @@ func utc(y int, m time.Month, d, hour int) time.Time {
 	return time.Date(y, m, d, hour, 0, 0, 0, time.UTC)
 }
 
-// set returns the distinct ids of the records, sorted.
 func (r reading) set() string {
 	ids := strings.Split(r.ids(), ",")
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return strings.Join(slices.Compact(ids), ",")
 }
 
-// A range is requested month by month. Records on a bound of a window are read, whether the server
-// includes its bounds or not.
+// Records on a bound of a window are read, whether the server includes its bounds or not.
 func TestRangeByMonths(t *testing.T) {
 	bounds := []time.Time{
 		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times on a bound
@@ -149,8 +145,7 @@ func TestRangeByMonths(t *testing.T) {
 	}
 }
 
-// If the source has local times without a zone, a range is extended by the largest difference
-// between clocks.
+// A range is extended by the largest difference between clocks.
 func TestRangeWithoutZone(t *testing.T) {
 	for _, hours := range []int{-11, 0, 13} {
 		c := newCalendar(t, ranged(schemas.MomentDateTime), utc(2025, 1, 1, 0), utc(2025, 1, 31, 23), utc(2025, 2, 1, 0), utc(2025, 2, 28, 23))
@@ -162,8 +157,7 @@ func TestRangeWithoutZone(t *testing.T) {
 	}
 }
 
-// If a list has no parameter for the end, a range is one reading from its beginning. That reading
-// can be resumed at any page.
+// The range is one reading from its beginning, which can be resumed at any page.
 func TestRangeWithoutUntil(t *testing.T) {
 	s := ranged(schemas.MomentRFC3339)
 	s.Incremental.Until = ""
@@ -194,8 +188,7 @@ func TestRangeWithoutUntil(t *testing.T) {
 	require.Contains(t, rest.end.Note, "accepts no end of a range")
 }
 
-// If the source ignores a range, that is an error, because the whole list would be read for each
-// window.
+// Otherwise the whole list would be read for each window.
 func TestRangeIsRead(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2023, 1, 10, 0), utc(2025, 2, 1, 0), utc(2025, 9, 1, 0))
 	c.ignores = true
@@ -204,8 +197,8 @@ func TestRangeIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "ignores the parameter")
 }
 
-// The first pass goes back until twelve months in a row are empty. Later passes read the latest
-// months. When a whole pass is due, all months are read again.
+// The first pass goes back until twelve months in a row are empty. Later passes read the latest months, until a whole
+// pass is due.
 func TestMonths(t *testing.T) {
 	now := month(time.Now())
 	var at []time.Time
@@ -249,7 +242,6 @@ func TestMonths(t *testing.T) {
 	require.Len(t, c.windows(), 13)
 }
 
-// If a list has no records, the pass goes back five years.
 func TestMonthsWithoutRecords(t *testing.T) {
 	c := newCalendar(t, monthly())
 	r, err := read(c.Client, c.stream, "")
@@ -258,8 +250,7 @@ func TestMonthsWithoutRecords(t *testing.T) {
 	require.Equal(t, leadingEmptyMonths, r.end.Windows)
 }
 
-// A resumed pass continues after the last window that was read completely, and requests the same
-// windows, even in a later month.
+// The resumed pass requests the same windows, even in a later month.
 func TestWindowsAreResumed(t *testing.T) {
 	for name, s := range map[string]schemas.Stream{"range": ranged(schemas.MomentRFC3339), "months": monthly()} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +279,7 @@ func TestWindowsAreResumed(t *testing.T) {
 	}
 }
 
-// If a window cannot be read, the pass ends with an error. The window does not count as empty.
+// The window does not count as empty.
 func TestWindowRefused(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2025, 1, 2, 0), utc(2025, 3, 2, 0))
 	c.fail = func(since string) bool { return strings.HasPrefix(since, "2025-02-28") }
@@ -303,7 +294,6 @@ func TestWindowRefused(t *testing.T) {
 	require.Equal(t, "2", rest.ids())
 }
 
-// interrupted returns a reading that is interrupted after a number of pages, and then resumed.
 func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	var r reading
 	for page, err := range c.Pages(context.Background(), c.stream, "") {
@@ -326,8 +316,7 @@ func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	return r
 }
 
-// For any range and any interruption, all records of the range are read, and no records far outside
-// it.
+// For any range and any interruption, all records of the range are read, and no records far outside it.
 func TestRangeProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		from := utc(2023, 1, 1, 0).Add(time.Duration(rapid.IntRange(0, 24*400).Draw(rt, "from")) * time.Hour)
