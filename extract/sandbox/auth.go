@@ -24,7 +24,6 @@ const (
 	LoginPassword   = "sandbox"
 )
 
-// auth is the kind of credential that an endpoint requires.
 type auth int
 
 const (
@@ -33,7 +32,6 @@ const (
 	whiteLabel
 )
 
-// credential is what the sandbox knows about a token.
 type credential struct {
 	name    string // name in statistics; never an issued token
 	surface string
@@ -46,7 +44,6 @@ type credential struct {
 	grant   string    // id of the OAuth grant that the token belongs to; "": none
 }
 
-// tokens holds the valid credentials.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[string]credential
@@ -63,7 +60,7 @@ func newTokens() *tokens {
 	}}
 }
 
-// of returns the request's credential. ok is false if the request has none, or an unknown one.
+// of returns ok false for no credential or an unknown one.
 func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	token, has := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !has {
@@ -75,7 +72,7 @@ func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	return c, ok && !c.expired && (c.until.IsZero() || time.Now().Before(c.until))
 }
 
-// login issues a token. Like the platform, it ends the user's other tokens.
+// login ends the user's other tokens, like the platform.
 func (t *tokens) login() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +84,6 @@ func (t *tokens) login() string {
 	return t.issue()
 }
 
-// refresh replaces a token by a new one.
 func (t *tokens) refresh(old string) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +103,6 @@ func (t *tokens) end(token string) {
 	}
 }
 
-// grant issues an access token.
 func (t *tokens) grant(a authorization) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,14 +113,13 @@ func (t *tokens) grant(a authorization) string {
 	return token
 }
 
-// endGrant ends the tokens of a grant.
 func (t *tokens) endGrant(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.grant == id })
 }
 
-// expire makes all issued tokens expired, and returns their number. They can still be refreshed.
+// expire makes all issued tokens expired. They can still be refreshed.
 func (t *tokens) expire() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +134,6 @@ func (t *tokens) expire() int {
 	return n
 }
 
-// revoke ends all issued tokens and returns their number.
 func (t *tokens) revoke() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// write describes how a writing endpoint changes the data.
 type write struct {
 	dialect  dialect
 	do       changeKind
@@ -34,7 +33,6 @@ const (
 	convert // changes one row and creates another from it
 )
 
-// change answers a writing endpoint.
 func (s *Server) change(route string, t target, c credential, p params, body object) reply {
 	x, known := s.writes[route]
 	if !known {
@@ -80,11 +78,10 @@ func missingIn(body object, needs string) []string {
 	return lacking
 }
 
-// now returns the world's time. It advances by a minute with each change, so that the same changes produce the
-// same data.
+// now advances by a minute with each change, so that the same changes produce the same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
-// create adds a row. It is a copy of the table's last row, with a new id and the members of the body.
+// create copies the table's last row, with a new id and the members of the body.
 func (w *world) create(x write, p params, body object) object {
 	t := w.table(x.table)
 	row := object{}
@@ -116,7 +113,7 @@ func (w *world) create(x write, p params, body object) object {
 	return row
 }
 
-// blank clears the members that a person would have entered, such as notes. It keeps references, codes and amounts.
+// blank clears the members that a person would have entered. It keeps references, codes and amounts.
 func blank(row object) object {
 	for i := range row {
 		switch row[i].name {
@@ -129,7 +126,6 @@ func blank(row object) object {
 	return row
 }
 
-// decodeText converts a path parameter to a number if it is one.
 func decodeText(text string) any {
 	n := 0
 	if _, err := fmt.Sscanf(text, "%d", &n); err == nil && fmt.Sprint(n) == text {
@@ -138,7 +134,7 @@ func decodeText(text string) any {
 	return text
 }
 
-// fill copies those members of a body to the row that the row has already, except the id.
+// fill copies only members that the row has already.
 func fill(row, body object) object {
 	for _, m := range body {
 		if _, ok := row.lookup(m.name); ok && m.name != "id" {
@@ -148,7 +144,7 @@ func fill(row, body object) object {
 	return row
 }
 
-// alter changes or removes a row, and returns that row. For a conversion it returns the new row.
+// alter returns the changed row, for a conversion the new row.
 func (w *world) alter(x write, do changeKind, row, body object) object {
 	w.version++
 	t := w.table(x.table)
@@ -176,7 +172,6 @@ func (w *world) alter(x write, do changeKind, row, body object) object {
 	return made
 }
 
-// eventAction returns the action of the change's event.
 func (x write) eventAction() string {
 	return cmp.Or(x.action, x.sets.text("status"), "updated")
 }
@@ -196,7 +191,7 @@ func (x write) done(do changeKind, row object) reply {
 	return x.dialect.succeed(says, http.StatusOK, row)
 }
 
-// succeed answers a successful change. Only the versioned surface answers 201 and the whole object.
+// succeed answers 201 and the whole object only on the versioned surface.
 func (d dialect) succeed(says string, status int, data any) reply {
 	switch d {
 	case dV2:
@@ -251,7 +246,7 @@ func (s *Server) Touch(fraction float64) int {
 	return touched
 }
 
-// visibleChange returns a change of one text member of the row that endpoints show, such as its name.
+// visibleChange returns a change of one text member that endpoints show.
 func visibleChange(row object) object {
 	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
 		if text, ok := row.get(name).(string); ok {

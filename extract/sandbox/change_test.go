@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writing calls a documented write with a credential that may write.
 func (d *harness) writing(method, path string, body any) answer {
 	d.t.Helper()
 	token := sandbox.WritingToken
@@ -81,7 +80,6 @@ func TestWritesChangeTheTruth(t *testing.T) {
 	}
 }
 
-// make creates a record and returns its id.
 func (d *harness) make(route string, row any) string {
 	d.t.Helper()
 	method, path, _ := strings.Cut(route, " ")

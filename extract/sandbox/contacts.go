@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// contacts are the benchmark's records. Up to 100,000 distinct records are rendered once, and repeated with different
-// ids. A page is a copy of their bytes, in which the id and a counter of changes are replaced. Both have a fixed
-// width.
+// contacts are the benchmark's records. Up to 100,000 distinct records are rendered once. A page is a copy of their
+// bytes, in which the id and a counter of changes, both of fixed width, are replaced.
 type contacts struct {
 	count   int
 	records []byte
@@ -51,8 +50,7 @@ func newContacts(seed uint64, count int) *contacts {
 	return c
 }
 
-// contact returns a record with 25 members and 32 leaves: text, numbers and flags of every kind, an object, a
-// list of scalars, a list of objects, and columns with few, many and only nulls.
+// contact returns a record with 25 members and 32 leaves of every kind.
 func (g *gen) contact(i int) object {
 	name := g.name()
 	stamp := epoch.Add(-time.Duration(i) * time.Minute)
@@ -70,7 +68,6 @@ func (g *gen) contact(i int) object {
 		"tags", list{g.pick("vip", "newsletter"), g.pick("north", "süd"), g.pick("a", "b")}, "phones", phones, "fax", nil, "notes", g.null(2, g.sentence()))
 }
 
-// record appends contact number i to dst.
 func (c *contacts) record(dst []byte, i int) []byte {
 	d := i % len(c.ends)
 	start := 0
@@ -87,7 +84,6 @@ func (c *contacts) record(dst []byte, i int) []byte {
 	return dst
 }
 
-// patch overwrites digits with n.
 func patch(digits []byte, n int) {
 	for k := len(digits) - 1; k >= 0; k-- {
 		digits[k] = byte('0' + n%10)
@@ -95,8 +91,7 @@ func patch(digits []byte, n int) {
 	}
 }
 
-// list answers GET /v2/contacts. Its parameters are limit and starting_after, as elsewhere on the surface, but a page
-// may have up to 1000 contacts.
+// list takes limit and starting_after, as elsewhere on the surface, but a page may have up to 1000 contacts.
 func (c *contacts) list(p params) reply {
 	size, start := 10, 0
 	if text, ok := p["limit"]; ok {
@@ -132,7 +127,6 @@ func (c *contacts) list(p params) reply {
 	}}
 }
 
-// one answers GET /v2/contacts/{id}.
 func (c *contacts) one(id string) reply {
 	n, err := strconv.Atoi(id)
 	if err != nil || n < firstContact || n >= firstContact+c.count {
@@ -143,7 +137,7 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-// touch changes a share of the contacts. It calls the function tell for each changed contact, and returns their number.
+// touch calls the function tell for each changed contact, and returns their number.
 func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {

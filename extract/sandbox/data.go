@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// newWorld creates all tables. Tables that grow with a company have scale times as many rows. Tables such as
-// pipelines, stages and taxes do not.
+// newWorld gives tables that grow with a company scale times as many rows. Tables such as pipelines, stages and taxes
+// do not grow.
 func newWorld(seed uint64, scale int) *world {
 	w := &world{tables: map[string]*table{}}
 	b := &builder{w: w, seed: seed, scale: scale}
@@ -32,7 +32,7 @@ type builder struct {
 	scale int
 }
 
-// fixed creates n rows at any scale. It adds the id before the columns of a row. After them it adds the columns of
+// fixed creates n rows at any scale. It adds the id before the columns of a row, and after them the columns of
 // gen.made that the row does not have.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
@@ -49,12 +49,10 @@ func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	}
 }
 
-// grown creates n times scale rows.
 func (b *builder) grown(name string, n int, row func(g *gen, i int) object) {
 	b.fixed(name, n*b.scale, row)
 }
 
-// people creates the users: the owner, the staff, then clients and vendors.
 func (b *builder) people() {
 	staff, clients := 40, 30
 	b.fixed("roles", 5, func(g *gen, i int) object {

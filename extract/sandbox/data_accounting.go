@@ -2,7 +2,6 @@ package sandbox
 
 import "fmt"
 
-// accounting creates parties, accounts and categories.
 func (b *builder) accounting() {
 	b.party("customers", "client", "CUST", 30)
 	b.party("vendors", "vendor", "VEND", 21)
@@ -58,7 +57,6 @@ func (b *builder) party(name, kind, prefix string, n int) {
 	})
 }
 
-// payments creates income, expenses and settlements.
 func (b *builder) payments() {
 	for _, kind := range []string{"revenue", "expense"} {
 		b.fixed(kind+"_categories", 6, func(g *gen, i int) object {

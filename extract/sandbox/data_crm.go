@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// crm creates pipelines with their stages, labels and sources, then leads and deals with their child rows. The
-// last stage of each pipeline stays empty.
+// crm leaves the last stage of each pipeline empty.
 func (b *builder) crm() {
 	b.pipelines()
 	b.leads()
@@ -36,7 +35,7 @@ func (b *builder) pipelines() {
 	})
 }
 
-// stageIn returns a random stage of the pipeline, except the last stage, which stays empty.
+// stageIn never returns the last stage of the pipeline, which stays empty.
 func (g *gen) stageIn(pipeline int) int { return (pipeline-1)*stagesEach + 1 + g.IntN(stagesEach-1) }
 
 func (b *builder) leads() {
@@ -111,7 +110,6 @@ func (b *builder) calls(kind, of string, n int) {
 	})
 }
 
-// deskWork creates the e-mails, discussions, files and log of leads or deals.
 func (b *builder) deskWork(kind, of string, n int) {
 	b.grown(kind+"_emails", n, func(g *gen, i int) object {
 		return obj(kind+"_id", g.ref(of), "to", mailOf(g.name(), i), "subject", g.sentence(), "description", g.note())

@@ -2,7 +2,6 @@ package sandbox
 
 import "fmt"
 
-// hr creates the employees and their records.
 func (b *builder) hr() {
 	b.organisation()
 	b.workforce()
@@ -99,7 +98,6 @@ func (b *builder) events() {
 	})
 }
 
-// careers creates seven small tables of events in an employee's career.
 func (b *builder) careers() {
 	set := func(name string, n int, row func(g *gen, o object) object) {
 		b.grown(name, n, func(g *gen, i int) object {
@@ -132,7 +130,6 @@ func (b *builder) careers() {
 	})
 }
 
-// payroll creates six months of pay with an entry for each of ten employees.
 func (b *builder) payroll() {
 	const months, paid = 6, 10
 	b.fixed("payrolls", months, func(g *gen, i int) object {

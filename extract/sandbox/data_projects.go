@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// projects creates the data of both project modules, which show the same rows.
 func (b *builder) projects() {
 	stage := func(names ...string) func(*gen, int) object {
 		return func(g *gen, i int) object {
@@ -47,7 +46,6 @@ func (b *builder) projects() {
 	})
 }
 
-// staff returns up to n users of the workspace.
 func (g *gen) staff(n int) []int {
 	ids := []int{}
 	for range 1 + g.IntN(n) {
@@ -56,7 +54,6 @@ func (g *gen) staff(n int) []int {
 	return ids
 }
 
-// card returns a task or bug on a board.
 func (g *gen) card(extra string, value any, stage int) object {
 	start := g.day(100)
 	var assigned any = jsonText(g.staff(3))
@@ -70,7 +67,6 @@ func (g *gen) card(extra string, value any, stage int) object {
 		"end_date", g.null(6, g.after(start, 60)), "stage_id", stage, "project_id", g.ref("projects"), extra, value, "assigned_to", assigned)
 }
 
-// support creates the help desk's data.
 func (b *builder) support() {
 	b.fixed("ticket_categories", 5, func(g *gen, i int) object {
 		return obj("name", []string{"Billing", "Bug", "Question", "Café", "الدعم"}[i-1], "color", g.pick(colours...))
@@ -99,7 +95,6 @@ func (b *builder) support() {
 	})
 }
 
-// versioned creates the versioned surface's resources, with their prefixed ids.
 func (b *builder) versioned() {
 	b.prefixed("contacts", "con", 118, func(g *gen, i int) object {
 		name := g.name()
@@ -127,7 +122,6 @@ func (b *builder) versioned() {
 
 func (g *gen) unix(i int) int { return int(g.stamp(i).Unix()) }
 
-// prefixed creates n times scale rows with ids such as con_8fK2.
 func (b *builder) prefixed(name, prefix string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
 	g.rows = n * b.scale

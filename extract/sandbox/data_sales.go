@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// products creates the product catalogue, the warehouses and the stock.
 func (b *builder) products() {
 	b.fixed("categories", 6, func(g *gen, i int) object {
 		return obj("name", []string{"Desks", "Chairs", "Lamps & Möbel", "Services", "Paper/Ink", "その他"}[i-1], "color", g.pick(colours...))
@@ -44,7 +43,6 @@ func (b *builder) products() {
 	})
 }
 
-// taxes returns a JSON array of ids as strings, or null.
 func (g *gen) taxes() any {
 	ids := g.refs("taxes", 2)
 	if len(ids) == 0 {
@@ -57,7 +55,6 @@ func (g *gen) taxes() any {
 	return l
 }
 
-// sales creates the quotes, orders, opportunities and meetings.
 func (b *builder) sales() {
 	for name, of := range map[string][]string{
 		"sales_lead_sources": {"Cold call", "Campaign", "Partner"}, "opportunity_stages": {"Prospect", "Offer", "Closed Won"},
@@ -104,18 +101,16 @@ func (g *gen) quote(i int, pairs ...any) object {
 	return append(o, obj(pairs...)...)
 }
 
-// documentKind is a kind of document with items: invoices, returns, proposals.
 type documentKind struct {
 	table  string
 	number string // prefix
-	names  string // of the number and date columns
+	names  string
 	party  string // customer or vendor
 	status []string
 	rows   int
 	more   func(g *gen, i int) object
 }
 
-// documents creates the five kinds of sales and purchase documents.
 func (b *builder) documents() {
 	posted := []string{"draft", "posted", "partial", "paid"}
 	returned := []string{"draft", "approved", "completed", "cancelled"}
@@ -154,8 +149,8 @@ func (f documentKind) row(g *gen, i int) object {
 	return append(o, f.more(g, i)...)
 }
 
-// amounts returns the sums of a document, which add up. A fully paid document may have a balance of -0.00, as
-// on the platform.
+// amounts returns the sums of a document, which add up. A fully paid document may have a balance of -0.00, as on the
+// platform.
 func (g *gen) amounts() object {
 	subtotal, tax, discount := 1000+g.IntN(899000), g.IntN(90000), g.IntN(1000)
 	total := subtotal + tax - discount

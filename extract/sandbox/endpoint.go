@@ -9,22 +9,20 @@ import (
 	"strings"
 )
 
-// endpoint describes one readable endpoint: which rows it serves, which of their members, and in which
-// envelope. All differences between endpoints are in these values.
 type endpoint struct {
-	route   string  // method and path template, as documented
+	route   string
 	dialect dialect // envelope of success and failure
 	auth    auth
-	message string // message of the envelope, if it has one
+	message string
 
-	from  string // table
+	from  string
 	where string // conditions, see parseWhere
 	month string // date column, if the endpoint shows the rows of one month: see inMonth
-	order string // column to sort by; descending after a "-": -created_at
+	order string
 	view  string
 
 	pager pager
-	size  int  // default page size
+	size  int
 	fixed bool // ignores per_page
 	keyed int  // from this page on, the data is an object with numeric keys; 0: on no page
 
@@ -45,7 +43,7 @@ type endpoint struct {
 
 // board groups an endpoint's rows by container: for example, leads by stage, or stages by pipeline.
 type board struct {
-	of    string // table of the containers
+	of    string
 	where string
 	view  string
 	as    string // member of the container with its rows; "": the payload maps each container's name to its rows
@@ -55,12 +53,10 @@ type board struct {
 	shows view
 }
 
-// namedList is one of several lists in a payload.
 type namedList struct {
 	name, from, where, view string
 }
 
-// record is what an endpoint shows of one row.
 type record struct {
 	key     string
 	object  object
@@ -79,9 +75,9 @@ type condition struct {
 	optional bool   // without the parameter, the condition holds
 }
 
-// parseWhere compiles conditions such as "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". A
-// value that begins with $ is the name of a parameter to compare with. A ? does the same, but if the parameter is
-// missing, the condition holds.
+// parseWhere compiles conditions such as "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id".
+// A value that begins with $ or ? is the name of a parameter to compare with. If the parameter after ? is missing,
+// the condition holds.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {
@@ -111,7 +107,6 @@ func (c condition) holds(r object, p params) bool {
 	return (r.text(c.column) == want) != c.not
 }
 
-// compile prepares an endpoint's views and conditions.
 func (e *endpoint) compile() {
 	e.shows, e.conds = parseView(e.view), parseWhere(e.where)
 	if e.board != nil {
@@ -140,7 +135,6 @@ func selectRows(w *world, name string, conds []condition, p params) []object {
 	return rows
 }
 
-// records returns all records for these parameters, in the endpoint's order and without pages or envelope.
 func (e *endpoint) records(w *world, p params) []record {
 	rows := e.inMonth(selectRows(w, e.from, e.conds, p), p)
 	if e.shuffle != nil {
@@ -217,7 +211,6 @@ func (e *endpoint) boardPayload(w *world, p params) any {
 	return byName
 }
 
-// listsPayload returns the endpoint's lists by name.
 func (e *endpoint) listsPayload(w *world) any {
 	o := object{}
 	for _, l := range e.lists {
@@ -234,7 +227,6 @@ func (l namedList) show(w *world) list {
 	return rows
 }
 
-// single returns the one row whose id is in a parameter.
 func (e *endpoint) single(w *world, p params) (any, error) {
 	find := w.table(e.from).find
 	if e.stale {
@@ -259,7 +251,7 @@ func scalars(o object) object {
 	})
 }
 
-// paramsOf merges the parameters of path, query and JSON body. It ignores objects and arrays in the body.
+// paramsOf ignores objects and arrays in the body.
 func paramsOf(path map[string]string, query map[string][]string, body []byte) params {
 	p := params{}
 	for name, values := range query {
@@ -278,7 +270,7 @@ func paramsOf(path map[string]string, query map[string][]string, body []byte) pa
 	return p
 }
 
-// bodyOf decodes a JSON object. It returns nil if the body is not a JSON object.
+// bodyOf returns nil if the body is not a JSON object.
 func bodyOf(body []byte) object {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.UseNumber()

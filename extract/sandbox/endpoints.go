@@ -2,7 +2,6 @@ package sandbox
 
 import "slices"
 
-// endpointTable returns every readable endpoint of the platform.
 func endpointTable() []*endpoint {
 	return slices.Concat(peopleEndpoints(), crmEndpoints(), salesEndpoints(), documentEndpoints(), accountingEndpoints(), goodsEndpoints(),
 		projectEndpoints(), tasklyEndpoints(), supportEndpoints(), hrEndpoints(), careerEndpoints(), outerEndpoints(), versionedEndpoints())
@@ -15,7 +14,6 @@ const (
 	stamps = "creator_id created_by created_at updated_at"
 )
 
-// peopleEndpoints returns lists of people without pages, each in its module's format.
 func peopleEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /api/user", dialect: d0, object: currentUser},
@@ -112,7 +110,6 @@ func salesEndpoints() []*endpoint {
 	}
 }
 
-// named wraps a payload in an object with one member.
 func named(name string) func(*world, params, any) any {
 	return func(_ *world, _ params, payload any) any { return obj(name, payload) }
 }

@@ -1,6 +1,5 @@
 package sandbox
 
-// documentEndpoints returns the endpoints for invoices, returned goods and proposals, which page in different ways.
 func documentEndpoints() []*endpoint {
 	const customer = "customer:users@customer_id?{id name email mobile_no}"
 	const vendor = "vendor:users@vendor_id{id name email}"
@@ -28,7 +27,6 @@ func documentEndpoints() []*endpoint {
 	}
 }
 
-// accountingEndpoints returns the endpoints of accounting, which use many kinds of pagers.
 func accountingEndpoints() []*endpoint {
 	const account = "* account_type:account_types@account_type_id{*} parent_account:accounts@parent_account_id{* parent_account:accounts@parent_account_id{id account_code}}"
 	payment := func(party, of, notes string) string {
@@ -61,7 +59,6 @@ func accountingEndpoints() []*endpoint {
 	}
 }
 
-// goodsEndpoints returns the endpoints for products, stock, warehouses and the point of sale.
 func goodsEndpoints() []*endpoint {
 	const product = "* category:categories@category_id{id name color} unit_relation:units@unit{id unit_name} taxes:taxes*tax_ids{id tax_name rate} " +
 		"warehouse_stocks:stock<product_id{id warehouse_id quantity}"

@@ -5,7 +5,6 @@ const (
 	department = "departments:departments*department_ids{id department_name pivot=id|pivot}"
 )
 
-// hrEndpoints returns the endpoints for employees, working time and pay.
 func hrEndpoints() []*endpoint {
 	const employee = "* shift:shifts@shift{id shift_name} branch:branches@branch_id{id branch_name} department:departments@department_id{id department_name} " +
 		"designation:designations@designation_id{id designation_name} user:users@user_id{id name email avatar|url}"
@@ -37,7 +36,6 @@ func hrEndpoints() []*endpoint {
 	}
 }
 
-// careerEndpoints returns the endpoints of many small tables, some of them with pages.
 func careerEndpoints() []*endpoint {
 	set := func(path, from string, d dialect, p pager, view string) *endpoint {
 		return &endpoint{route: "GET /api/" + path, dialect: d, message: "Records retrieved", from: from, order: "-id", view: view, pager: p, size: 5}

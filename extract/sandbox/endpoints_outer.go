@@ -1,6 +1,5 @@
 package sandbox
 
-// outerEndpoints returns the endpoints outside the application's own screens.
 func outerEndpoints() []*endpoint {
 	const customer = "* user:users@user_id{id name email}"
 	const invoice = "* -notes display_status=status|overdue customer:users@customer_id{id name email}"

@@ -3,7 +3,6 @@ package sandbox
 const task = "id title description priority start_date end_date stage_id project_id milestone_id project:projects@project_id{id name} " +
 	"milestone:milestones@milestone_id{id title} assigned_users:users*assigned_to{id name}"
 
-// projectEndpoints returns the endpoints of the project module: older ones with boards and newer ones with lists.
 func projectEndpoints() []*endpoint {
 	const project = "id name status description start_date end_date created_by total_task:tasks<project_id# members:users*members{id name} clients:users*clients{id name}"
 	const bug = "id title description priority start_date end_date stage_id project_id order assigned_to comments:bug_comments<bug_id{id comment user_id}"
@@ -36,7 +35,6 @@ func projectEndpoints() []*endpoint {
 	}
 }
 
-// tasklyEndpoints returns the endpoints of the lightweight project module, most of which are read with POST.
 func tasklyEndpoints() []*endpoint {
 	const project = "id name status description total_task=id|projecttasks total_comments:project_activity<project_id# start_date end_date created_by " +
 		"members:users*members{id name avatar|url} clients:users*clients{id name}"
@@ -59,8 +57,7 @@ func tasklyEndpoints() []*endpoint {
 	}
 }
 
-// supportEndpoints returns the endpoints of the help desk. Their lists have ten records per page and the newest first.
-// The order of records with equal times is not defined.
+// supportEndpoints returns the endpoints of the help desk. The order of records with equal times is not defined.
 func supportEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /api/support-ticket/tickets", dialect: d1, message: "Tickets retrieved successfully", from: "tickets", order: "-created_at", pager: itemsPager, size: 10,

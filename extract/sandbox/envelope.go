@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// dialect is one of the ways in which the platform's modules report success and failure.
 type dialect int
 
 const (
@@ -18,7 +17,6 @@ const (
 	dV2                // the versioned surface: no envelope, errors with a code
 )
 
-// wrap puts a payload and its siblings into the envelope.
 func (d dialect) wrap(says string, s served) any {
 	if s.whole {
 		return s.data
@@ -57,15 +55,14 @@ type refusal struct {
 type refusalKind int
 
 const (
-	missing     refusalKind = iota // the record does not exist
-	denied                         // no permission
-	moduleOff                      // the module is not part of the plan
-	invalid                        // a field is missing or wrong
-	wentWrong                      // an exception that the server caught
-	readOnlyKey                    // a write with a read-only credential
+	missing refusalKind = iota
+	denied
+	moduleOff
+	invalid
+	wentWrong
+	readOnlyKey // a write with a read-only credential
 )
 
-// Error returns the module's message.
 func (t *refusal) Error() string { return t.message() }
 
 func (t *refusal) message() string {

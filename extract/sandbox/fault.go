@@ -139,7 +139,6 @@ func (f *Fault) check() error {
 	return nil
 }
 
-// faults are the active faults.
 type faults struct {
 	mu     sync.Mutex
 	rules  []*rule
@@ -170,7 +169,6 @@ func (s *Server) SetFaults(list ...Fault) error {
 	return nil
 }
 
-// match returns the fault that applies to this request, if any.
 func (f *faults) match(t target, page string) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// refield changes each member named f.Field of a JSON body, at any depth. If f.As is set, the member gets this name. If
-// f.Value is set, the member gets this value. If neither is set, the member is removed. All other bytes stay the same.
+// refield renames, replaces or removes each member named f.Field of a JSON body, at any depth. All other bytes stay
+// the same.
 func (f Fault) refield(body []byte) []byte {
 	if !json.Valid(body) {
 		return body
@@ -52,7 +52,6 @@ func (r *refielder) space() {
 	}
 }
 
-// text returns the end of the string that starts here.
 func (r *refielder) text() int {
 	end := r.at + 1
 	for r.in[end] != '"' {
@@ -74,7 +73,7 @@ func (r *refielder) object() {
 		name := r.in[r.at:end]
 		r.at = end
 		r.space()
-		r.at++ // the colon
+		r.at++
 		if string(name) != `"`+r.Field+`"` {
 			r.out = append(append(r.out, name...), ':')
 			r.value()
@@ -95,8 +94,8 @@ func (r *refielder) object() {
 	})
 }
 
-// each copies the parts of an array or object. It calls the function part for each of them, with the length of the
-// output before the part and its comma. To leave the part out, the function cuts the output to this length.
+// each calls the function part for each part of an array or object, with the length of the output before the part and
+// its comma. To leave the part out, the function cuts the output to this length.
 func (r *refielder) each(end byte, part func(before int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

@@ -10,7 +10,6 @@ import (
 // form returns a column's value in the format of some endpoints, for example money with a dollar sign.
 type form func(w *world, r object, v any) any
 
-// forms are the forms that views can name: see view.
 var forms = map[string]form{
 	"str":     func(_ *world, _ object, v any) any { return nullOr(v, textOf) },
 	"int":     func(_ *world, _ object, v any) any { n, _ := strconv.Atoi(textOf(v)); return n },
@@ -130,8 +129,7 @@ func stripTags(html string) string {
 	return strings.ReplaceAll(b.String(), "&nbsp;", " ")
 }
 
-// taskRatio returns the numbers of done and of all tasks, such as "1/3". If totalFirst is true, they are in the other
-// order.
+// taskRatio returns the numbers of done and of all tasks, such as "1/3".
 func taskRatio(tableName, column string, totalFirst bool) form {
 	return func(w *world, r object, _ any) any {
 		tasks := w.table(tableName).of(column, r.text("id"))
@@ -180,7 +178,7 @@ func idStrings(v any) any {
 	return l
 }
 
-// neighbour returns the stage that is step stages later in the same pipeline (or earlier if step is negative), or 0.
+// neighbour returns the stage that is step stages later in the same pipeline, or 0.
 func neighbour(v any, step int) any {
 	stage, _ := v.(int)
 	other := stage + step
@@ -198,7 +196,6 @@ func daysLeft(day string) any {
 	return int(end.Sub(epoch).Hours() / 24)
 }
 
-// stocked returns the sum of a product's quantities in all warehouses.
 func stocked(w *world, r object, _ any) any {
 	sum := 0
 	for _, s := range w.table("stock").of("product_id", r.text("id")) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// today is the sandbox's current date. It is fixed, so that the data does not depend on the day of the test.
+// today is fixed, so that the data does not depend on the day of the test.
 const today = "2026-11-20"
 
 // epoch is the creation time of the newest records.
@@ -31,10 +31,8 @@ func newGen(w *world, seed uint64, name string) *gen {
 
 func (g *gen) pick(of ...string) string { return of[g.IntN(len(of))] }
 
-// chance returns true in one of n cases.
 func (g *gen) chance(n int) bool { return g.IntN(n) == 0 }
 
-// null returns nil in one of n cases, otherwise v.
 func (g *gen) null(n int, v any) any {
 	if g.chance(n) {
 		return nil
@@ -49,7 +47,6 @@ func (g *gen) money(from, to int) string {
 	return fmt.Sprintf("%d.%02d", from+g.IntN(to-from), g.IntN(100))
 }
 
-// ref returns the id of a random row of another table, or 0 if that table is empty.
 func (g *gen) ref(name string) int {
 	rows := g.w.table(name).rows
 	if len(rows) == 0 {
@@ -59,7 +56,6 @@ func (g *gen) ref(name string) int {
 	return id
 }
 
-// refs returns up to n different ids of another table.
 func (g *gen) refs(name string, n int) []int {
 	rows := g.w.table(name).rows
 	n = min(g.IntN(n+1), len(rows))
@@ -71,7 +67,6 @@ func (g *gen) refs(name string, n int) []int {
 	return ids
 }
 
-// refWhere returns the id of a random row of another table, among the rows that have the value in the column.
 func (g *gen) refWhere(name, column, value string) int {
 	rows := g.w.table(name).of(column, value)
 	if len(rows) == 0 {
@@ -81,7 +76,7 @@ func (g *gen) refWhere(name, column, value string) int {
 	return id
 }
 
-// comma joins ids as "1,4", or returns null if there are none.
+// comma joins ids as "1,4".
 func comma(ids []int) any {
 	if len(ids) == 0 {
 		return nil
@@ -93,8 +88,7 @@ func comma(ids []int) any {
 	return strings.Join(parts, ",")
 }
 
-// idList returns ids in one of the forms that occur in a single column of deals: an array of numbers or
-// strings, an object with numeric keys, or a comma-separated string.
+// idList returns ids in one of the forms that occur in a single column of deals.
 func (g *gen) idList(ids []int) any {
 	if len(ids) == 0 {
 		return []any{nil, list{}}[g.IntN(2)]
@@ -118,7 +112,7 @@ func (g *gen) idList(ids []int) any {
 	return l
 }
 
-// jsonText returns ids as the text of a JSON array of strings, as a json column without a cast shows them: ["1","4"].
+// jsonText returns ["1","4"] as text, as a json column without a cast shows it.
 func jsonText(ids []int) string {
 	parts := make([]string, len(ids))
 	for i, id := range ids {
@@ -127,12 +121,10 @@ func jsonText(ids []int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// day returns today or a random earlier date, at most the given number of days ago.
 func (g *gen) day(back int) string {
 	return epoch.AddDate(0, 0, -g.IntN(back+1)).Format("2006-01-02")
 }
 
-// after returns a random date after another, at most the given number of days later.
 func (g *gen) after(day string, days int) string {
 	t, err := time.Parse("2006-01-02", day)
 	if err != nil {
@@ -141,8 +133,7 @@ func (g *gen) after(day string, days int) string {
 	return t.AddDate(0, 0, 1+g.IntN(days)).Format("2006-01-02")
 }
 
-// stamp returns the creation time of row i. Later rows are newer, and groups of three have equal times, as
-// after an import.
+// stamp gives groups of three rows equal times, as after an import.
 func (g *gen) stamp(i int) time.Time {
 	minutes := (g.rows - i) / 3 * 173
 	return epoch.Add(-time.Duration(minutes) * time.Minute)
@@ -151,8 +142,7 @@ func (g *gen) stamp(i int) time.Time {
 // iso formats a time as Laravel casts it.
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made returns the columns at the end of most rows: who created the row, and when. created_by is the tenant, not the
-// author.
+// made returns the columns at the end of most rows. created_by is the tenant, not the author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created
@@ -174,7 +164,7 @@ func (g *gen) phone() string {
 
 func (g *gen) sentence() string { return g.pick(subjects...) + " " + g.pick(objects...) }
 
-// note returns text as people write it, with markup, line ends, emoji and other scripts, or null.
+// note returns text as people write it, with markup, line ends, emoji and other scripts.
 func (g *gen) note() any {
 	switch g.IntN(7) {
 	case 0:
@@ -191,7 +181,6 @@ func (g *gen) note() any {
 	return g.sentence() + "."
 }
 
-// mailOf returns an e-mail address for a name; i makes it unique.
 func mailOf(name string, i int) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// member is one name and value of an object.
 type member struct {
 	name  string
 	value any
@@ -17,13 +16,11 @@ type member struct {
 // string, number, list or object, or raw bytes.
 type object []member
 
-// list is a JSON array.
 type list []any
 
-// number is a JSON number that is served exactly as written.
+// number is served exactly as written.
 type number string
 
-// obj returns an object from alternating names and values.
 func obj(pairs ...any) object {
 	o := make(object, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -32,7 +29,6 @@ func obj(pairs ...any) object {
 	return o
 }
 
-// lookup returns the member's value and whether it exists.
 func (o object) lookup(name string) (any, bool) {
 	for i := range o {
 		if o[i].name == name {
@@ -42,7 +38,6 @@ func (o object) lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// get returns the member's value, or nil.
 func (o object) get(name string) any {
 	v, _ := o.lookup(name)
 	return v
@@ -51,7 +46,7 @@ func (o object) get(name string) any {
 // text returns the member in text form, for use as a key: 5 and "5" are equal.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
-// textOf returns a scalar as text, in the form that it has in a URL.
+// textOf returns a scalar as it is written in a URL.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -71,8 +66,8 @@ func textOf(v any) string {
 	}
 }
 
-// style is how a surface encodes strings: PHP escapes slashes and everything beyond ASCII, the versioned
-// surface writes UTF-8.
+// style is how a surface encodes strings: PHP escapes slashes and everything beyond ASCII, the versioned surface
+// writes UTF-8.
 type style bool
 
 const (
@@ -80,7 +75,6 @@ const (
 	phpStyle  style = true
 )
 
-// append appends v as JSON to dst.
 func (s style) append(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -158,7 +152,6 @@ func (s style) appendString(dst []byte, v string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape appends \uXXXX, or a surrogate pair for large runes.
 func appendEscape(dst []byte, r rune) []byte {
 	if r > 0xffff {
 		r -= 0x10000

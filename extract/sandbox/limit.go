@@ -15,7 +15,6 @@ type Rate struct {
 	Window   time.Duration `json:"window"`
 }
 
-// planRate returns the documented limit of a plan on the versioned surface.
 func planRate(plan string) (Rate, error) {
 	switch plan {
 	case "", "free", "pro":
@@ -38,7 +37,6 @@ const (
 	ResetEpochMs ResetUnit = "epoch_ms" // Unix milliseconds
 )
 
-// limiter counts the requests of each credential or user.
 type limiter struct {
 	mu    sync.Mutex
 	log   map[string]meter // by credential or user
@@ -46,15 +44,14 @@ type limiter struct {
 	rate  Rate
 }
 
-// window is a meter that accepts a request if, in the window before it, fewer requests than the limit were accepted. It
-// stores when the newest requests arrived, as durations since the server's start.
+// window accepts a request if, in the window before it, fewer requests than the limit were accepted. It stores when
+// the newest requests arrived, as durations since the server's start.
 type window struct {
 	moments []time.Duration // a ring
 	oldest  int
 	count   int
 }
 
-// verdict is the limiter's answer to one request.
 type verdict struct {
 	ok        bool
 	limit     int
@@ -135,7 +132,8 @@ func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// announce sets the versioned surface's limit headers on the answer to a request that does not count against the limit.
+// announce sets the versioned surface's limit headers on an answer to a request that does not count against the
+// limit.
 func (s *Server) announce(h http.Header, c credential) {
 	if c.surface == "v2" && !s.options.NoLimits {
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))
@@ -143,8 +141,8 @@ func (s *Server) announce(h http.Header, c credential) {
 	}
 }
 
-// throttle applies the surface's limit. It returns nil if the limit allows the request. The versioned surface sends
-// its limit headers with every answer, the application surface only with a 429.
+// throttle returns nil if the limit allows the request. The versioned surface sends its limit headers with every
+// answer, the application surface only with a 429.
 func (s *Server) throttle(h http.Header, c credential) *reply {
 	now := time.Since(s.start)
 	if c.surface == "v2" {

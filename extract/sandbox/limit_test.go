@@ -56,7 +56,6 @@ func TestResetUnits(t *testing.T) {
 	require.InDelta(t, float64(now.UnixMilli()+1000), float64(ms), 200)
 }
 
-// ask calls a server without a network.
 func ask(s *Server, path, token string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header.Set("Authorization", "Bearer "+token)

@@ -10,7 +10,6 @@ import (
 // ListsPath is the path of the named lists.
 const ListsPath = "/lists/"
 
-// addLists opens the named lists of the options and starts their first run.
 func (s *Server) addLists(all []servers.Named) {
 	for _, n := range all {
 		l := servers.New(n.Spec)
@@ -19,7 +18,6 @@ func (s *Server) addLists(all []servers.Named) {
 	}
 }
 
-// list serves a named list, without credentials.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if l := s.lists[strings.TrimPrefix(r.URL.Path, ListsPath)]; l != nil {
 		l.ServeHTTP(w, r)
@@ -28,8 +26,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// nextRun starts the next run of every named list. In the second run, records have changed, and faults of the second
-// run occur.
+// nextRun starts the next run of every named list: from the second run on, records have changed, and faults occur.
 func (s *Server) nextRun() int {
 	for _, l := range s.lists {
 		l.Begin()

@@ -32,7 +32,6 @@ func (c Counting) meter() meter {
 	return &window{}
 }
 
-// valid returns an error for an unknown method.
 func (c Counting) valid() error {
 	switch c {
 	case "", Sliding, Fixed, Bucket:

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fixed window accepts its limit late in one window and again early in the next.
 func TestLimiterFixed(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(Rate{Requests: 3, Window: time.Second}, Fixed)
@@ -25,7 +24,6 @@ func TestLimiterFixed(t *testing.T) {
 	require.False(t, l.take("key", 1999*time.Millisecond).ok)
 }
 
-// A bucket refills one token at a time.
 func TestLimiterBucket(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(Rate{Requests: 4, Window: time.Second}, Bucket)

@@ -26,11 +26,9 @@ const (
 	tokenPath     = "/oauth/token"
 )
 
-// tokenLife is the lifetime of an access token.
 const tokenLife = time.Hour
 
-// grants implements the sandbox's OAuth: authorization code with PKCE, and rotating refresh tokens. If a refresh token
-// is used twice, its grant ends, as on a strict server.
+// grants implements the sandbox's OAuth. If a refresh token is used twice, its grant ends, as on a strict server.
 type grants struct {
 	mu    sync.Mutex
 	codes map[string]authorization
@@ -38,9 +36,8 @@ type grants struct {
 	spent map[string]authorization // by used refresh token
 }
 
-// authorization is one grant, or the code for it.
 type authorization struct {
-	id        string // of the grant
+	id        string
 	client    string
 	redirect  string
 	challenge string
@@ -52,7 +49,7 @@ func newGrants() *grants {
 	return &grants{codes: map[string]authorization{}, fresh: map[string]authorization{}, spent: map[string]authorization{}}
 }
 
-// oauth serves both endpoints. There is no consent page: every request is approved.
+// oauth approves every request; there is no consent page.
 func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	t := target{method: r.Method, template: r.URL.Path, surface: "v2"}
 	s.counter.call(t.method, t.template, "", true)
@@ -76,7 +73,6 @@ func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, answer)
 }
 
-// authorize redirects the browser back with a code.
 func (s *Server) authorize(r *http.Request) reply {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
@@ -111,7 +107,6 @@ func onLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && ip != nil && ip.IsLoopback()
 }
 
-// tokenFor exchanges a code, or rotates a refresh token.
 func (s *Server) tokenFor(r *http.Request) reply {
 	if r.ParseForm() != nil {
 		return oauthError(http.StatusBadRequest, "invalid_request")
@@ -149,7 +144,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 		"expires_in", int(tokenLife.Seconds()), "refresh_token", refresh, "scope", strings.Join(a.scopes, " ")))
 }
 
-// rotate uses up a refresh token. If the token was used before, rotate ends its grant and returns false.
+// rotate ends the grant of a refresh token that was used before, and returns false.
 func (g *grants) rotate(token string) (authorization, bool) {
 	if a, twice := g.spent[token]; twice {
 		for t, other := range g.fresh {
@@ -167,7 +162,6 @@ func (g *grants) rotate(token string) (authorization, bool) {
 	return a, ok
 }
 
-// clientOf returns the authenticated client.
 func clientOf(r *http.Request) (string, bool) {
 	id, secret, basic := r.BasicAuth()
 	if !basic {

@@ -8,13 +8,11 @@ import (
 	"strconv"
 )
 
-// item is one rendered record.
 type item struct {
 	key  string
 	json json.RawMessage
 }
 
-// paging is one request for a part of a list.
 type paging struct {
 	items []item
 	p     params
@@ -26,7 +24,6 @@ type paging struct {
 	shown func(key string)
 }
 
-// served is a payload and its siblings in the envelope.
 type served struct {
 	data   any
 	beside object
@@ -34,11 +31,10 @@ type served struct {
 	header http.Header
 }
 
-// pager returns one page of a list, with the members that say how to request the next page.
 type pager func(paging) (served, *refusal)
 
-// slice returns the items from index from to index to, as far as they exist. They form an array. From page q.keyed on,
-// they form an object with numeric keys, as PHP encodes an array that was not renumbered.
+// slice returns an array. From page q.keyed on, it returns an object with numeric keys, as PHP encodes an array that
+// was not renumbered.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
 	for i := from; i < to && q.shown != nil; i++ {
@@ -58,7 +54,6 @@ func (q paging) slice(from, to, page int) any {
 	return raw
 }
 
-// page returns the requested page, or 1 if it is not a number.
 func (q paging) page() int {
 	n, err := strconv.Atoi(q.p["page"])
 	if err != nil || n < 1 {
@@ -67,8 +62,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the page size in the first of the named parameters that has one. If the size is missing, zero or
-// invalid, perPage returns the default. If the size is negative, perPage returns the size of the whole list.
+// perPage returns the page size in the first of the named parameters that has one. Zero or an invalid size means the
+// default, a negative size the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -83,7 +78,6 @@ func (q paging) perPage(names ...string) int {
 	return q.size
 }
 
-// bounds are a page's position and the list's totals.
 type bounds struct {
 	page, size, last, total int
 	from, to                any // 1-based, null on an empty page
@@ -100,7 +94,6 @@ func (q paging) bounds() bounds {
 
 func (q paging) cut(b bounds) any { return q.slice((b.page-1)*b.size, b.page*b.size, b.page) }
 
-// pageURL returns the link to a page, or null if there is no such page.
 func (q paging) pageURL(page, last int) any {
 	if page < 1 || page > last {
 		return nil
@@ -108,19 +101,18 @@ func (q paging) pageURL(page, last int) any {
 	return fmt.Sprintf("%s?page=%d", q.url, page)
 }
 
-// whole serves the whole list and ignores page numbers.
 func whole(q paging) (served, *refusal) {
 	return served{data: q.slice(0, len(q.items), 1)}, nil
 }
 
-// itemsPager serves the records in data.items and the page's position in data.pagination, without links (dialect d1).
+// itemsPager is the pager of dialect d1, without links.
 func itemsPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("items", q.cut(b),
 		"pagination", obj("total", b.total, "per_page", b.size, "current_page", b.page, "last_page", b.last))}, nil
 }
 
-// laravelPager is Laravel's length-aware paginator, in the member data.
+// laravelPager is Laravel's length-aware paginator.
 func laravelPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	links := list{obj("url", q.pageURL(b.page-1, b.last), "label", "&laquo; Previous", "active", false)}
@@ -141,7 +133,7 @@ func barePager(q paging) (served, *refusal) {
 	return s, t
 }
 
-// simplePager is Laravel's simplePaginate: it has a link to the next page, but no total.
+// simplePager is Laravel's simplePaginate, without a total.
 func simplePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
@@ -171,7 +163,6 @@ func fractalPager(q paging) (served, *refusal) {
 		"per_page", b.size, "current_page", b.page, "total_pages", b.last, "links", links)))}, nil
 }
 
-// numberedPager has page, total_pages and count next to data.
 func numberedPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
@@ -194,7 +185,6 @@ func cursorPager(q paging) (served, *refusal) {
 		"next_page_url", nextURL, "prev_cursor", prev, "prev_page_url", nil)}, nil
 }
 
-// nextPager has a next_cursor in its body.
 func nextPager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
@@ -209,7 +199,7 @@ func nextPager(q paging) (served, *refusal) {
 	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
 }
 
-// offsetPager returns the items from the index in the parameter offset on, with links to the next and the previous part.
+// offsetPager returns the items from the index in the parameter offset on.
 func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
@@ -224,7 +214,7 @@ func offsetPager(q paging) (served, *refusal) {
 	return served{data: obj("count", len(q.items), "next", next, "previous", previous, "results", q.slice(offset, offset+size, 1)), whole: true}, nil
 }
 
-// stripePager returns the items after the id in starting_after, and has_more, as Stripe's API does.
+// stripePager pages by starting_after, as Stripe's API does.
 func stripePager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
@@ -257,7 +247,6 @@ func linkPager(q paging) (served, *refusal) {
 	return served{data: q.cut(b), whole: true, header: http.Header{"Link": {link}, "X-Total-Count": {strconv.Itoa(b.total)}}}, nil
 }
 
-// maxLimit is the versioned surface's largest page.
 const maxLimit = 100
 
 func (q paging) limit() (int, *refusal) {
@@ -272,8 +261,7 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token identifies a position by the key of the item before it. It also contains the index of the position, which is
-// used if that item was deleted.
+// token identifies a position by the key of the item before it, and by its index in case that item is deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

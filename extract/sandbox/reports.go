@@ -21,7 +21,8 @@ func stagesWithPipeline(w *world, p params, stages any) any {
 	return obj("pipeline_name", pipeline, "lead_stages", stages)
 }
 
-// recent returns the newest rows of a table, as home screens show them. A reader must not take them for the whole list.
+// recent returns the newest rows of a table, as home screens show them. A reader must not take them for the whole
+// list.
 func recent(w *world, name string, n int, view string) list {
 	rows, v, shown := order(w.table(name).rows, "-created_at"), parseView(view), list{}
 	for _, r := range rows[:min(n, len(rows))] {
@@ -59,7 +60,7 @@ func tasklyHome(w *world, _ params) (any, error) {
 		"recent_tasks", recent(w, "tasks", 5, "id title"), "chart_data", list{1, 2, 3}), nil
 }
 
-// supportHome returns the home screen of the help desk. Sums are strings, and counts are numbers.
+// supportHome returns sums as strings, and counts as numbers.
 func supportHome(w *world, _ params) (any, error) {
 	tickets := w.table("tickets")
 	open := fmt.Sprint(len(tickets.of("status", "open")))
@@ -77,7 +78,7 @@ func hrHome(w *world, _ params) (any, error) {
 }
 
 // oldInvoice returns an invoice as an older version of the platform does: the document has no id, and its items are
-// next to it, not in it.
+// next to it.
 func oldInvoice(_ *world, _ params, payload any) any {
 	invoice, _ := payload.(object)
 	whole := object{}

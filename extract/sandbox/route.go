@@ -2,7 +2,7 @@ package sandbox
 
 import "strings"
 
-// router finds endpoints by method and path. A literal segment takes precedence over a parameter.
+// router prefers a literal segment to a parameter.
 type router struct{ root node }
 
 type node struct {
@@ -12,7 +12,6 @@ type node struct {
 	methods map[string]string // method → path template
 }
 
-// add registers a route as "GET /api/leads/{id}".
 func (r *router) add(route string) {
 	method, path, _ := strings.Cut(route, " ")
 	n := &r.root
@@ -42,14 +41,12 @@ func (n *node) child(segment string) *node {
 	return n.literal[segment]
 }
 
-// match is the result of a lookup.
 type match struct {
 	template string   // path template; "" if the path exists only with other methods
 	values   []string // of the parameters, in order
 	others   []string // methods of the path
 }
 
-// params returns the parameter values by name.
 func (m match) params() map[string]string {
 	named := map[string]string{}
 	i := 0
@@ -62,7 +59,6 @@ func (m match) params() map[string]string {
 	return named
 }
 
-// find looks up a request; ok is false if no method has this path.
 func (r *router) find(method, path string) (m match, ok bool) {
 	var walk func(n *node, rest, values []string) bool
 	walk = func(n *node, rest, values []string) bool {

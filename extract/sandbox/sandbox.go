@@ -66,7 +66,7 @@ type Server struct {
 	announced map[string]*announcement // by table
 	lists     map[string]*servers.List // by name
 
-	mu    sync.RWMutex // guards world
+	mu    sync.RWMutex
 	world *world
 
 	cacheMu sync.Mutex

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// reply is an answer before it is written.
 type reply struct {
 	status int
 	header http.Header
@@ -34,10 +33,8 @@ func htmlReply(status int, page string) reply {
 const loginPage = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>Login</title></head><body><form method=\"post\" action=\"/login\">" +
 	"<input type=\"hidden\" name=\"_token\" value=\"x\"><input name=\"email\"><input name=\"password\" type=\"password\"></form></body></html>\n"
 
-// maxBody bounds a request's body.
 const maxBody = 4 << 20
 
-// target is the endpoint that a request addresses.
 type target struct {
 	method   string
 	template string
@@ -101,8 +98,7 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// requiredAuth returns the kind of credential that a request needs. That is want, except for some paths that are not in
-// the endpoint tables.
+// requiredAuth returns want, except for some paths that are not in the endpoint tables.
 func (s *Server) requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
@@ -113,7 +109,6 @@ func (s *Server) requiredAuth(t target, want auth) auth {
 	return want
 }
 
-// answer checks credential, limit and faults, then calls the endpoint.
 func (s *Server) answer(h http.Header, r *http.Request, t target, c credential, refused, lost *reply) reply {
 	if refused != nil {
 		s.announce(h, c)
@@ -160,7 +155,6 @@ func (s *Server) wait(r *http.Request) {
 	}
 }
 
-// respond returns the endpoint's own answer.
 func (s *Server) respond(r *http.Request, t target, c credential, p params, body []byte) reply {
 	route := t.method + " " + t.template
 	module, _, _ := strings.Cut(t.stream, ".")
@@ -194,7 +188,6 @@ func (s *Server) dialectOf(t target, e *endpoint) dialect {
 	return d1
 }
 
-// read answers a readable endpoint.
 func (s *Server) read(e *endpoint, p params) reply {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -226,7 +219,6 @@ func (s *Server) read(e *endpoint, p params) reply {
 	return reply{status: http.StatusOK, header: header, body: body}
 }
 
-// payload returns an endpoint's payload, without its envelope.
 func (s *Server) payload(e *endpoint, p params) (served, error) {
 	switch {
 	case e.object != nil:
@@ -255,8 +247,7 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 // innerHost is the application's address behind its proxy. Links contain it, although clients cannot reach it.
 const innerHost = "http://app.internal.example.test:8080"
 
-// items returns the endpoint's rendered records. It caches them until the data changes, unless they depend on the
-// request.
+// items caches the rendered records until the data changes, unless they depend on the request.
 func (s *Server) items(e *endpoint, p params) []item {
 	if !e.plain() {
 		return e.render(s.world, p)

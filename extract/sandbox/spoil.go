@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// applyFault answers a request that a fault applies to. The function genuine returns the answer without the fault.
+// applyFault takes the function genuine, which returns the answer without the fault.
 func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
 	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
 	switch f.Kind {
@@ -60,7 +60,6 @@ func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuin
 	return answer
 }
 
-// stale answers with a record as it was before its last change.
 func (s *Server) stale(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.one == "" {
@@ -78,7 +77,6 @@ func orText(text, other string) string {
 	return text
 }
 
-// bytesSent returns how many bytes of a body are sent.
 func (f Fault) bytesSent(of int) int {
 	if f.Bytes > 0 {
 		return min(f.Bytes, of)
@@ -86,7 +84,6 @@ func (f Fault) bytesSent(of int) int {
 	return of * 2 / 3
 }
 
-// status answers with an error status and the surface's usual message for it.
 func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	status := f.Status
 	if status == 0 {
@@ -116,7 +113,6 @@ func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	return answer
 }
 
-// gateOf returns the wait of a Retry-After, or 0 if it cannot be read.
 func gateOf(retryAfter string) time.Duration {
 	if n, err := strconv.Atoi(retryAfter); err == nil {
 		return time.Duration(n) * time.Second
@@ -127,7 +123,6 @@ func gateOf(retryAfter string) time.Duration {
 	return 0
 }
 
-// empty returns the endpoint's own answer without rows.
 func (s *Server) empty(t target) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" || e.one != "" {
@@ -140,7 +135,7 @@ func (s *Server) empty(t target) reply {
 	return s.read(&emptied, params{})
 }
 
-// shuffled returns the endpoint's own answer, with rows with equal values in the list's sort column in random order.
+// shuffled puts rows with equal values in the list's sort column in random order.
 func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -170,7 +165,6 @@ func (s *Server) pageContains(t target, p params, id string) bool {
 	return err == nil && hit
 }
 
-// reset ends the connection with a TCP reset, before a byte of an answer.
 func reset(w http.ResponseWriter) {
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {
@@ -186,7 +180,6 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// truncate announces the whole body, sends a part of it, and closes.
 func truncate(w http.ResponseWriter, r reply, keep int) {
 	copyHeader(w.Header(), r.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
@@ -196,7 +189,6 @@ func truncate(w http.ResponseWriter, r reply, keep int) {
 	panic(http.ErrAbortHandler)
 }
 
-// drip sends the body in parts, with a pause before each one.
 func drip(w http.ResponseWriter, r *http.Request, answer reply, pause time.Duration) {
 	if pause <= 0 {
 		pause = 50 * time.Millisecond
@@ -229,7 +221,7 @@ func chunks(b []byte, n int) func(func([]byte) bool) {
 	}
 }
 
-// bomb sends a gzip body that unpacks to n bytes of JSON, mostly spaces. About a thousandth of that is sent.
+// bomb sends a gzip body that unpacks to n bytes of JSON. About a thousandth of that is sent.
 func bomb(w http.ResponseWriter, n int) {
 	if n <= 0 {
 		n = 1 << 30
@@ -267,7 +259,6 @@ func copyHeader(to, from http.Header) {
 	}
 }
 
-// write sends an answer.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, answer reply) {
 	if answer.send != nil {
 		answer.send(w)

@@ -40,7 +40,6 @@ type Call struct {
 // gateGrace is how long after a 429 requests may arrive that were sent before the client received it.
 const gateGrace = 100 * time.Millisecond
 
-// counter collects the statistics.
 type counter struct {
 	mu      sync.Mutex
 	by      map[string]*tally
@@ -60,7 +59,6 @@ func newCounter() *counter {
 	return &counter{by: map[string]*tally{}, calls: map[string]*Call{}, outside: map[string]*Call{}}
 }
 
-// begin counts a request and returns the tally for end.
 func (c *counter) begin(who string, now time.Duration) *tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +82,6 @@ func (c *counter) begin(who string, now time.Duration) *tally {
 	return t
 }
 
-// end counts an answer to a request that begin counted.
 func (c *counter) end(t *tally, r reply, now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +101,6 @@ func (c *counter) end(t *tally, r reply, now time.Duration) {
 	}
 }
 
-// call counts a request of an endpoint.
 func (c *counter) call(method, path, stream string, inside bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,8 +71,7 @@ type paramSet struct {
 	context object
 }
 
-// paramsOfAll returns the sets of parameters that the stream is requested with. For a child stream they come from its
-// parent's records, in the order of the records.
+// paramsOfAll takes the parameters of a child stream from its parent's records, in the order of the records.
 func (s *Server) paramsOfAll(st schemas.Stream) ([]paramSet, error) {
 	if st.Parent == "" {
 		one := paramSet{params: params{}}
@@ -108,7 +107,7 @@ func (a *paramSet) add(name string, value any) {
 	a.context = append(a.context, member{name, value})
 }
 
-// paramSetsOf returns the sets of parameters from one parent record: several if a pointer goes through an array.
+// paramSetsOf returns several sets if a pointer goes through an array.
 func paramSetsOf(declared []schemas.Param, record any) []paramSet {
 	sets := []paramSet{{params: params{}}}
 	for _, p := range declared {
@@ -135,7 +134,6 @@ func paramSetsOf(declared []schemas.Param, record any) []paramSet {
 	return sets
 }
 
-// valuesAt returns the values at a pointer, in which * matches every member or element.
 func valuesAt(v any, path []string) []any {
 	if len(path) == 0 {
 		return []any{v}
@@ -168,7 +166,6 @@ func decodeRecord(record json.RawMessage) any {
 	return decode(v)
 }
 
-// truthOf returns the records for one set of parameters.
 func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, error) {
 	switch {
 	case e.lists != nil:
@@ -193,7 +190,7 @@ func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, er
 	return recordsAt(st.Records, e.dialect.wrap(e.message, served{data: data}))
 }
 
-// recordsAt returns the records at the first of the stream's candidate places that exists in document.
+// recordsAt takes the first of the stream's candidate places that exists in document.
 func recordsAt(places []string, document any) ([]record, error) {
 	for _, place := range places {
 		var path []string

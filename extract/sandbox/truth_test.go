@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// harness is a running sandbox with a client.
 type harness struct {
 	*sandbox.Server
 	t         *testing.T
@@ -41,14 +40,12 @@ func open(t *testing.T, o sandbox.Options) *harness {
 	return &harness{Server: s, t: t, url: server.URL, client: client, catalogue: catalogue}
 }
 
-// answer is a fully read response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// call makes a request with a token, without decoding the answer.
 func (d *harness) call(method, path, token string, body any) answer {
 	d.t.Helper()
 	a, err := d.try(method, path, token, body)
@@ -80,7 +77,6 @@ func (d *harness) try(method, path, token string, body any) (answer, error) {
 	return answer{response.StatusCode, response.Header, content}, err
 }
 
-// json decodes a body.
 func (a answer) json(t *testing.T) any {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
@@ -103,7 +99,6 @@ func tokenOf(s schemas.Stream) string {
 	return sandbox.ReadOnlyToken
 }
 
-// truth returns the decoded Truth.
 func (d *harness) truth(stream string) []any {
 	d.t.Helper()
 	records, err := d.Truth(stream)
@@ -193,7 +188,6 @@ func combine(params []schemas.Param, record any) []map[string]any {
 	return sets
 }
 
-// at returns the values at a pointer, without their containers.
 func at(v any, pointer string) []any {
 	var values []any
 	for _, p := range placed(v, pointer, nil) {
@@ -260,7 +254,6 @@ func (d *harness) pages(s schemas.Stream, path string, query url.Values, body ma
 	return nil
 }
 
-// recordsOf returns the records at the first candidate place that exists.
 func recordsOf(s schemas.Stream, document any, context map[string]any) []any {
 	candidates := s.Records
 	if o, ok := document.(map[string]any); ok && o["results"] != nil {
@@ -286,7 +279,7 @@ func plural(s schemas.Stream) bool {
 	return s.Class != schemas.ClassDetail && s.Class != schemas.ClassSingleton && s.Class != schemas.ClassReport
 }
 
-// isList reports whether a value holds records: an array, or an object with only numeric keys.
+// isList accepts an array, or an object with only numeric keys.
 func isList(v any) bool {
 	o, ok := v.(map[string]any)
 	if !ok {

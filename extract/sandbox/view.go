@@ -38,7 +38,7 @@ type link struct {
 	absent any    // value if there is no row
 }
 
-// parseView compiles a view. It panics if the view is invalid.
+// parseView panics if the view is invalid.
 func parseView(text string) view {
 	var v view
 	for _, word := range words(text) {
@@ -47,7 +47,6 @@ func parseView(text string) view {
 	return v
 }
 
-// words splits text at spaces outside braces.
 func words(text string) []string {
 	var all []string
 	depth, start := 0, -1
@@ -117,7 +116,6 @@ func parseLink(target, braces string) *link {
 	return l
 }
 
-// show returns the object that a view shows of a row.
 func (v view) show(w *world, r object) object {
 	shown := make(object, 0, len(v)+8)
 	for _, item := range v {
@@ -137,7 +135,7 @@ func (v view) show(w *world, r object) object {
 	return shown
 }
 
-// put sets a member of o in place, or appends it, and returns the object. No other goroutine may use o.
+// put sets or appends a member of o. No other goroutine may use o.
 func (o object) put(name string, value any) object {
 	for i := range o {
 		if o[i].name == name {

@@ -64,7 +64,6 @@ func (w *Webhook) wants(kind string) bool {
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(glob string) bool { ok, _ := path.Match(glob, kind); return ok })
 }
 
-// hub holds the subscriptions and creates event ids.
 type hub struct {
 	mu     sync.Mutex
 	seed   uint64
@@ -130,7 +129,6 @@ func (h *hub) take(number int) (*subscription, error) {
 	return nil, fmt.Errorf("%w: %d", ErrNoWebhook, number)
 }
 
-// publish sends an event to its subscribers.
 func (h *hub) publish(e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,7 +139,6 @@ func (h *hub) publish(e event) {
 	}
 }
 
-// hasSubscribers reports whether there are subscriptions.
 func (h *hub) hasSubscribers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -64,10 +64,8 @@ func (s *subscription) status() WebhookStatus {
 	return st
 }
 
-// maxDrain bounds the wait of a drain request.
 const maxDrain = 5 * time.Minute
 
-// controlWebhooks serves /_sandbox/webhooks.
 func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what string) {
 	switch key := r.Method + " " + what; key {
 	case "GET ":
@@ -101,7 +99,6 @@ func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what st
 	}
 }
 
-// controlWebhook ends one subscription: DELETE /_sandbox/webhooks/{number}.
 func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key string) {
 	number, err := strconv.Atoi(path.Base(key))
 	if r.Method != http.MethodDelete || err != nil {
@@ -112,8 +109,7 @@ func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key stri
 	writeJSON(w, s.Webhooks(), err)
 }
 
-// writeLog writes all deliveries as JSON lines. With ?acknowledged=true or false, it writes only those that were, or
-// were not, answered 2xx.
+// writeLog writes, with ?acknowledged=true or false, only the deliveries that were, or were not, answered 2xx.
 func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// event is an announced change.
 type event struct {
 	id      string
 	kind    string // type, "<module>.<action>"
-	subject string // id of the changed record
+	subject string
 	body    []byte
 }
 
@@ -27,7 +26,6 @@ type announcement struct {
 // dated is the time that many events include.
 const dated = " created_at|dmyhm"
 
-// announcements returns the event table with parsed views.
 func announcements() map[string]*announcement {
 	all := announcementTable()
 	for _, a := range all {
@@ -36,8 +34,8 @@ func announcements() map[string]*announcement {
 	return all
 }
 
-// announcementTable lists the tables with events. Each table has events when a row is created, updated or deleted, and
-// for steps such as sending a document.
+// announcementTable lists the tables with events: for created, updated or deleted rows, and for steps such as sending
+// a document.
 func announcementTable() map[string]*announcement {
 	const document = " total_amount status created_at|dmyhm"
 	const staff = "id employee_id "
@@ -117,7 +115,6 @@ func (s *Server) notify(w *world, table, action string, row object) {
 	s.hub.publish(a.event(s.hub.id(), w, action, row, 0))
 }
 
-// event returns an announcement, padded to at least size bytes.
 func (a *announcement) event(id string, w *world, action string, row object, size int) event {
 	e := event{id: id, kind: a.module + "." + action, subject: row.text("id")}
 	if a.empty {

@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnnouncementsMatchData checks the event table against the data: its tables exist, and each member of
-// each event has a value in some row.
+// The tables of all events exist, and each member of each event has a value in some row.
 func TestAnnouncementsMatchData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, 1)

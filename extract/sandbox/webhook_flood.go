@@ -68,7 +68,6 @@ func ParseFlood(text string) (Flood, error) {
 	return f, f.check()
 }
 
-// check validates f and computes Count.
 func (f *Flood) check() error {
 	if f.Rate < 0 || f.Count < 0 || f.For < 0 || f.Subjects < 0 || f.Bytes < 0 || f.Bytes > maxBody || !(f.Change >= 0 && f.Change <= 1) {
 		return errors.New("flood: want no negative numbers, a change share of 0 to 1, and bodies of at most 4 MiB")
@@ -136,7 +135,6 @@ func (s *Server) floodTables(match string) []string {
 	})
 }
 
-// announceUpdate announces an update of a random record, and reports whether the record has changed.
 func (s *Server) announceUpdate(random *rand.Rand, table string, f Flood) (changed bool) {
 	which, change := random.Uint64(), random.Float64() < f.Change
 	if s.contacts != nil {
@@ -181,7 +179,6 @@ func (s *Server) announceContact(number, size int) {
 	s.hub.publish(s.announced["contacts"].event(s.hub.id(), nil, "updated", row, size))
 }
 
-// backlog returns the number of pending deliveries of the subscriber that has the most.
 func (h *hub) backlog() int {
 	most := 0
 	for _, sub := range h.all() {

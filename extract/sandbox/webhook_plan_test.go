@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPlanInvariants checks, with any probabilities, that each event is either sent or lost, and that the
-// probability of one fault does not affect the other faults.
+// With any probabilities, each event is either sent or lost, and the probability of one fault does not affect the
+// other faults.
 func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// schedule orders deliveries by due time. The zero value is empty.
+// schedule orders deliveries by due time.
 type schedule struct{ queue dueQueue }
 
 func (s *schedule) add(p *plannedDelivery) { heap.Push(&s.queue, p) }
 
-// first returns the next delivery, or nil.
 func (s *schedule) first() *plannedDelivery {
 	if len(s.queue) == 0 {
 		return nil
@@ -18,10 +17,8 @@ func (s *schedule) first() *plannedDelivery {
 	return s.queue[0]
 }
 
-// take removes and returns the first delivery.
 func (s *schedule) take() *plannedDelivery { return heap.Pop(&s.queue).(*plannedDelivery) }
 
-// hasten makes each delivery due now that is due later and for which allowed returns true.
 func (s *schedule) hasten(now time.Time, allowed func(*plannedDelivery) bool) {
 	for _, p := range s.queue {
 		if allowed(p) && p.due.After(now) {
@@ -34,19 +31,15 @@ func (s *schedule) hasten(now time.Time, allowed func(*plannedDelivery) bool) {
 // dueQueue implements container/heap.
 type dueQueue []*plannedDelivery
 
-// Len implements sort.Interface.
 func (q dueQueue) Len() int { return len(q) }
 
-// Less implements sort.Interface: the earlier due time comes first.
+// Less puts the earlier due time first.
 func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 
-// Swap implements sort.Interface.
 func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
-// Push implements heap.Interface.
 func (q *dueQueue) Push(x any) { *q = append(*q, x.(*plannedDelivery)) }
 
-// Pop implements heap.Interface.
 func (q *dueQueue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]

@@ -50,7 +50,6 @@ func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *
 	return s
 }
 
-// stop ends the subscription and waits for deliveries under way.
 func (s *subscription) stop() {
 	s.cancel()
 	s.ended.Wait()
@@ -93,7 +92,6 @@ func (s *subscription) release(allowed func(*plannedDelivery) bool) {
 	})
 }
 
-// wakeRun wakes run.
 func (s *subscription) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
@@ -124,7 +122,7 @@ func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	}
 }
 
-// next returns the first ready delivery, or nil, and how long until another is due.
+// next also returns how long until another delivery is due.
 func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +143,7 @@ func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	return s.ready[0], wait
 }
 
-// sent removes the first ready delivery after it was passed to a connection. Only run calls sent.
+// sent removes the first ready delivery. Only run calls sent.
 func (s *subscription) sent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +151,6 @@ func (s *subscription) sent() {
 	s.ready = s.ready[1:]
 }
 
-// attempt sends one delivery and records the outcome.
 func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	start := time.Now()
 	status, err := s.post(ctx, p, start.Add(s.skew))
@@ -181,7 +178,7 @@ func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	p.body = nil
 }
 
-// post sends one request and returns the answer's status, or 0 without an answer.
+// post returns the answer's status, or 0 without an answer.
 func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Time) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(p.body))
 	if err != nil {
@@ -225,7 +222,6 @@ func (s *subscription) drain(ctx context.Context) error {
 	return nil
 }
 
-// backlog returns the number of deliveries that are neither answered nor given up.
 func (s *subscription) backlog() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,10 +25,8 @@ const (
 	Slack    Scheme = "slack"    // v0=<hex> over "v0:t:body"
 )
 
-// signatureHeader is the default header of the signature.
 const signatureHeader = "Service-Signature"
 
-// headers are a scheme's additional headers.
 var headers = map[Scheme]struct{ id, time string }{
 	Standard: {"Webhook-Id", "Webhook-Timestamp"},
 	Slack:    {"", "X-Slack-Request-Timestamp"},
@@ -50,7 +48,7 @@ func (s Scheme) check(secret string) error {
 	return nil
 }
 
-// sign sets an attempt's headers. The signature has the attempt's time, not the event's.
+// sign signs the attempt's time, not the event's.
 func (w *Webhook) sign(h http.Header, id string, at time.Time, body []byte) {
 	own := headers[w.Scheme]
 	seconds := strconv.FormatInt(at.Unix(), 10)

@@ -23,7 +23,6 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// arrival is one delivery as a subscriber receives it.
 type arrival struct {
 	header http.Header
 	body   []byte
@@ -81,7 +80,6 @@ func (l *listener) ids() []string {
 	return all
 }
 
-// hook subscribes to a sandbox for the duration of a test.
 func hook(t *testing.T, s *sandbox.Server, w sandbox.Webhook) {
 	t.Helper()
 	if w.Secret == "" {
@@ -240,8 +238,7 @@ func TestDeliveriesAreRetried(t *testing.T) {
 	}
 }
 
-// TestFaultsAreDeterministic checks deliveries against their plan: the same seed and changes produce the same events
-// and faults, and exactly the acknowledged deliveries have arrived.
+// The same seed and changes produce the same events and faults, and exactly the acknowledged deliveries have arrived.
 func TestFaultsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	send := func(seed uint64, connections int) ([]sandbox.Delivery, []string) {

@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// world is the platform's data: named tables of rows in creation order. To read it, hold the server's read lock; to
-// change it, the write lock.
+// world is the platform's data. To read it, hold the server's read lock; to change it, the write lock.
 type world struct {
 	tables  map[string]*table
 	version uint64 // incremented by every change
@@ -19,15 +18,13 @@ type world struct {
 	onChange func(table, action string, row object) // called for every change; may be nil
 }
 
-// notifyChange reports a change, if a callback is set.
 func (w *world) notifyChange(table, action string, row object) {
 	if w.onChange != nil {
 		w.onChange(table, action, row)
 	}
 }
 
-// table is a set of rows. An update does not change a row in place, but stores a new object, so that readers can still
-// use the old row.
+// table is a set of rows. An update stores a new object, so that readers can still use the old row.
 type table struct {
 	name string
 	rows []object
@@ -49,8 +46,8 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// truncate keeps only the first limit rows of each table; 0 keeps all rows. References may then point to missing rows,
-// as on real platforms.
+// truncate keeps only the first limit rows of each table. References may then point to missing rows, as on real
+// platforms.
 func (w *world) truncate(limit int) {
 	for _, t := range w.tables {
 		for limit > 0 && len(t.rows) > limit {
@@ -62,7 +59,6 @@ func (w *world) truncate(limit int) {
 	}
 }
 
-// names returns the tables' names in order.
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.tables)) }
 
 // add appends a row. A row without an id can only be found by position.
@@ -77,7 +73,6 @@ func (t *table) add(o object) {
 	t.index = nil
 }
 
-// find returns the row with the id in text form.
 func (t *table) find(id string) (object, bool) {
 	i, ok := t.at[id]
 	if !ok {
@@ -86,8 +81,7 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
-// previous returns the row with the id as it was before its last change. If the row has not changed, previous returns
-// the row itself.
+// previous returns the row as it was before its last change, or the row itself if it has not changed.
 func (t *table) previous(id string) (object, bool) {
 	if o, changed := t.before[id]; changed {
 		return o, o != nil
@@ -95,7 +89,6 @@ func (t *table) previous(id string) (object, bool) {
 	return t.find(id)
 }
 
-// remember stores a row's previous state.
 func (t *table) remember(id string, was object) {
 	if t.before == nil {
 		t.before = map[string]object{}
@@ -103,7 +96,6 @@ func (t *table) remember(id string, was object) {
 	t.before[id] = was
 }
 
-// put replaces the row with the same id.
 func (t *table) put(o object) {
 	i := t.at[o.text("id")]
 	t.remember(o.text("id"), t.rows[i])
@@ -111,7 +103,6 @@ func (t *table) put(o object) {
 	t.index = nil
 }
 
-// remove deletes the row and reports whether it existed.
 func (t *table) remove(id string) bool {
 	i, ok := t.at[id]
 	if !ok {
@@ -129,7 +120,6 @@ func (t *table) remove(id string) bool {
 	return true
 }
 
-// of returns the rows whose column has the value, in order.
 func (t *table) of(column, value string) []object {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,14 +160,12 @@ func idsOf(v any) []string {
 	return ids
 }
 
-// idIn returns the id of a row as it is stored, or null if there is no such row.
 func (w *world) idIn(name, id string) any {
 	r, _ := w.table(name).find(id)
 	return r.get("id")
 }
 
-// order sorts rows by a column, in descending order if by begins with "-". Rows with equal values keep their order,
-// which a real database does not guarantee.
+// order keeps the order of rows with equal values, which a real database does not guarantee.
 func order(rows []object, by string) []object {
 	if by == "" {
 		return rows
@@ -203,8 +191,7 @@ func compare(a, b any) int {
 	return cmp.Compare(textOf(a), textOf(b))
 }
 
-// decode converts decoded JSON (encoding/json with UseNumber) to the world's values. Members of objects are
-// ordered by name.
+// decode converts decoded JSON (encoding/json with UseNumber) to the world's values.
 func decode(v any) any {
 	switch v := v.(type) {
 	case json.Number:

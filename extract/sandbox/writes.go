@@ -15,14 +15,13 @@ func writeTable() map[string]write {
 	return all
 }
 
-// trio adds the create, update and delete of one table. Update and delete find the row by the id in the path.
+// trio adds the create, update and delete of one table.
 func trio(all map[string]write, d dialect, table, needs, createPath, updatePath, deletePath string) {
 	all["POST "+createPath] = write{dialect: d, do: create, table: table, required: needs}
 	all["POST "+updatePath] = write{dialect: d, do: update, table: table, id: param(updatePath)}
 	all["DELETE "+deletePath] = write{dialect: d, do: remove, table: table, id: param(deletePath)}
 }
 
-// param returns the name of a path's last parameter.
 func param(path string) string {
 	parts := segments(path)
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// detail returns the detail of a row: a longer form of the record, at an address of its own.
+// detail returns a longer form of the record, at an address of its own.
 func (l *List) detail(r row) row {
 	n := r.n
 	if other, ok := l.swapped[n]; ok {
@@ -54,8 +54,8 @@ func (l *List) swap(n int) {
 	}
 }
 
-// marks returns the marks of the records that a reader finds: those in the list, or in the details if the Spec has them
-// read.
+// marks returns the marks of the records that a reader finds: those in the list, or in the details if the Spec has
+// them read.
 func (l *List) marks() []string {
 	var all []string
 	for _, r := range l.shown(l.rows) {

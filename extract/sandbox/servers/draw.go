@@ -11,7 +11,6 @@ import (
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// drawer draws one Spec.
 type drawer struct {
 	*rand.Rand
 	Spec
@@ -37,12 +36,10 @@ func draw(seed uint64) *drawer {
 	return d
 }
 
-// chance returns true in one of n cases.
 func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawer, all ...T) T { return all[d.IntN(len(all))] }
 
-// word draws a name of a kind from the paging vocabulary.
 func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Drawn(kind)...) }
 
 // envelopes are the paths to the records, each with the possible places of signals.
@@ -136,7 +133,6 @@ func (d *drawer) records() {
 	d.Edits = Edits{Delete: d.IntN(3), Change: d.IntN(4), Insert: d.IntN(4)}
 }
 
-// addTrouble adds moves and faults to some of the lists.
 func (d *drawer) addTrouble() {
 	if d.chance(10) {
 		d.Moves = append(d.Moves, Move{Run: 1 + d.IntN(2), At: 1 + d.IntN(14), Count: 1 + d.IntN(2),
@@ -185,12 +181,12 @@ func (d *drawer) at(name string) string {
 	place := d.meta + "/" + name
 	parent := "/" + strings.Join(d.Envelope.Path, "/")
 	if place == parent || slices.ContainsFunc(d.Signals, func(s Signal) bool { return s.At == place }) {
-		return "" // taken
+		return ""
 	}
 	return place
 }
 
-// say adds a signal to the body. It returns false if the place is taken, or if the body has no object for signals.
+// say returns false if the place is taken, or if the body has no object for signals.
 func (d *drawer) say(s Signal, word string) bool {
 	if d.meta == "header" {
 		return false
@@ -207,7 +203,6 @@ func (d *drawer) sayHeader(s Signal, word string) {
 	d.Signals = append(d.Signals, s)
 }
 
-// noise adds a signal that is unrelated to paging.
 func (d *drawer) noise() {
 	if d.meta == "header" || !d.chance(4) {
 		return

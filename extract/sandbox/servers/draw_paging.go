@@ -2,7 +2,6 @@ package servers
 
 import "slices"
 
-// families are the ways of paging that Draw chooses from. A way with a larger weight is drawn more often.
 var families = []struct {
 	name   string
 	weight int
@@ -34,7 +33,6 @@ func (d *drawer) paging() {
 	}
 }
 
-// beyond draws the answer to a request for a page after the last one.
 func (d *drawer) beyond() string {
 	return pick(d, BeyondEmpty, BeyondEmpty, BeyondEmpty, BeyondLast, BeyondFirst, Beyond204, Beyond400, Beyond404)
 }
@@ -194,7 +192,6 @@ func (d *drawer) capped() {
 	}
 }
 
-// counts adds a total and other counts.
 func (d *drawer) counts() {
 	if d.chance(2) {
 		d.total()
@@ -238,7 +235,6 @@ func (d *drawer) total() {
 	}
 }
 
-// more adds a signal that says whether there are more records.
 func (d *drawer) more() {
 	as := pick(d, "", "", "", "text", "number", "yesno")
 	switch {

@@ -12,22 +12,21 @@ func (d *drawer) addRareFeature() {
 	rare[d.IntN(len(rare))](d)
 }
 
-// rare are the rare features.
 var rare = []func(*drawer){
 	func(d *drawer) { // the order of records with equal values differs from page to page
 		d.Records.Order = OrderTies
 	},
-	func(d *drawer) { // a record takes the id of another one
+	func(d *drawer) {
 		if d.Records.Key != "" && d.Records.Form == FormFlat {
 			d.Edits.Rekey = 1 + d.IntN(2)
 		}
 	},
-	func(d *drawer) { // a record has no id
+	func(d *drawer) {
 		if d.Records.Key != "" && d.Records.Form == FormFlat {
 			d.Records.Odd = OddID
 		}
 	},
-	func(d *drawer) { // later pages come from a cache
+	func(d *drawer) {
 		if d.Paging.Kind == KindWhole || d.Paging.Kind == KindCap || d.Size.Param != "" {
 			return // if one answer contains the whole list, it may be the cached one, and nothing shows it
 		}
@@ -35,22 +34,22 @@ var rare = []func(*drawer){
 			d.Faults = append(d.Faults, Fault{Kind: FaultCached, Run: 2, Row: row})
 		}
 	},
-	func(d *drawer) { // only some pages have the signals
+	func(d *drawer) {
 		for i, s := range d.Signals {
 			if sayings[s.Says] != nil && s.Says != "request" {
 				d.Signals[i].Every = 2 + d.IntN(3)
 			}
 		}
 	},
-	func(d *drawer) { // another stream shows the same records
+	func(d *drawer) {
 		d.Reader.Twin = true
 	},
-	func(d *drawer) { // the details of the records are read
+	func(d *drawer) {
 		if d.Records.Key != "" && d.Records.Form == FormFlat && d.Records.Twice == 0 && d.Method == "" {
 			d.Reader.Details, d.Edits.Swap = true, d.IntN(2)
 		}
 	},
-	func(d *drawer) { // the list is read incrementally
+	func(d *drawer) {
 		if d.Records.Form == FormFlat {
 			d.Records.Times, d.Reader.Since = true, pick(d, "updated_since", "changed_after", "modified_since")
 		}

@@ -80,7 +80,6 @@ func (l *List) Requests() []string {
 	return slices.Clone(l.log)
 }
 
-// request is a request for a part of the list.
 type request struct {
 	values map[string]string
 	header http.Header
@@ -154,7 +153,6 @@ func (l *List) take(q request, r *http.Request) answer {
 	return a
 }
 
-// answer is an answer that is not written yet.
 type answer struct {
 	status int
 	header http.Header
@@ -178,7 +176,6 @@ func refuse(status int, message string) answer {
 	return answer{status: status, header: http.Header{}, body: map[string]any{"error": map[string]any{"message": message}}}
 }
 
-// part is the part of the list that one request gets.
 type part struct {
 	rows     []row
 	all      []row
@@ -188,7 +185,7 @@ type part struct {
 	end      bool
 }
 
-// answer returns the answer to a request. l.mu is held.
+// answer expects that l.mu is held.
 func (l *List) answer(method string, q request) answer {
 	s := l.spec
 	l.requests++
@@ -230,7 +227,6 @@ func (l *List) answer(method string, q request) answer {
 	return l.show(q, p, partial)
 }
 
-// partial returns the fault FaultPartial, and whether it applies to this answer.
 func (l *List) partial() (Fault, bool) {
 	for i, f := range l.spec.Faults {
 		if f.Kind == FaultPartial && l.applies(i, part{}) {

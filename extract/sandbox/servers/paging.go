@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// cut returns the part of the list that a request asks for.
 func (l *List) cut(q request, all []row) (part, *answer) {
 	s := l.spec
 	p := part{all: all}
@@ -99,7 +98,6 @@ func (p *part) byRange(header string, s Size) *answer {
 	return nil
 }
 
-// start returns the index of the first record for the parameter value v.
 func (l *List) start(v string, p part) (int, *answer) {
 	g := l.spec.Paging
 	switch g.Kind {
@@ -152,8 +150,7 @@ func (l *List) afterID(v string, p part) (int, *answer) {
 	return i + 1, nil
 }
 
-// afterMoment returns the index of the first record created after a time, or before it if the order is newest
-// first.
+// afterMoment returns the index of the first record created after a time, or before it if the order is newest first.
 func (l *List) afterMoment(v string, p part) (int, *answer) {
 	at, err := time.Parse(time.RFC3339, v)
 	if err != nil {

@@ -33,8 +33,7 @@ func (s Spec) Plain() bool {
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
 }
 
-// usualTokens are the usual names of a parameter for a token. A reader tries these names even if the token has another
-// name in the answer.
+// usualTokens are the parameter names that a reader tries even if the token has another name in the answer.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
 // falseSignals are the meanings, see sayings, of signals that are wrong.

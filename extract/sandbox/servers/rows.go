@@ -12,7 +12,7 @@ import (
 // row is one record. Its version increases with each change.
 type row struct {
 	n       int // unique
-	id      int // number from which the id is made: n, unless the record has the id of another record
+	id      int
 	version int
 	at      int // time of its last change, in minutes after epoch
 	unkeyed bool
@@ -21,11 +21,9 @@ type row struct {
 // epoch is the creation time of the oldest record.
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// mark returns a text that identifies one version of one record. Tests compare the marks in a table with those of
-// Truth.
+// mark identifies one version of one record. Tests compare the marks in a table with those of Truth.
 func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
 
-// markField is the member with a record's mark.
 const markField = "remark"
 
 func (s Records) initialRows() []row {
@@ -79,7 +77,6 @@ func moment(minutes int) string {
 
 var names = []string{"Ada", "Bruno", "Chloe", "Dario", "Elif", "Farid", "Greta"}
 
-// fields returns a record's members without its id.
 func (s Records) fields(r row) map[string]any {
 	f := map[string]any{
 		"name":   names[(r.n+1000)*5%len(names)],
@@ -100,7 +97,6 @@ func (s Records) fields(r row) map[string]any {
 	return f
 }
 
-// record returns a row in the list's form.
 func (s Records) record(r row) any {
 	f := s.fields(r)
 	switch s.Form {
@@ -121,7 +117,6 @@ func (s Records) record(r row) any {
 	return f
 }
 
-// list returns a page of rows as it is in the body.
 func (s Records) list(rows []row, from int) any {
 	switch {
 	case s.Form == FormKeyed || s.Form == FormNumbered:
@@ -139,8 +134,7 @@ func (s Records) list(rows []row, from int) any {
 	return all
 }
 
-// object returns a page of rows as an object with one member each. An empty page is an array. Records with the
-// same id have the same member name.
+// object returns an empty page as an array. Records with the same id have the same member name.
 func (s Records) object(rows []row) any {
 	if len(rows) == 0 {
 		return []any{}
@@ -162,7 +156,6 @@ func (l *List) hides(r row) bool {
 	return r.n >= from && r.n < from+l.spec.Records.Hidden
 }
 
-// shown returns the rows without hidden rows.
 func (l *List) shown(rows []row) []row {
 	if l.spec.Records.Hidden == 0 {
 		return rows
@@ -173,7 +166,6 @@ func (l *List) shown(rows []row) []row {
 // rawTab is replaced in a body by a text with a raw tab, which the encoder would escape.
 const rawTab = "a raw tab"
 
-// odd returns a value that few tables can store: see the Odd constants.
 func odd(kind string) json.RawMessage {
 	switch kind {
 	case OddSurrogate:
@@ -184,7 +176,7 @@ func odd(kind string) json.RawMessage {
 	return asJSON(rawTab)
 }
 
-// edit makes the changes between two runs. It deletes rows throughout the list, changes others, and adds rows.
+// edit makes the changes between two runs.
 func (l *List) edit(e Edits) {
 	for i := range min(e.Delete, len(l.rows)) {
 		at := (i*5 + 1) % len(l.rows)
@@ -203,7 +195,6 @@ func (l *List) edit(e Edits) {
 	}
 }
 
-// leaveOut removes the records that FaultLeftOut names.
 func (l *List) leaveOut(all []row) []row {
 	for i, f := range l.spec.Faults {
 		if row := f.Row; f.Kind == FaultLeftOut && row <= len(all) && l.applies(i, part{from: row - 1, to: row}) {
@@ -213,7 +204,6 @@ func (l *List) leaveOut(all []row) []row {
 	return all
 }
 
-// since removes the records that changed before the requested time.
 func (l *List) since(q request, all []row) []row {
 	at, err := time.Parse(time.RFC3339, q.values[l.spec.Reader.Since])
 	if l.spec.Reader.Since == "" || err != nil {
@@ -238,7 +228,6 @@ func (l *List) insert(n int) {
 	}
 }
 
-// move makes one change during a run.
 func (l *List) move(m Move) {
 	for range m.Count {
 		l.spec.Records.sort(l.rows)
@@ -279,7 +268,7 @@ func (l *List) observe() {
 	}
 }
 
-// asJSON encodes v. It panics if v has no JSON form.
+// asJSON panics if v has no JSON form.
 func asJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -17,14 +17,12 @@ import (
 
 var markIn = regexp.MustCompile(`record -?\d+ version \d+`)
 
-// reader reads a list with knowledge of its Spec.
 type reader struct {
 	*List
 	t    *testing.T
 	seen []string
 }
 
-// ask makes one request and reads its records.
 func (r *reader) ask(query url.Values, header http.Header) *httptest.ResponseRecorder {
 	r.t.Helper()
 	target, body := "/s", ""
@@ -51,7 +49,6 @@ func (r *reader) ask(query url.Values, header http.Header) *httptest.ResponseRec
 	return w
 }
 
-// read requests every part of the list.
 func (r *reader) read() {
 	g, rows := r.spec.Paging, slices.Clone(r.rows)
 	if r.spec.Records.sort(rows); g.Kind != KindPage && g.Kind != KindOffset {
@@ -127,7 +124,6 @@ func TestSignalsLeadOn(t *testing.T) {
 	}
 }
 
-// follow returns the next request's parameters, or nil at the end.
 func follow(s Spec, sig Signal, w *httptest.ResponseRecorder) url.Values {
 	var v any
 	if name, ok := strings.CutPrefix(sig.At, "header "); ok {
@@ -170,7 +166,7 @@ func TestSpecIsData(t *testing.T) {
 	}
 }
 
-// Each named list answers and has a unique name, and each fault occurs in its run.
+// Each named list has a unique name, and each fault occurs in its run.
 func TestNamedLists(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range Lists() {

@@ -9,7 +9,7 @@ import (
 // sayings are the meanings of a [Signal].
 var sayings = map[string]func(l *List, p part, shown int) any{
 	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.all)) },
-	"total here":    func(_ *List, _ part, shown int) any { return shown }, // counts only the records of the page
+	"total here":    func(_ *List, _ part, shown int) any { return shown },
 	"total rounded": func(_ *List, p part, _ int) any { return (len(p.all) + 9) / 10 * 10 },
 	"total low":     func(_ *List, p part, _ int) any { return max(len(p.all)-3, 0) },
 	"count":         func(_ *List, _ part, shown int) any { return shown },
@@ -34,7 +34,7 @@ func contentRange(_ *List, p part, _ int) any {
 	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.all))
 }
 
-// say returns the value of a signal. said is false if the answer does not have the signal.
+// say returns said false if the answer does not have the signal.
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	if l.run < s.Run || s.Every > 0 && p.page%s.Every != 0 {
 		return nil, false
@@ -119,7 +119,6 @@ func (l *List) address(s Signal, q request, p part, at int) string {
 	return base + "?" + v.Encode()
 }
 
-// encodeValue returns a value in a signal's encoding.
 func encodeValue(v any, as string) any {
 	yes, isBool := v.(bool)
 	switch {
