@@ -14,7 +14,6 @@ type Attempt struct {
 	Elapsed time.Duration // until the answer was read, or the request failed
 }
 
-// attempted calls Options.Attempted, if set.
 func (k *call) attempted(sent time.Time, resp *http.Response) {
 	if k.c.opts.Attempted == nil {
 		return

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchPage is a page of 1000 records, about 700 kB.
 func benchPage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"object":"list","has_more":true,"data":[`)

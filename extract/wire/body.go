@@ -29,14 +29,12 @@ const (
 	denseFloor  = 1 << 20  // up to this size, any compression ratio is allowed
 )
 
-// bufferPool keeps buffers and decompressors for reuse between bodies.
 type bufferPool struct {
 	buffers   sync.Pool // of *buffer
 	inflaters sync.Pool // of *inflater
 }
 
-// buffer is the memory of one body. It goes back to the pool when the
-// response is released. // Invariant 6
+// buffer is the memory of one body. It goes back to the pool when the response is released. // Invariant 6
 type buffer struct {
 	pool   *sync.Pool
 	mem    []byte
@@ -67,8 +65,7 @@ func (b *buffer) release() {
 	}
 }
 
-// larger returns the size that a full buffer grows to: the expected length once an eighth of it has arrived,
-// otherwise double the size.
+// larger returns the expected length once an eighth of it has arrived, otherwise double the size.
 func (b *buffer) larger() int64 {
 	have, all := int64(cap(b.mem)), b.expect+512
 	if have < all && all <= 8*have {
@@ -77,7 +74,7 @@ func (b *buffer) larger() int64 {
 	return 2 * have
 }
 
-// fill reads r to its end. It fails when the text exceeds limit bytes or the function dense returns true.
+// fill fails when the text exceeds limit bytes or the function dense returns true.
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
@@ -101,7 +98,6 @@ func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	}
 }
 
-// inflater is a reusable gzip reader that counts the compressed bytes.
 type inflater struct {
 	src   io.Reader
 	in    *bufio.Reader
@@ -110,7 +106,7 @@ type inflater struct {
 	limit int64
 }
 
-// Read reads compressed bytes. It fails once more than f.limit bytes were read.
+// Read fails once more than f.limit compressed bytes were read.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.limit {
@@ -119,7 +115,6 @@ func (f *inflater) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inflate decompresses r into b within the client's bounds.
 func (c *Client) inflate(b *buffer, r io.Reader) error {
 	f, ok := c.buffers.inflaters.Get().(*inflater)
 	if !ok {
@@ -139,7 +134,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 	return b.fill(&f.gz, c.opts.MaxBody, dense)
 }
 
-// readBody reads a whole body, decompresses it and strips its byte order mark.
+// readBody also strips the byte order mark.
 func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer, error) {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
@@ -197,7 +192,7 @@ func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file boo
 
 func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
 
-// stripMark removes leading byte order marks and white space. Some servers send the mark twice.
+// stripMark removes several marks, because some servers send the mark twice.
 func stripMark(b []byte) []byte {
 	for {
 		b = bytes.TrimLeft(b, " \t\r\n")
@@ -209,7 +204,7 @@ func stripMark(b []byte) []byte {
 	}
 }
 
-// charset returns the charset of a content type, or "" if it is UTF-8, a subset of it, or not given.
+// charset returns "" for UTF-8, a subset of it, or no charset.
 func charset(contentType string) string {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -25,12 +25,10 @@ type blockedError struct {
 	until  time.Time
 }
 
-// Error returns the reason and the time of the next request.
 func (e *blockedError) Error() string {
 	return fmt.Sprintf("%s, not before %s", e.reason, e.until.UTC().Format(time.RFC3339))
 }
 
-// reason is why the gate is closed.
 type reason uint8
 
 const (
@@ -39,7 +37,6 @@ const (
 	failing
 )
 
-// String returns the reason in words.
 func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }
@@ -51,9 +48,9 @@ func (r reason) class() Class {
 	return Throttled
 }
 
-// breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down.
-// When it opens, one request goes first, and the others follow once it has succeeded. The caller has exclusive
-// access to the budget record.
+// breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down. When
+// it opens, one request goes first, and the others follow once it has succeeded. The caller has exclusive access to
+// the budget record.
 type breaker struct {
 	until      instant
 	reason     reason
@@ -66,8 +63,8 @@ type breaker struct {
 	outages  int64 // failure closings since a request succeeded
 }
 
-// refused closes the gate after a 429 with this Retry-After. It returns false for a late answer, whose request
-// was in flight when the gate closed. Such an answer can only make the wait longer.
+// refused returns false for a late answer, whose request was in flight when the gate closed. Such an answer can only
+// make the wait longer.
 func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	if epoch != g.epoch {
 		g.extend(now.add(retry), tooMany)
@@ -101,7 +98,7 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 }
 
 // stumbled records a 5xx answer. If the request was a probe and the answer has no Retry-After, the probe caused the
-// error, and the server is not failing. Then the gate stays as it is, and the next request may be sent.
+// error, so the gate stays as it is.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0
@@ -110,7 +107,6 @@ func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe 
 	g.failed(epoch, now, retry)
 }
 
-// passed records a request that the server accepted.
 func (g *breaker) passed(epoch int64) {
 	g.failures = 0
 	if epoch == g.epoch {

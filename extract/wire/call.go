@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// call is one request, with the outcome of its tries so far.
 type call struct {
 	c         *Client
 	method    string
@@ -24,15 +23,15 @@ type call struct {
 	anonymous bool // without the credential
 	file      bool
 	ranges    string // header Range
-	probe     bool   // see Request
-	session   bool   // answers contain tokens, so errors must not quote them
+	probe     bool
+	session   bool // answers contain tokens, so errors must not quote them
 	check     func([]byte) error
 
 	token     Secret
-	attempts  int    // requests made
-	failures  int    // transient faults so far
-	malformed int    // broken answers so far
-	throttles int    // answers that asked to slow down
+	attempts  int
+	failures  int // transient faults so far
+	malformed int // broken answers so far
+	throttles int
 	renewals  int    // attempted renewals of the credential
 	renewal   *Error // why the last renewal failed
 	renewed   bool   // the credential was renewed
@@ -71,7 +70,6 @@ func (c *Client) at(escaped string) (*url.URL, error) {
 	return &u, err
 }
 
-// run repeats the request until it is answered or there is a reason to give up.
 func (k *call) run(ctx context.Context) (*Response, error) {
 	for {
 		resp, fault := k.authorizedTry(ctx)
@@ -89,8 +87,7 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 	}
 }
 
-// recover prepares another try: it waits, or renews the credential. It returns the fault that ends the call, or
-// nil to try again.
+// recover prepares another try. It returns the fault that ends the call, or nil to try again.
 func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	if !fault.NotBefore.IsZero() {
 		return fault // the wait is too long for this process
@@ -118,9 +115,9 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	return nil
 }
 
-// maxFailures returns how many transient faults end the call. A transient message under status 400 is usually a
-// bug of the server, and a host that was never reached is usually misspelt. So both end the call early. A probe ends
-// with the first status, unless the answer has a Retry-After.
+// maxFailures returns how many transient faults end the call. A transient message under status 400 is usually a bug
+// of the server, and a host that was never reached is usually misspelt, so both end the call early. A probe ends with
+// the first status, unless the answer has a Retry-After.
 func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {
@@ -137,7 +134,7 @@ func (k *call) neverReached(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
-// reclassify changes the class of a transient fault that did not pass: if the body was cut, the fault is malformed.
+// reclassify makes the fault malformed if the body was cut.
 func (k *call) reclassify(fault *Error) *Error {
 	if fault.cut {
 		fault.Class = Malformed
@@ -145,7 +142,6 @@ func (k *call) reclassify(fault *Error) *Error {
 	return fault
 }
 
-// renew requests another token from the credential after a 401.
 func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	if k.anonymous || fault.Status != http.StatusUnauthorized && !k.deadToken(fault) {
 		return fault
@@ -179,8 +175,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	return fault
 }
 
-// deadToken reports whether a 403 of class Auth is about the token itself. That is the case if the answer's
-// challenge says so, or if the credential is an OAuth grant.
+// deadToken reports whether a 403 of class Auth is about the token itself: the answer's challenge says so, or the
+// credential is an OAuth grant.
 func (k *call) deadToken(fault *Error) bool {
 	_, grant := k.c.cred.(*OAuth)
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
@@ -191,8 +187,8 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// pause waits before try n+1: twice as long each time. Half of the wait is random, so that clients that failed
-// together do not retry together.
+// pause doubles the wait each time. Half of the wait is random, so that clients that failed together do not retry
+// together.
 func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
 	d := jittered(backoff(firstPause, maxPause, n))
 	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
@@ -203,7 +199,6 @@ func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
 	}
 }
 
-// backoff returns first·2^(n-1), at most limit.
 func backoff(first, limit time.Duration, n int) time.Duration {
 	if n > 20 {
 		return limit
@@ -213,7 +208,6 @@ func backoff(first, limit time.Duration, n int) time.Duration {
 
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// authorizedTry gets the token and makes one try with it.
 func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
 	if k.anonymous {
 		return k.try(ctx)
@@ -251,7 +245,6 @@ func (k *call) withSpentReason(fault *Error, err error) *Error {
 	return fault
 }
 
-// try makes one request and follows its redirects.
 func (k *call) try(ctx context.Context) (*Response, *Error) {
 	k.hops = 0
 	target := k.url
@@ -264,8 +257,7 @@ func (k *call) try(ctx context.Context) (*Response, *Error) {
 	}
 }
 
-// send makes one request within the limit and the deadlines. It returns the body, a redirect to follow, or a
-// fault.
+// send makes one request within the limit and the deadlines. It returns the body, a redirect to follow, or a fault.
 func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
 	slot, err := k.c.gov.acquire(ctx, k.c.opts.MaxWait)
 	if err != nil {

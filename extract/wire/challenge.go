@@ -18,8 +18,7 @@ var (
 	challengeScope = regexp.MustCompile(`(?i)\bscope\s*=\s*(?:"([^"]*)"|([^\s,"]+))`)
 )
 
-// challengeOf returns why a 401 or 403 rejects the token, from WWW-Authenticate or, as some servers do, from
-// the error in the body.
+// challengeOf reads WWW-Authenticate or, as some servers do, the error in the body.
 func challengeOf(resp *http.Response, body []byte) (challenge, scope string) {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return "", ""

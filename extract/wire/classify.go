@@ -34,7 +34,6 @@ func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error)
 	return body, nil
 }
 
-// unreadable classifies an error of reading a body.
 func (k *call) unreadable(resp *http.Response, err error) *Error {
 	for _, hopeless := range []error{errTooBig, errTooDense, errNested, errEncoding} {
 		if errors.Is(err, hopeless) {
@@ -50,7 +49,6 @@ func (k *call) unreadable(resp *http.Response, err error) *Error {
 	return e
 }
 
-// judge returns what is wrong with an answer, or nil.
 func (k *call) judge(resp *http.Response, body []byte) *Error {
 	switch {
 	case resp.StatusCode >= 300:
@@ -147,7 +145,6 @@ var loginMarks = regexp.MustCompile(`(?i)type=["']?password|name=["']?password|a
 
 func looksLikeLogin(body []byte) bool { return loginMarks.Match(body[:min(len(body), 256<<10)]) }
 
-// failure classifies an answer by its status and message.
 func (k *call) failure(resp *http.Response, body []byte) *Error {
 	message := ErrorMessage(body)
 	if message == "" && len(body) > 0 && body[0] == '<' {
@@ -169,8 +166,8 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// statusClass classifies a status of 300 or more. It also looks at the message, since these servers answer 400
-// for nearly everything, and 401 for a module that is switched off.
+// statusClass also looks at the message, since these servers answer 400 for nearly everything, and 401 for a module
+// that is switched off.
 func statusClass(status int, message string) Class {
 	said := MessageClass(message)
 	switch {
@@ -267,7 +264,6 @@ func ErrorMessage(body []byte) string {
 	return message
 }
 
-// vague reports whether a message says only that there was an error.
 func vague(message string) bool {
 	switch strings.ToLower(strings.TrimRight(message, ".!")) {
 	case "error", "failed", "validation error", "errors":
@@ -276,7 +272,7 @@ func vague(message string) bool {
 	return false
 }
 
-// words returns the first text in a JSON value. It searches as many levels as depth says.
+// words searches for the first text as many levels as depth says.
 func words(v json.RawMessage, depth int) string {
 	var text string
 	if len(v) == 0 || depth == 0 || json.Unmarshal(v, &text) == nil {

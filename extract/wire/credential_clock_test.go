@@ -47,8 +47,8 @@ func (p offsetStore) Write(name string, what state.Entry, text []byte, _ func(st
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
-// A token expires by the shared clock. So a process whose own clock is hours off does not renew a valid token, and
-// stores times that are right for the other processes.
+// A process whose own clock is hours off does not renew a valid token, and stores times that are right for the other
+// processes.
 func TestTokensByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRealm()
@@ -88,8 +88,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 	}
 }
 
-// Sign-ins of the last hour are counted by the shared clock. One from a clock that was hours ahead does not
-// count for ever.
+// A sign-in from a clock that was hours ahead does not count for ever.
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		slot := state.NewVaultIn(offsetStore{t.TempDir(), by}).Slot("login")

@@ -28,17 +28,16 @@ const (
 	rotationUsed rotation = "used" // each refresh token is valid once, and perhaps for a moment after its use
 )
 
-// margin returns how long before its expiry a token is renewed. A short-lived token is renewed later, so that at
-// least three quarters of its life are used.
+// margin renews a short-lived token later, so that at least three quarters of its life are used.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
-// due reports whether the token is about to expire. A token that had expired when it was issued is used until
-// the server refuses it.
+// due reports whether the token is about to expire. A token that had expired when it was issued is used until the
+// server refuses it.
 func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
 
-// storedGrant is the stored form of a grant. It is the only form in which a token is written out.
+// storedGrant is the only form in which a token is written out.
 type storedGrant struct {
 	Version  int       `json:"version"`
 	ID       string    `json:"id"`
@@ -53,7 +52,6 @@ type storedGrant struct {
 
 const storedVersion = 1
 
-// newGrant returns a grant issued now, by the slot's clock.
 func newGrant(now time.Time, access, refresh Secret) grant {
 	return grant{id: rand.Text(), access: access, refresh: refresh, signedIn: now, renewed: now}
 }
@@ -92,8 +90,7 @@ type note struct {
 	Retry  time.Time   `json:"retry,omitzero"`           // no automatic sign-in before this time, after a failed one
 }
 
-// openCall is a call that is about to be made. It is stored first, so that a later process knows about the call
-// if this one is killed.
+// openCall is stored before the call is made, so that a later process knows about the call if this one is killed.
 type openCall struct {
 	Kind callKind  `json:"kind"`
 	At   time.Time `json:"at"`
@@ -102,7 +99,6 @@ type openCall struct {
 	Words string `json:"words,omitzero"` // the error that came instead of the answer, if known
 }
 
-// refusal is the server's last refusal.
 type refusal struct {
 	Kind  callKind  `json:"kind"`
 	At    time.Time `json:"at"`
@@ -111,7 +107,6 @@ type refusal struct {
 	Lost  time.Time `json:"lost,omitzero"` // when an earlier answer was lost
 }
 
-// callKind is the purpose of a credential's call.
 type callKind string
 
 const (
@@ -146,9 +141,9 @@ func unquoted(err error) error {
 	return fmt.Errorf("not written by penstock")
 }
 
-// maxSignIns is how many automatic sign-ins the processes that share a credential make within signInWindow. A
-// sign-in ends every other token of its user, so two programs that keep signing in as the same user would lock
-// each other out.
+// maxSignIns is how many automatic sign-ins the processes that share a credential make within signInWindow. A sign-in
+// ends every other token of its user, so two programs that keep signing in as the same user would lock each other
+// out.
 const (
 	maxSignIns   = 3
 	signInWindow = time.Hour
@@ -157,12 +152,11 @@ const (
 // refusedPause returns the wait before the next automatic sign-in after n refused ones in a row.
 func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
 
-// lostPause returns the wait after n unanswered sign-ins in a row. The first wait is shorter than that of
-// refusedPause, because the cause may pass by itself.
+// lostPause is for unanswered sign-ins. The first wait is shorter than that of refusedPause, because the cause may
+// pass by itself.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
-// nextSignIn returns when penstock may sign in by itself: now, or later. It ignores stored times that only a
-// wrong clock could have produced.
+// nextSignIn ignores stored times that only a wrong clock could have produced.
 func (n note) nextSignIn(now time.Time) time.Time {
 	next := now
 	if n.Retry.Sub(now) <= 48*time.Hour {
@@ -185,15 +179,13 @@ func (n note) signingIn(now time.Time) note {
 	return n
 }
 
-// failedSignIn returns n, with a record of a sign-in that returned no token.
 func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
 	n.Failed++
 	n.Retry = now.Add(pause(n.Failed))
 	return n
 }
 
-// refreshing returns n, with a record of the refresh that is about to be made. If an earlier refresh was not
-// answered, that record stays instead: the earlier refresh may have taken effect.
+// refreshing keeps the record of an earlier refresh that was not answered, because it may have taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}

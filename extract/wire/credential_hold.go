@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Time limits of an exchange of tokens.
 const (
 	exchangeTime = 5 * time.Minute // for the call itself: a late answer may contain the only copy of a token
 	exchangeTail = 5 * time.Second // how long a cancelled caller waits for the call
@@ -22,14 +21,14 @@ const (
 // maxLost is how many exchanges without an answer one process makes before it makes no more.
 const maxLost = 3
 
-// holder keeps the tokens of one credential: in memory for this process, and in a slot for other and later
-// processes. All processes that share the slot together make one exchange at a time.
+// holder keeps the tokens of one credential: in memory for this process, and in a slot for other and later processes.
+// All processes that share the slot together make one exchange at a time.
 type holder struct {
 	slot *state.Slot
 	sem  chan struct{} // held during an exchange
 
 	mu          sync.Mutex
-	read        bool // the slot was read
+	read        bool
 	grant       grant
 	signInErr   error // why a person has to sign in; then no further exchange is made
 	lostCalls   int   // exchanges without an answer
@@ -59,7 +58,6 @@ func (h *holder) addSecrets(all ...Secret) {
 	}
 }
 
-// current returns the grant in use, read from the slot the first time.
 func (h *holder) current() (grant, error) {
 	h.mu.Lock()
 	read, g, dead := h.read, h.grant, h.signInErr
@@ -75,7 +73,6 @@ func (h *holder) current() (grant, error) {
 	return g, nil
 }
 
-// load reads the slot.
 func (h *holder) load() (grant, note, error) {
 	text, err := h.slot.Secret()
 	if errors.Is(err, state.ErrBound) {
@@ -103,16 +100,15 @@ func (h *holder) adopt(g grant) {
 	h.grant, h.read = g, true
 }
 
-// exchange is one replacement of a token under the slot's lock, with the grant and note that were stored
-// before.
+// exchange is one replacement of a token under the slot's lock, with the grant and note that were stored before.
 type exchange struct {
 	h *holder
 	g grant
 	n note
 }
 
-// replace returns a token other than the spent one. If the spent token is still current, replace calls renew, which
-// gets a new token. Concurrent callers that replace the same token get the same new one, also in other processes.
+// replace calls renew if the spent token is still current. Concurrent callers that replace the same token get the
+// same new one, also in other processes.
 func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
@@ -133,14 +129,13 @@ func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.C
 	})
 }
 
-// locked runs f under the slot's lock and returns the token that is current afterwards.
 func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) error) (Secret, error) {
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive does what locked does, and calls the function done at the end. If ctx is cancelled, exclusive returns
-// soon, but the exchange continues. Its answer may mean that the server has ended the old token, so the new token
-// must be stored.
+// exclusive runs f under the slot's lock, and calls the function done at the end. If ctx is cancelled, exclusive
+// returns soon, but the exchange continues: its answer may mean that the server has ended the old token, so the new
+// token must be stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -191,9 +186,8 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call makes one call that returns a new grant. The note of the call is stored durably before the call is made, and
-// the new grant before it is used. So after a kill at any point, the slot has the old grant, the new grant, or the
-// note of a call whose answer was lost.
+// call stores its note durably before it makes the call, and the new grant before that is used. So after a kill at
+// any point, the slot has the old grant, the new grant, or the note of a call whose answer was lost.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {
@@ -208,7 +202,6 @@ func (x *exchange) call(ctx context.Context, began note, ask func(context.Contex
 	return x.keep(g)
 }
 
-// keep stores a new grant durably, then makes it current.
 func (x *exchange) keep(g grant) error {
 	h := x.h
 	h.addSecrets(g.access, g.refresh)
@@ -270,7 +263,7 @@ func (x *exchange) failed(before note, err error) error {
 	return x.setNote(n)
 }
 
-// countFailure counts an exchange without a token, and returns how many there were in a row.
+// countFailure returns how many exchanges without a token there were in a row.
 func (h *holder) countFailure() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,8 +271,8 @@ func (h *holder) countFailure() int {
 	return h.failedCalls
 }
 
-// stamp returns the time on the clock of the slot. All processes that share the slot use it, since they compare each
-// other's times.
+// stamp returns the time on the clock of the slot, since all processes that share the slot compare each other's
+// times.
 func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
@@ -289,7 +282,6 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// renewalOutcome is the outcome of a call that returned no token.
 type renewalOutcome uint8
 
 const (
@@ -301,7 +293,6 @@ const (
 // denied is a refusal in an answer that could be understood.
 type denied struct{ words string }
 
-// Error returns the server's message.
 func (d *denied) Error() string { return d.words }
 
 func outcomeOf(err error) renewalOutcome {
@@ -330,7 +321,7 @@ func outcomeOf(err error) renewalOutcome {
 	return lost
 }
 
-// wordsOf returns the server's message for a note. The message has been redacted.
+// wordsOf returns the server's message, which has been redacted.
 func wordsOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Message != "" {
 		return e.Message
@@ -352,8 +343,7 @@ func (h *holder) checkLost() error {
 	}
 }
 
-// explain returns the error that says why the stored grant is unusable and why penstock does not sign in by
-// itself.
+// explain says why the stored grant is unusable and why penstock does not sign in by itself.
 func (x *exchange) explain() error {
 	r := x.n.Refused
 	words := ""

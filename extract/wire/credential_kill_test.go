@@ -19,10 +19,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// killTask is the task of a child process of TestKilledAnywhere.
 type killTask struct {
 	kind string // of the credential
-	act  string // read, insist (read, with a grace that this server does not have) or authorize
+	act  string
 	base string
 	dir  string
 	stop int // the step of storing tokens at which it kills itself; 0: none
@@ -34,7 +33,7 @@ func (v killTask) env() string {
 	return fmt.Sprintf("%s=%s %s %s %s %d", killTaskVar, v.kind, v.act, v.base, v.dir, v.stop)
 }
 
-// run performs the task in a child process. It prints its steps and its outcome.
+// run performs the task in a child process and prints its steps and its outcome.
 func (v killTask) run(t *testing.T) {
 	n := 0
 	k := keeper(t, v.kind, v.base, v.dir, func(step string) {
@@ -70,13 +69,12 @@ func killSelf() {
 	}
 }
 
-// childResult is the outcome of a child process.
 type childResult struct {
 	steps int
-	end   string // "" if it was killed
+	end   string
 }
 
-// runChildProcess runs a child process. at is the moment of a call at which the server kills it.
+// runChildProcess takes in at the moment of a call at which the server kills the child.
 func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -94,8 +92,8 @@ func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult 
 	})
 	require.NoError(t, child.Start())
 	started <- child.Process
-	_ = child.Wait() // it may have been killed
-	r.calls.Wait()   // the server completes the calls
+	_ = child.Wait()
+	r.calls.Wait() // the server completes the calls
 	l := childResult{steps: strings.Count(out.String(), "step ")}
 	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
 		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")
@@ -104,7 +102,6 @@ func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult 
 	return l
 }
 
-// scenario is a phase of a credential's life in which a process may be killed.
 type scenario struct {
 	name    string
 	kind    string
@@ -136,8 +133,8 @@ func scenarios() []scenario {
 	}
 }
 
-// A process is killed at each step of each scenario, by itself or by the server. The next process works, or says
-// that a person has to sign in. After the sign-in everything works. No state is left without an explanation.
+// A process is killed at each step of each scenario, by itself or by the server. The next process works, or says that
+// a person has to sign in. After the sign-in everything works.
 func TestKilledAnywhere(t *testing.T) {
 	if text := os.Getenv(killTaskVar); text != "" {
 		f := strings.Fields(text)
@@ -170,8 +167,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// runWithKill runs a scenario with one kill, and then the next process. It returns the number of steps of a child that
-// was not killed.
+// runWithKill returns the number of steps of a child that was not killed.
 func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	t.Helper()
 	r := newRealm()
@@ -206,9 +202,8 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	return first.steps
 }
 
-// works reports whether the server accepts or would renew the stored tokens. It does not try a refresh token that
-// a killed process may have sent: the next process must not send it either, because this server ends the grant if
-// a refresh token is used twice.
+// works reports whether the server accepts or would renew the stored tokens. It does not try a refresh token that a
+// killed process may have sent: this server ends the grant if a refresh token is used twice.
 func (s scenario) works(r *realm, dir string, t *testing.T) bool {
 	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
 	require.NoError(t, err)
@@ -226,7 +221,6 @@ func (s scenario) works(r *realm, dir string, t *testing.T) bool {
 	return g.access != "" && g.access.Reveal() == r.session
 }
 
-// signInAgain does what a person does: penstock login.
 func (s scenario) signInAgain(t *testing.T, base, dir string) {
 	t.Helper()
 	k := keeper(t, s.kind, base, dir, nil)

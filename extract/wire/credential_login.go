@@ -84,7 +84,6 @@ func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
 
 func wordsFor(err error) string { return "sign in: " + err.Error() }
 
-// call makes the sign-in.
 func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
 	body, err := json.Marshal(map[string]string{"email": l.email, "password": l.password.Reveal()})
 	if err != nil {
@@ -96,13 +95,11 @@ func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// tooSoon returns why penstock does not sign in now, and when it will.
 func (l *Login) tooSoon(x *exchange) error {
 	return &spentError{why: fmt.Sprintf("%s; a sign-in ends every other token of the user, so penstock does not sign in by itself before %s",
 		x.explain(), at(x.n.nextSignIn(x.h.stamp())))}
 }
 
-// signIn signs in because a person has requested it, even if a usable token is stored.
 func (l *Login) signIn(ctx context.Context, s Session, _ SignInMethod) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
@@ -118,7 +115,7 @@ func (l *Login) State() (CredentialState, error) {
 	})
 }
 
-// standing returns the stored state. The function trouble returns an error if the grant is unusable.
+// standing takes the function trouble, which returns an error if the grant is unusable.
 func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {
@@ -147,8 +144,7 @@ func askToken(ctx context.Context, s Session, path string, have Secret, body []b
 	return "", fmt.Errorf("read %s: no token in the answer", path)
 }
 
-// refusedBy returns the message of an answer that refuses the call with status 200, as these servers do. It returns
-// "" for an unknown message.
+// refusedBy returns the message of an answer that refuses the call with status 200, as these servers do.
 func (s Session) refusedBy(answer []byte) string {
 	message := ErrorMessage(answer)
 	switch MessageClass(message) {
@@ -158,7 +154,7 @@ func (s Session) refusedBy(answer []byte) string {
 	return ""
 }
 
-// findToken returns the token of an answer, from any of the places where versions of the platform have put it.
+// findToken looks in all places where versions of the platform have put the token.
 func findToken(body []byte) Secret {
 	type tokens struct {
 		Token       string `json:"token"`

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// realm is a server with strict rotation: refreshing a login's token ends it, and a refresh token that is used
-// twice ends its grant. It runs on real sockets, for processes that may be killed.
+// realm is a server with strict rotation: refreshing a login's token ends it, and a refresh token that is used twice
+// ends its grant. It runs on real sockets, for processes that may be killed.
 type realm struct {
 	mu        sync.Mutex
 	access    string // the token that opens the list
@@ -31,10 +31,9 @@ type realm struct {
 	life      int                 // expires_in of access tokens
 	reuse     reuse               // of refresh tokens
 	answered  map[string]int      // how often each refresh token was used
-	calls     sync.WaitGroup      // calls under way
+	calls     sync.WaitGroup
 }
 
-// reuse is how a realm handles a refresh token that is used twice.
 type reuse int
 
 const (
@@ -84,7 +83,6 @@ func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	jsonText(status, body)(w, req)
 }
 
-// call performs a session call, unless another answer replaces its own.
 func (r *realm) call(req *http.Request) (string, int) {
 	_ = req.ParseForm()
 	bearer := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
@@ -154,10 +152,8 @@ func (r *realm) counts() (logins, refreshes int) {
 	return r.logins, r.refreshes
 }
 
-// keepers are the two kinds of credentials that renew themselves.
 var keepers = []string{"login", "oauth"}
 
-// keeper returns a credential of a realm, stored in dir.
 func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 	t.Helper()
 	v := state.NewVault(dir, nil)
@@ -175,7 +171,6 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 	return o
 }
 
-// signedIn signs in, as a person would.
 func signedIn(t *testing.T, k Keeper, base string) {
 	t.Helper()
 	if o, ok := k.(*OAuth); ok {
@@ -186,13 +181,11 @@ func signedIn(t *testing.T, k Keeper, base string) {
 	require.NoError(t, err)
 }
 
-// clientWith returns a client with the credential.
 func clientWith(t *testing.T, k Keeper, base string) *Client {
 	t.Helper()
 	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts, o.MaxWait = k, 3, time.Second })
 }
 
-// kept returns the content of a credential's slot, byte for byte.
 func kept(t *testing.T, k Keeper) string {
 	t.Helper()
 	text, err := holderOf(k).slot.Secret()

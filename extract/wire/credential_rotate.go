@@ -29,22 +29,20 @@ type rotating struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	tokens  []Secret      // the tokens so far, the current one last
-	last    time.Time     // when the token was last read again
-	err     error         // of that read
+	tokens  []Secret  // the tokens so far, the current one last
+	last    time.Time // when the token was last read again
+	err     error
 	reading chan struct{} // closed when the current read ends; nil if none runs
 }
 
-// Token returns the current token.
 func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tokens[len(r.tokens)-1], nil
 }
 
-// Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read a moment ago.
-// Reading may run a slow command. Meanwhile calls with another spent token return at once, and a waiting call ends
-// when its context ends.
+// Renew returns [ErrNotRenewable] if the token has not changed, or was read a moment ago. Reading may run a slow
+// command. Meanwhile calls with another spent token return at once, and a waiting call ends when its context ends.
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
 	for {
 		r.mu.Lock()
@@ -71,13 +69,12 @@ func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, 
 	}
 }
 
-// due reports whether the token may be read again. r.mu is held.
+// due expects that r.mu is held.
 func (r *rotating) due() bool {
 	since := r.now().Sub(r.last)
 	return r.last.IsZero() || since < 0 || since >= rereadEvery
 }
 
-// read reads the token again, then closes done.
 func (r *rotating) read(done chan struct{}) {
 	fresh, err := r.reread()
 	r.mu.Lock()
@@ -89,7 +86,6 @@ func (r *rotating) read(done chan struct{}) {
 	close(done)
 }
 
-// Secrets returns the current and the previous tokens.
 func (r *rotating) Secrets() []Secret {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRotating checks that a refused token is read again: once for all refused requests, and at most once in
-// rereadEvery.
+// A refused token is read again once for all refused requests, and at most once in rereadEvery.
 func TestRotating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, fault, reads := Secret("old"), error(nil), 0
@@ -52,8 +51,7 @@ func TestRotating(t *testing.T) {
 	})
 }
 
-// TestRotatingSlow checks that a command that hangs does not hold up requests: those with the token go on, and
-// those that wait for another end with their contexts.
+// If a command hangs, requests with the token go on, and those that wait for another end with their contexts.
 func TestRotatingSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -76,8 +74,8 @@ func TestRotatingSlow(t *testing.T) {
 	})
 }
 
-// TestRotatingAlwaysNew checks that a secret manager that prints a new token each time is not run for every
-// refused request, and that the tokens use bounded memory.
+// A secret manager that prints a new token each time is not run for every refused request, and the tokens use bounded
+// memory.
 func TestRotatingAlwaysNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

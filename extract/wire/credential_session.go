@@ -22,8 +22,8 @@ func (s Session) maxWait() time.Duration {
 	return s.c.opts.MaxWait
 }
 
-// post makes one request to the client's origin. It waits for the governor, is never redirected, and is not
-// repeated: if the answer to a refresh is lost, the new token is lost with it. // Invariant 9
+// post makes one request to the client's origin. It is never redirected, and it is not repeated: if the answer to a
+// refresh is lost, the new token is lost with it. // Invariant 9
 func (s Session) post(ctx context.Context, path string, have Secret, body []byte) ([]byte, error) {
 	if s.c == nil {
 		return nil, errors.New("no client to sign in with")
@@ -43,8 +43,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// inSlot runs the function ask in a slot of the governor. The function ask makes one request without the client. The
-// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+// inSlot runs the function ask, which makes one request without the client, in a slot of the governor. The request
+// counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
 func (s Session) inSlot(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
@@ -76,8 +76,8 @@ func (c *Client) SignIn(ctx context.Context, by SignInMethod) error {
 	return err
 }
 
-// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. A 401 of such an
-// endpoint does not renew the token again.
+// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. A 401 of such an endpoint
+// does not renew the token again.
 type tokenRefused struct {
 	mu    sync.Mutex
 	paths map[string]bool

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests for a token count against the same limit as those that use it.
 func TestTokenCallsCount(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -30,7 +29,7 @@ func TestTokenCallsCount(t *testing.T) {
 	}
 }
 
-// After a 429 from the token URL, no request of the account is sent.
+// No request of the account is sent.
 func TestTokenCallClosesGate(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestTokenCallClosesGate(t *testing.T) {
 	}
 }
 
-// A token request without a slot was not sent, so nothing is lost.
+// The request was not sent, so nothing is lost.
 func TestTokenCallWithoutSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)

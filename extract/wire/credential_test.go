@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// platform signs in, rotates tokens on refresh, and lists contacts for the current token.
 type platform struct {
 	mu        sync.Mutex
 	shape     string // of an answer with a token; %s is the token
@@ -66,7 +65,6 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const newLogin = `{"success":true,"message":"ok","data":{"token":"%s","type":"bearer"}}`
 
-// login returns an option for a login credential with its own slot.
 func login(t *testing.T, password Secret) func(*Options) {
 	return loginAt(slotIn(t, t.TempDir()), password)
 }
@@ -102,7 +100,7 @@ func TestLoginShapes(t *testing.T) {
 	}
 }
 
-// If sixteen workers find the token expired at the same time, it is refreshed once, and all continue.
+// Sixteen workers find the token expired at the same time.
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -131,7 +129,6 @@ func TestLoginRefreshesOnce(t *testing.T) {
 	})
 }
 
-// A refused login is tried once, and no other request is sent.
 func TestLoginRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -146,8 +143,8 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
-// A refused refresh causes one sign-in, at once, for all waiting requests. If the new token is refused too, no
-// request tries a third one.
+// A refused refresh causes one sign-in for all waiting requests. If the new token is refused too, no request tries a
+// third one.
 func TestLoginRefreshRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -166,7 +163,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 		require.Equal(t, 2, p.logins)
 		require.Equal(t, 1, p.refreshes)
 	})
-	bubble(t, func(t *testing.T) { // no token is accepted
+	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p.ServeHTTP(w, r)
@@ -183,7 +180,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 	})
 }
 
-// While the refresh endpoint is down the old token is kept, and used again later.
+// The old token is kept, and used again later.
 func TestLoginRefreshDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
@@ -202,7 +199,6 @@ func TestLoginRefreshDown(t *testing.T) {
 	})
 }
 
-// A caller that gives up during a refresh does not lose the new token.
 func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -221,7 +217,6 @@ func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	})
 }
 
-// A key from the dashboard is never refreshed.
 func TestBearerIsNotRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, valid: "other"}
@@ -233,12 +228,12 @@ func TestBearerIsNotRenewed(t *testing.T) {
 	})
 }
 
-// The next run uses the stored token, and does not sign in.
+// The next run does not sign in.
 func TestLoginIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
 		slot := slotIn(t, t.TempDir())
-		for range 3 { // runs
+		for range 3 {
 			_, err := virtualClient(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
 			require.NoError(t, err)
 		}
@@ -246,8 +241,7 @@ func TestLoginIsKept(t *testing.T) {
 	})
 }
 
-// When the platform ends a token, penstock signs in again at once. If tokens keep ending, it signs in three
-// times an hour, counting all processes.
+// If tokens keep ending, penstock signs in three times an hour, counting all processes.
 func TestLoginLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -278,8 +272,7 @@ func TestLoginLimit(t *testing.T) {
 	})
 }
 
-// A process that is killed while it renews loses the new token with the answer. The next one signs in at once,
-// by itself.
+// A process that is killed while it renews loses the new token with the answer.
 func TestLoginAfterLostRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -287,7 +280,7 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 		_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 
-		x := exchange{h: newHolder(slotIn(t, dir))} // the killed process
+		x := exchange{h: newHolder(slotIn(t, dir))}
 		x.g, x.n, err = x.h.load()
 		require.NoError(t, err)
 		require.NoError(t, x.setNote(x.n.refreshing(x.h.stamp(), x.g)))
@@ -306,8 +299,8 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 	})
 }
 
-// With another daily user of the same account, and tokens that live for a day, there is one sign-in a day and
-// no failed run.
+// With another daily user of the same account, and tokens that live for a day, there is one sign-in a day and no
+// failed run.
 func TestLoginDaily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}
@@ -344,7 +337,7 @@ func TestLoginRemembersRefusal(t *testing.T) {
 				p.ServeHTTP(w, r)
 			})
 			slot := slotIn(t, t.TempDir())
-			for range 8 * 12 { // every five minutes
+			for range 8 * 12 {
 				_, err := virtualClient(t, h, loginAt(slot, password)).Read(t.Context(), contacts)
 				require.ErrorIs(t, err, ErrSignIn)
 				require.NotContains(t, err.Error(), "wrong-password")
@@ -356,7 +349,6 @@ func TestLoginRemembersRefusal(t *testing.T) {
 	}
 }
 
-// A server that could not be reached has seen no sign-in: the next try is not delayed.
 func TestLoginUnreached(t *testing.T) {
 	slot := slotIn(t, t.TempDir())
 	c := client(t, "http://127.0.0.1:1", func(o *Options) {
@@ -370,7 +362,7 @@ func TestLoginUnreached(t *testing.T) {
 	require.Equal(t, note{Version: storedVersion}, n)
 }
 
-// 401 can mean that a module is switched off: the token is still valid.
+// The token is still valid.
 func TestModuleOffIsNotADeadToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -393,8 +385,7 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 	})
 }
 
-// An endpoint that answers every token with 401, with unknown words, causes one refresh per run, not one per
-// request.
+// The 401 has unknown words. It causes one refresh per run, not one per request.
 func TestEndpointRefusesEveryToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -431,7 +422,6 @@ func TestEndpointRefusesEveryToken(t *testing.T) {
 	})
 }
 
-// A caller that is cancelled during a renewal returns soon.
 func TestRenewalEndsSoonAfterItsCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// The deadlines of a try. Missing one is a transient fault.
+// Missing one of these deadlines of a try is a transient fault.
 var (
 	errTotal = errors.New("answer took too long")
 	errIdle  = errors.New("answer stalled")
 	errSlow  = errors.New("answer came too slowly")
 )
 
-// watch bounds one try: its total time, the pause between two reads of the body, and the body's minimum
-// speed. // Invariant 15
+// watch bounds one try: its total time, the pause between two reads of the body, and the body's minimum speed. //
+// Invariant 15
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -40,7 +40,6 @@ func (w *watch) stop() {
 	w.end()
 }
 
-// explain returns the error of the deadline that was missed, instead of the cancellation error that follows from it.
 func (w *watch) explain(err error) error {
 	if missed := context.Cause(w.ctx); missed != nil {
 		return missed
@@ -48,7 +47,6 @@ func (w *watch) explain(err error) error {
 	return err
 }
 
-// body returns r with the idle and speed limits applied.
 func (w *watch) body(r io.Reader) io.Reader {
 	w.idle = time.AfterFunc(w.t.Idle, func() { w.cancel(errIdle) })
 	w.since = time.Now()
@@ -60,7 +58,6 @@ type watchedBody struct {
 	r io.Reader
 }
 
-// Read reads from the body and applies the limits.
 func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w

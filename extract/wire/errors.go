@@ -101,20 +101,17 @@ func (e *Error) unreachable() bool {
 	return ok && op.Op == "dial"
 }
 
-// cause wraps an underlying error with a redacted text. errors.Is finds the error, but its own text is never
-// printed.
+// cause wraps an underlying error with a redacted text. errors.Is finds the error, but its own text is never printed.
 type cause struct {
 	text string
 	err  error
 }
 
-// Error returns the redacted text.
 func (c *cause) Error() string { return c.text }
 
-// Is reports whether the underlying error matches target.
 func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
 
-// fault returns a call's error. resp is nil if there was no answer.
+// fault takes nil for resp if there was no answer.
 func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 	e := &Error{
 		Class:    class,
@@ -151,8 +148,7 @@ func untrusted(err error) bool {
 	return certificate || plain || alert
 }
 
-// unanswered returns the class of a call that got no answer, and its error without the URL, whose query may
-// contain secrets.
+// unanswered removes the URL from an error, because its query may contain secrets.
 func unanswered(err error) (Class, error) {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -163,15 +159,14 @@ func unanswered(err error) (Class, error) {
 	return Transient, err
 }
 
-// longHeader reports whether an answer's header, trailer or interim answers are longer than allowed. net/http
-// has no error types for these.
+// longHeader matches texts, because net/http has no error types for too long headers and trailers.
 func longHeader(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// oneLine removes control characters and line breaks, so that a server's text cannot forge log lines or colour
-// a terminal.
+// oneLine removes control characters and line breaks, so that a server's text cannot forge log lines or colour a
+// terminal.
 func oneLine(s string) string {
 	if len(s) > 64<<10 {
 		s = s[:64<<10]

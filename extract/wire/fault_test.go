@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A body that arrives byte by byte for ever, one that never arrives, and a header that never arrives: each try
-// ends in time.
+// A body arrives byte by byte for ever, or never, or the header never arrives: each try ends in time.
 func TestFaultSlow(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
@@ -124,7 +123,7 @@ func TestFaultCutPage(t *testing.T) {
 	}
 }
 
-// A connection that breaks before, in or after the header costs one try.
+// The connection breaks before, in or after the header.
 func TestFaultReset(t *testing.T) {
 	reset := func(w http.ResponseWriter, before string) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -234,7 +233,7 @@ func TestFaultGzip(t *testing.T) {
 	tests := []struct {
 		name, encoding string
 		body           []byte
-		class          Class // 0: accepted
+		class          Class
 	}{
 		{"gzip", "gzip", packed, 0},
 		{"x-gzip", "X-Gzip", packed, 0},
@@ -267,7 +266,6 @@ func TestFaultGzip(t *testing.T) {
 	}
 }
 
-// A decompression bomb is detected early, with little memory, and not retried.
 func TestFaultBomb(t *testing.T) {
 	zeros := make([]byte, 1<<20)
 	parts := make([][]byte, 128)
@@ -318,7 +316,6 @@ func TestFaultTooBig(t *testing.T) {
 	require.Len(t, resp.Body, 1000)
 }
 
-// A buffer is reused only after its response was released.
 func TestFaultSharedBuffers(t *testing.T) {
 	c := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"page":%q}`, r.URL.Query().Get("page"))

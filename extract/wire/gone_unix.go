@@ -10,12 +10,11 @@ import (
 	"syscall"
 )
 
-// processGone reports whether no process has this id. If a new process has the id of the dead one, processGone returns
-// false; then the member expires by itself.
+// processGone returns false if a new process has the id of the dead one; then the member expires by itself.
 func processGone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// pidNamespace returns a number that identifies the process-id namespace of this process, or 0 if unknown. Containers
-// and hosts that share a folder may use the same process id for different processes.
+// pidNamespace returns 0 if the namespace is unknown. Containers and hosts that share a folder may use the same
+// process id for different processes.
 var pidNamespace = sync.OnceValue(func() int64 {
 	space, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

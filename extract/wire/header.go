@@ -7,13 +7,11 @@ import (
 	"strings"
 )
 
-// accept is the Accept header for JSON. Some APIs answer only with their own media type, such as
-// application/vnd.api+json or application/hal+json.
+// accept includes media types of APIs that answer only with their own, such as application/vnd.api+json or
+// application/hal+json.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
-// reservedHeaders are the headers that a configuration cannot set, each with the reason. They frame the
-// request, belong to one connection, carry credentials (which are configured under auth), or make the answer
-// partial or empty.
+// reservedHeaders are the headers that a configuration cannot set, each with the reason.
 var reservedHeaders = map[string]string{
 	"Host": "follows from the address", "Content-Length": "follows from the body", "Content-Type": "follows from the body",
 	"Connection": "belongs to the connection", "Keep-Alive": "belongs to the connection", "Proxy-Connection": "belongs to the connection",
@@ -71,8 +69,7 @@ func (o Options) checkHeaders() error {
 	return nil
 }
 
-// header returns the request's headers. Configured headers, like the credential, are sent only to the client's
-// origin. // Invariant 10
+// header sends configured headers, like the credential, only to the client's origin. // Invariant 10
 func (k *call) header() http.Header {
 	h := http.Header{
 		"Accept":          {accept},

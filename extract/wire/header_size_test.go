@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A header or a trailer of megabytes is refused at once and not requested again, over HTTP/1 and HTTP/2; one of
-// usual size is read. // Invariants 6 and 15
+// The header or trailer is refused at once and not requested again. // Invariants 6 and 15
 func TestLongHeadersAreRefused(t *testing.T) {
 	long := strings.Repeat("v", 1000)
 	for name, tt := range map[string]struct {
@@ -62,7 +61,6 @@ func TestLongHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// overTLS returns a client of a server over HTTP/1, or HTTP/2 if second is set.
 func overTLS(t *testing.T, second bool, h http.HandlerFunc) *Client {
 	srv := httptest.NewUnstartedServer(h)
 	srv.EnableHTTP2 = second

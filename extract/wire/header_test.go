@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Servers that answer only with their own media type are read. Servers that send plain JSON still do so.
+// Servers that send plain JSON still do so.
 func TestVendorMediaTypes(t *testing.T) {
 	for _, kind := range []string{"application/json", "application/vnd.api+json", "application/hal+json", "application/vnd.acme.v3+json; charset=utf-8"} {
 		subtype, _, _ := strings.Cut(kind, ";")
@@ -26,8 +26,8 @@ func TestVendorMediaTypes(t *testing.T) {
 	}
 }
 
-// Configured headers and the credential are sent with each request to the client's origin, also after a
-// redirect on it, and to no other origin. // Invariant 10
+// Configured headers and the credential are sent to the client's origin, also after a redirect on it, and to no other
+// origin. // Invariant 10
 func TestHeadersAreSent(t *testing.T) {
 	var elsewhere http.Header
 	other := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { elsewhere = r.Header.Clone(); good(w, r) }), nil)
@@ -77,7 +77,6 @@ func TestHeadersAreSent(t *testing.T) {
 	}
 }
 
-// Headers that frame a request, carry a credential or cut answers cannot be set.
 func TestHeadersAreRefused(t *testing.T) {
 	for name, value := range map[string]Secret{
 		"Host": "evil.test", "content-length": "3", "Transfer-Encoding": "chunked", "CONNECTION": "close", "Upgrade": "h2c", "TE": "trailers",

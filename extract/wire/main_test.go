@@ -16,7 +16,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// reads are the routes of the tests.
 var reads = []Route{
 	{"GET", "/v2/contacts"}, {"GET", "/v2/contacts/{id}"}, {"GET", "/v2/invoices/{id}/pdf"},
 	{"GET", "/a"}, {"GET", "/b"}, {"GET", "/b/2"}, {"GET", "/c"}, {"GET", "/d"},
@@ -25,7 +24,6 @@ var reads = []Route{
 
 var contacts = Request{Path: "/v2/contacts"}
 
-// open returns a client of a server on real sockets.
 func open(t *testing.T, h http.Handler, change func(*Options)) *Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -95,7 +93,6 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// faultOf requires err to be an *Error of class.
 func faultOf(t *testing.T, err error, class Class) *Error {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
@@ -104,7 +101,6 @@ func faultOf(t *testing.T, err error, class Class) *Error {
 	return e
 }
 
-// answers serves a list of answers in turn and repeats the last.
 type answers struct {
 	mu    sync.Mutex
 	list  []http.HandlerFunc

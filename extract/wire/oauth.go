@@ -68,7 +68,7 @@ type OAuth struct {
 	redact   *Redactor
 
 	mu             sync.Mutex
-	issuerMetadata *metadata // the issuer's metadata, once read
+	issuerMetadata *metadata
 	clients        map[string]*http.Transport
 }
 
@@ -148,7 +148,6 @@ func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, err
 	}
 }
 
-// renew makes one call to the token endpoint, or returns why it makes none.
 func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	if x.g.refresh == "" || x.n.dead(x.g) || o.spent(x) {
 		return x.explain()
@@ -163,8 +162,8 @@ func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	return err
 }
 
-// spent reports whether a call with a lost answer may have used up the refresh token. Then the refresh token is not
-// sent again, because a server that detects reuse ends the grant.
+// spent reports whether a call with a lost answer may have used up the refresh token. Then it is not sent again,
+// because a server that detects reuse ends the grant.
 func (o *OAuth) spent(x *exchange) bool {
 	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
 		return false
@@ -212,8 +211,8 @@ func (o *OAuth) State() (CredentialState, error) {
 	return st, err
 }
 
-// lacking returns the scopes in want that the server has not granted. A grant with a refresh token has offline_access,
-// even if the server does not list that scope.
+// lacking returns the scopes in want that the server has not granted. A grant with a refresh token has
+// offline_access, even if the server does not list that scope.
 func (g grant) lacking(want []string) []string {
 	if g.scopes == nil {
 		return nil
@@ -253,8 +252,6 @@ func ScopePermitsWriting(scopes string) bool {
 	})
 }
 
-// isOutage returns the error of a token endpoint that is failing now and may recover. The bool is false for
-// other errors.
 func isOutage(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok && e.outage

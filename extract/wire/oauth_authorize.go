@@ -25,8 +25,7 @@ type SignInMethod struct {
 	Device func(DeviceCode) error
 }
 
-// signIn gets a grant from a person. It shows the server's page, waits for the browser to return with a code,
-// exchanges the code for tokens, and stores the tokens. It gives up after OAuthOptions.Patience.
+// signIn gets a grant from a person. It gives up after OAuthOptions.Patience.
 func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("no sign-in within %s", o.opts.Patience))
 	defer cancel()
@@ -59,7 +58,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	return o.redeem(ctx, s, conf, code, verifier)
 }
 
-// configSoon returns the configuration. It waits while the issuer is failing.
+// configSoon waits while the issuer is failing.
 func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, err error) {
 	w := s.personWait()
 	for n := 1; ; n++ {
@@ -86,8 +85,7 @@ func (o *OAuth) namedIssuer() issuerName {
 	return issuerName{o.opts.Issuer, o.issuerMetadata != nil && !o.issuerMetadata.NamesIssuer}
 }
 
-// scopes returns the scopes to request. It adds offline_access if the issuer supports it, to get a refresh
-// token.
+// scopes adds offline_access if the issuer supports it, to get a refresh token.
 func (o *OAuth) scopes() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,8 +96,7 @@ func (o *OAuth) scopes() []string {
 	return all
 }
 
-// authorizeParams returns the additional parameters of the sign-in page. OpenID Connect grants offline_access
-// only with prompt=consent.
+// authorizeParams adds prompt=consent, without which OpenID Connect does not grant offline_access.
 func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthCodeOption {
 	all := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
 	if slices.Contains(scopes, offlineAccess) && o.opts.AuthorizeParams["prompt"] == "" {
@@ -111,7 +108,6 @@ func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthC
 	return all
 }
 
-// refused wraps the error of an answer without a code, and redacts the server's message.
 func (o *OAuth) refused(err error) error {
 	if d, ok := errors.AsType[*denied](err); ok {
 		o.redact.Add(o.hold.secrets()...)
@@ -120,7 +116,6 @@ func (o *OAuth) refused(err error) error {
 	return fmt.Errorf("sign in: %w", err)
 }
 
-// redeem exchanges a code for tokens and stores them.
 func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
 	o.hold.addSecrets(code)
 	w := s.personWait()
@@ -144,7 +139,7 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 	}
 }
 
-// firstGrant completes the grant of a sign-in. It keeps what earlier renewals have shown about rotation.
+// firstGrant keeps what earlier renewals have shown about rotation.
 func (o *OAuth) firstGrant(x *exchange, g grant, asked []string) grant {
 	if g.scopes == nil {
 		g.scopes = asked // RFC 6749 5.1: as requested

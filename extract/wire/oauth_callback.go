@@ -38,13 +38,11 @@ func (n issuerName) matches(iss []string) bool {
 	return n.name == "" || len(iss) == 0 && n.unstated || len(iss) == 1 && iss[0] == n.name
 }
 
-// callbackResult is the browser's answer.
 type callbackResult struct {
 	code Secret
 	err  error
 }
 
-// listen listens on a loopback address; without a port, on any free one.
 func listen(redirect *url.URL, nonce string, issuer issuerName) (*callback, error) {
 	all, at, err := listenFor(redirect)
 	if err != nil {
@@ -57,12 +55,11 @@ func listen(redirect *url.URL, nonce string, issuer issuerName) (*callback, erro
 	}
 	c.server.SetKeepAlivesEnabled(false)
 	for _, l := range all {
-		c.serving.Go(func() { _ = c.server.Serve(l) }) // until close
+		c.serving.Go(func() { _ = c.server.Serve(l) })
 	}
 	return c, nil
 }
 
-// wait returns the code from the browser.
 func (c *callback) wait(ctx context.Context) (Secret, error) {
 	select {
 	case a := <-c.answer:
@@ -72,7 +69,6 @@ func (c *callback) wait(ctx context.Context) (Secret, error) {
 	}
 }
 
-// code returns the code from the browser, or from the address that a person pastes.
 func (c *callback) code(ctx context.Context, paste func(context.Context) (string, error)) (Secret, error) {
 	if paste == nil {
 		return c.wait(ctx)
@@ -105,8 +101,8 @@ const (
 	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`
 )
 
-// ServeHTTP accepts one answer with this sign-in's state. It refuses all other requests, which have no effect: any
-// program on this machine can send a request here.
+// ServeHTTP accepts one answer with this sign-in's state. It refuses all other requests: any program on this machine
+// can send a request here.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -130,7 +126,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(pageNot))
 }
 
-// hostMatches reports whether the Host header is that of the redirect address.
+// hostMatches compares the Host header with that of the redirect address.
 func (c *callback) hostMatches(host string) bool {
 	return host == c.redirect.Host || c.redirect.Port() == "80" && host == c.redirect.Hostname()
 }
@@ -160,7 +156,6 @@ func (c *callback) pasted(text string) (Secret, error) {
 	return a.code, a.err
 }
 
-// take reports whether this is the first answer.
 func (c *callback) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +166,6 @@ func (c *callback) take() bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// read returns the code or the error of an answer with the right state.
 func (c *callback) read(query url.Values) callbackResult {
 	switch {
 	case !c.issuer.matches(query["iss"]):

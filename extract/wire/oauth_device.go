@@ -21,9 +21,8 @@ type DeviceCode struct {
 // mostInterval is the longest pause between two requests for the token, in seconds.
 const mostInterval = 60
 
-// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a browser on any device, while
-// penstock requests the token again and again. x/oauth2 pauses between these requests, for longer if the server asks
-// for it, and stops when the code expires.
+// signInByDevice gets a grant by a device code (RFC 8628). x/oauth2 pauses between the requests for the token, for
+// longer if the server asks for it, and stops when the code expires.
 func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceCode) error) error {
 	conf, err := o.configSoon(ctx, s)
 	if err != nil {
@@ -54,7 +53,6 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	return err
 }
 
-// askDevice requests a device code.
 func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*oauth2.DeviceAuthResponse, error) {
 	u, err := endpoint("device_url", conf.Endpoint.DeviceAuthURL)
 	if err != nil {
@@ -80,8 +78,7 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	}
 }
 
-// pollDevice requests the token until the person has entered the code. It repeats a request that is not answered,
-// because only an answer uses up the code.
+// pollDevice repeats a request that is not answered, because only an answer uses up the code.
 func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {
@@ -107,7 +104,6 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 	}
 }
 
-// deviceRefusal explains the server's refusal.
 func (o *OAuth) deviceRefusal(e *Error) error {
 	switch e.code {
 	case "access_denied":
@@ -118,8 +114,6 @@ func (o *OAuth) deviceRefusal(e *Error) error {
 	return e
 }
 
-// authenticated adds the client's secret to requests for device codes and revocations, if the secret is sent in the
-// header.
 type authenticated struct {
 	base   http.RoundTripper
 	id     string
@@ -127,7 +121,6 @@ type authenticated struct {
 	by     string
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.secret != "" && a.by == ClientBasic {
 		r = r.Clone(r.Context())

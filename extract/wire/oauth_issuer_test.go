@@ -17,21 +17,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// issuer is a realm that publishes metadata, issues device codes and revokes tokens.
 type issuer struct {
 	*realm
 	url string
 
 	mu       sync.Mutex
-	at       string         // address of the metadata
-	metadata map[string]any // replaces the true values
+	at       string // address of the metadata
+	metadata map[string]any
 	polls    []time.Time
 	pending  []string // answers to polls, before the tokens
 	revoked  []string
 	auths    []string // how clients sent their secret
 	down     bool     // the revocation endpoint fails
 	refuses  string   // kind of token that it does not revoke
-	note     func()   // called when the metadata is requested; may be nil
+	note     func()
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -99,7 +98,6 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grant returns a credential that reads its addresses from the issuer's metadata.
 func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	t.Helper()
 	o := OAuthOptions{
@@ -114,7 +112,7 @@ func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	return c
 }
 
-// The issuer's name is enough: its metadata, at either address, provides the rest.
+// The issuer's metadata, at either address, provides the rest.
 func TestDiscovery(t *testing.T) {
 	for _, at := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"} {
 		i := newIssuer(t)
@@ -127,8 +125,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Metadata must name the issuer from which it was requested. If it names an endpoint at another host, nothing is sent there
-// unless the configuration names that address.
+// Metadata must name the issuer from which it was requested. If it names an endpoint at another host, nothing is sent
+// there unless the configuration names that address.
 func TestDiscoveryRefuses(t *testing.T) {
 	other := newIssuer(t)
 	for name, tt := range map[string]struct {
@@ -158,7 +156,6 @@ func TestDiscoveryRefuses(t *testing.T) {
 			require.Zero(t, n, "requests for a token")
 		})
 	}
-	// Configured addresses are used, on any host.
 	i := newIssuer(t)
 	i.metadata["token_endpoint"] = other.url + "/oauth/token"
 	o := i.grant(t, func(o *OAuthOptions) { o.TokenURL = other.url + "/oauth/token" })
@@ -194,7 +191,6 @@ func TestClientAuth(t *testing.T) {
 	}
 }
 
-// The redirect address is the registered one, and errors name it.
 func TestRedirectAddress(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "http://localhost/oauth/back" })
@@ -217,7 +213,6 @@ func TestRedirectAddress(t *testing.T) {
 	require.ErrorContains(t, err, "paste the address that the browser ends on (--paste)")
 }
 
-// The address that a person pastes must belong to this sign-in.
 func TestPaste(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  string // STATE is the state
@@ -302,8 +297,7 @@ func TestDeviceCode(t *testing.T) {
 	require.ErrorContains(t, err, "set device_url, or sign in with --paste")
 }
 
-// A sign-out revokes the tokens at the server, then removes the stored ones. If the server does not confirm,
-// nothing changes.
+// If the server does not confirm the revocation, nothing changes.
 func TestSignOut(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -343,7 +337,7 @@ func TestSignOut(t *testing.T) {
 	require.Empty(t, kept(t, o))
 }
 
-// A sign-out succeeds even if the server revokes only the refresh token. It fails if the server does not revoke that token.
+// The server revokes only the refresh token. A sign-out fails if the server does not revoke that token.
 func TestSignOutRefreshTokenOnly(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)
@@ -357,7 +351,6 @@ func TestSignOutRefreshTokenOnly(t *testing.T) {
 	}
 }
 
-// A login's token is removed, and the limit of sign-ins stays.
 func TestSignOutOfLogin(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -373,7 +366,6 @@ func TestSignOutOfLogin(t *testing.T) {
 	require.NoError(t, err, "it signs in again")
 }
 
-// After a failed sign-in, the grant works as before, and its state reports no failure.
 func TestFailedSignInKeepsGrant(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"refused": jsonText(400, `{"error":"invalid_grant"}`),
@@ -396,7 +388,7 @@ func TestFailedSignInKeepsGrant(t *testing.T) {
 	}
 }
 
-// Without a refresh token a person has to sign in again, and the state says so.
+// A person has to sign in again, and the state says so.
 func TestNoRefreshToken(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -432,7 +424,6 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
-// Scopes are sets of words, in any notation.
 func TestScopesAreSets(t *testing.T) {
 	for given, lacking := range map[string][]string{
 		"crm.read helpdesk.read":    nil,

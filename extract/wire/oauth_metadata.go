@@ -29,7 +29,6 @@ func (m *metadata) onlyPost() bool {
 	return slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic")
 }
 
-// endpointKind is a kind of address of an authorization server.
 type endpointKind struct {
 	key          string // in the configuration
 	name         string // in the metadata
@@ -44,8 +43,8 @@ var (
 	deviceEndpoint    = endpointKind{"device_url", "device_authorization_endpoint", func(o *OAuthOptions) string { return o.DeviceURL }, func(m *metadata) string { return m.Device }}
 )
 
-// endpointOf returns the configured address, or else the issuer's, or "". An address with another origin than
-// the issuer's must be configured: a server's metadata must not decide to which other hosts secrets are sent. // Invariant 10
+// endpointOf returns the configured address, or else the issuer's. An address with another origin than the issuer's
+// must be configured: a server's metadata must not decide to which other hosts secrets are sent. // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
 	if own := k.fromOptions(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil
@@ -149,7 +148,6 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	return &m, nil
 }
 
-// misconfigured returns the error for a missing, invalid or foreign address. Nothing was sent to it.
 func (o *OAuth) misconfigured(err error) *Error {
 	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, unchanged: true}
 }

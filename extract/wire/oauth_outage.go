@@ -26,7 +26,6 @@ type outage struct {
 	Words string    `json:"words"`
 }
 
-// trouble returns n with the failure of a call.
 func (n note) trouble(now time.Time, e *Error, tries int) note {
 	since := now
 	if n.Outage != nil {
@@ -56,7 +55,7 @@ func (x *exchange) noteOutage(err error) error {
 	return x.setNote(x.trouble(x.n, e))
 }
 
-// tooEarly returns an error if the server allows no call before a later time, or nil.
+// tooEarly returns an error if the server allows no call before a later time.
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
 	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong
@@ -65,8 +64,8 @@ func (x *exchange) tooEarly() error {
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}
 }
 
-// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same
-// moment; the first one then makes the call.
+// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same moment;
+// the first one then makes the call.
 type outageWait struct {
 	limit  time.Duration // of all waits together
 	waited time.Duration
@@ -77,7 +76,7 @@ func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: 
 // personWait returns a shorter wait, for calls during which a person waits at the terminal.
 func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
-// sleep waits until the next call is allowed, and reports whether to make it.
+// sleep reports whether to make the next call.
 func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	e, ok := isOutage(err)
 	if !ok {
@@ -102,8 +101,7 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 }
 
-// retrySoon waits after the n-th call, and reports whether to make another. It does not record the outage in
-// the note.
+// retrySoon reports whether to make another call. It does not record the outage in the note.
 func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	e, ok := isOutage(err)
 	if !ok {

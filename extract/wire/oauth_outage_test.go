@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A request waits for a token endpoint that fails: as long as the endpoint asks, or a little longer each time.
-// The stored grant does not change meanwhile.
+// The wait is as long as the endpoint asks, or a little longer each time. The stored grant does not change meanwhile.
 func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"429":                jsonText(429, `{}`, "Retry-After", "1"),
@@ -48,8 +47,7 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	}
 }
 
-// If a token endpoint keeps failing, the run ends, and no other stream or process calls the endpoint before the
-// time that it has set.
+// No other stream or process calls the endpoint before the time that it has set.
 func TestTokenEndpointStaysDown(t *testing.T) {
 	r := newRealm()
 	srv := httptest.NewServer(r)
@@ -79,7 +77,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	srv.Close()
 }
 
-// The token endpoint refuses connections: nothing was sent, so the refresh token is unused.
+// Nothing was sent, so the refresh token is unused.
 func TestTokenEndpointRefusesConnections(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -98,8 +96,8 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	require.NoError(t, err, "the token endpoint is back")
 }
 
-// A renewal that waits for the governor or for the issuer's metadata has sent nothing: if its process is killed
-// meanwhile, no lost answer is noted.
+// A renewal waits for the governor or for the issuer's metadata. If its process is killed meanwhile, no lost answer
+// is noted.
 func TestWaitSendsNothing(t *testing.T) {
 	open := func(t *testing.T, o *OAuth) bool {
 		_, n, err := o.hold.load()
@@ -136,7 +134,7 @@ func TestWaitSendsNothing(t *testing.T) {
 		slot := func(o *OAuthOptions) { o.Slot = state.NewVault(dir, nil).Slot("oauth") }
 		o := i.grant(t, slot)
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
-		o = i.grant(t, slot) // the next process
+		o = i.grant(t, slot)
 		asked := false
 		i.note = func() { asked = true; require.False(t, open(t, o)) }
 		g, err := o.hold.current()
@@ -152,8 +150,7 @@ func TestWaitSendsNothing(t *testing.T) {
 	})
 }
 
-// An answer that comes after minutes contains the only copy of a token: it is stored, even if the stream that
-// requested it has ended.
+// The answer contains the only copy of a token: it is stored, even if the stream that requested it has ended.
 func TestLateAnswerIsTaken(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"the stream waits": time.Hour, "the stream has gone": 170 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -189,12 +186,12 @@ func TestLateAnswerIsTaken(t *testing.T) {
 	}
 }
 
-// The answer to a renewal is cut off. The refresh token, which may be used up, is sent again only if that is
-// known to be safe.
+// The answer to a renewal is cut off. The refresh token, which may be used up, is sent again only if that is known to
+// be safe.
 func TestSpentRefreshToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reuse   reuse
-		renewed int // renewals before the one that is cut off
+		renewed int
 		grace   time.Duration
 		works   bool
 	}{
@@ -268,7 +265,6 @@ func TestSpentRefreshToken(t *testing.T) {
 	}
 }
 
-// shifted is a store whose clock a test moves.
 type shifted struct {
 	offsetStore
 	by *atomic.Int64
@@ -276,11 +272,10 @@ type shifted struct {
 
 func (s shifted) Now() time.Time { return time.Now().Round(0).Add(time.Duration(s.by.Load())) }
 
-// A token is renewed before it expires: a short-lived one when most of its time is over, and not for each burst
-// of requests.
+// A short-lived token is renewed when most of its time is over, and not for each burst of requests.
 func TestGrantRenewsInTime(t *testing.T) {
 	for _, tt := range []struct {
-		life   int // seconds
+		life   int
 		after  time.Duration
 		renews bool
 	}{
@@ -307,7 +302,7 @@ func TestGrantRenewsInTime(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, resp.Attempts, "no 401 occurred")
 		}
-		want := 1 // for the code
+		want := 1
 		if tt.renews {
 			want = 2
 		}

@@ -31,7 +31,6 @@ func RedirectFault(raw string) string {
 // which the browser ended.
 func (o *OAuth) listens() bool { return o.redirect.Scheme == "http" }
 
-// redirectWords returns the address to register with the server.
 func (o *OAuth) redirectWords() string {
 	if o.listens() && o.redirect.Port() == "" {
 		return o.opts.RedirectURI + " (with any port)"
@@ -39,13 +38,12 @@ func (o *OAuth) redirectWords() string {
 	return o.opts.RedirectURI
 }
 
-// withRedirect adds to an error of a sign-in the address that must be registered with the server.
+// withRedirect adds to an error the address that must be registered with the server.
 func (o *OAuth) withRedirect(err error) error {
 	return fmt.Errorf("%w; the redirect address to register for client %s is %s", err, o.opts.ClientID, o.redirectWords())
 }
 
-// listenFor listens on a loopback address, and returns the address with its port. For localhost it listens on
-// IPv4 and IPv6, since a browser may use either.
+// listenFor listens, for localhost, on IPv4 and IPv6, since a browser may use either.
 func listenFor(redirect *url.URL) ([]net.Listener, *url.URL, error) {
 	at, port := *redirect, orDefault(redirect.Port(), "0")
 	host := redirect.Hostname()

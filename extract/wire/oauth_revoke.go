@@ -59,8 +59,8 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 	return done, nil
 }
 
-// revoke revokes the refresh token, and then the access token. It reports whether the access token stays valid,
-// because the server revokes only refresh tokens.
+// revoke revokes the refresh token, and then the access token. accessLasts is true if the server revokes only refresh
+// tokens.
 func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {
@@ -97,11 +97,10 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts boo
 	return false, nil
 }
 
-// unsupportedToken is the error code of a server that does not revoke this kind of token (RFC 7009, section
-// 2.2.1).
+// unsupportedToken is the error code of a server that does not revoke this kind of token (RFC 7009, section 2.2.1).
 const unsupportedToken = "unsupported_token_type"
 
-// revokeOne revokes one token. Servers report success for an unknown token.
+// revokeOne cannot notice an unknown token: servers report success for it.
 func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind string) error {
 	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {kind}}
 	secret := o.opts.ClientSecret
@@ -160,8 +159,7 @@ func (x *exchange) forget() error {
 	return x.setNote(note{SignedOut: x.h.stamp()})
 }
 
-// signOut removes the token of a login. It makes no request: a sign-out at that server is not a
-// read. // Invariant 9
+// signOut makes no request: a sign-out at that server is not a read. // Invariant 9
 func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, error) {
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {

@@ -22,8 +22,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// browser acts as a person whose browser opens the server's page and comes back at once, with the answer's
-// parameters edited by change.
+// browser acts as a person whose browser comes back at once, with the answer's parameters edited by change.
 func browser(t *testing.T, change func(url.Values)) func(string) error {
 	t.Helper()
 	return func(address string) error {
@@ -72,7 +71,7 @@ func TestAuthorize(t *testing.T) {
 	_, err := net.DialTimeout("tcp", back.Host, time.Second)
 	require.Error(t, err, "the port is closed when the sign-in is over")
 
-	for range 2 { // this process and the next
+	for range 2 {
 		_, err = clientWith(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
 		require.NoError(t, err)
 	}
@@ -91,7 +90,6 @@ func redirectAt(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// An answer that does not belong to this sign-in causes no request to the server.
 func TestAuthorizeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		issuer string
@@ -222,7 +220,6 @@ func TestVerifiersAreUnique(t *testing.T) {
 	}
 }
 
-// A grant is read-only, and its endpoints use https.
 func TestNewOAuthRefuses(t *testing.T) {
 	good := OAuthOptions{ClientID: "c", AuthorizeURL: "https://a.example/authorize", TokenURL: "https://a.example/token"}
 	for _, tt := range []struct {
@@ -246,8 +243,7 @@ func TestNewOAuthRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The answers of a token endpoint: some end a grant, others do not. The stored grant does not change in
-// any case.
+// Some answers of a token endpoint end a grant. The stored grant does not change in any case.
 func TestGrantOutlivesFaults(t *testing.T) {
 	elsewhere := httptestURL(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a redirect was followed: " + r.URL.Path) })
 	for name, tt := range map[string]struct {
@@ -365,7 +361,6 @@ func TestGrantLacksScopes(t *testing.T) {
 	require.Empty(t, st.Trouble)
 }
 
-// Of many concurrent callers, in this process and in others, one renews the token.
 func TestOneRenewal(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -377,7 +372,7 @@ func TestOneRenewal(t *testing.T) {
 			r.expire()
 			var wg sync.WaitGroup
 			var requests atomic.Int64
-			for range 4 { // other processes
+			for range 4 {
 				c := clientWith(t, keeper(t, kind, base, dir, nil), base)
 				for range 16 {
 					wg.Go(func() {

@@ -21,7 +21,6 @@ import (
 // maxTokenAnswer bounds an answer of the authorization server, in bytes.
 const maxTokenAnswer = 1 << 20
 
-// config returns the configuration for x/oauth2, with endpoints from the options or the issuer.
 func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
 	token, err := o.endpointOf(ctx, tokenEndpoint)
 	if err != nil {
@@ -41,7 +40,6 @@ func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
 	return c, nil
 }
 
-// clientAuth returns how the client's secret is sent.
 func (o *OAuth) clientAuth() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +53,7 @@ func (o *OAuth) clientAuth() string {
 }
 
 // ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It stores the note of the
-// call only after it got the slot. So a process that is killed while it waits for the slot, and has sent nothing,
-// leaves no note. x/oauth2 uses the HTTP client in the context, which can reach only the endpoint's origin.
+// call only after it got the slot, so a process that is killed while it waits for the slot leaves no note.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -76,9 +73,8 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 	})
 }
 
-// client returns an HTTP client for one origin. It follows no redirects, which would send the grant to another
-// origin. It reuses no connections: if the server closes a reused connection, it is unknown whether the server has
-// read the call. // Invariant 10
+// client follows no redirects, which would send the grant to another origin. It reuses no connections: if the server
+// closes a reused connection, it is unknown whether the server has read the call. // Invariant 10
 func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	origin := *u
 	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""
@@ -102,11 +98,9 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	return c
 }
 
-// tokenTransport makes the calls to the token endpoint. Its errors say whether the server may have used up the token
-// that was sent.
+// tokenTransport returns errors that say whether the server may have used up the token that was sent.
 type tokenTransport struct{ base http.RoundTripper }
 
-// exchangeError is the failure of a call to the token endpoint.
 type exchangeError struct {
 	sent   bool        // at least a part of the request was sent
 	status int         // status of a complete answer that did not come from a token endpoint; otherwise 0
@@ -114,13 +108,10 @@ type exchangeError struct {
 	err    error
 }
 
-// Error returns the underlying error's text.
 func (e *exchangeError) Error() string { return e.err.Error() }
 
-// Unwrap returns the underlying error.
 func (e *exchangeError) Unwrap() error { return e.err }
 
-// RoundTrip implements [http.RoundTripper].
 func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
@@ -213,9 +204,8 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
-// tokenClass classifies an answer of the token endpoint. kept is true if the server has changed nothing. Only
-// invalid_grant means that the grant has ended; other refusals are about the configuration. After a gateway
-// timeout, the server may still have processed the call.
+// tokenClass returns kept true if the server has changed nothing. Only invalid_grant means that the grant has ended;
+// other refusals are about the configuration. After a gateway timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, kept bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // the latter is GitHub's

@@ -14,8 +14,7 @@ import (
 
 const maxRedirects = 3
 
-// parseBase parses a base URL and normalizes its origin. Its errors never quote the URL, which may contain a
-// password.
+// parseBase never quotes the URL in its errors, because it may contain a password.
 func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
@@ -43,8 +42,7 @@ func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort returns a URL's host and port in normal form, for comparison: lower case, without a trailing dot,
-// always with the port.
+// hostPort returns a URL's host and port in normal form: lower case, without a trailing dot, always with the port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -65,8 +63,7 @@ func sameOrigin(base, u *url.URL) bool {
 	return u.User == nil && u.Opaque == "" && strings.EqualFold(base.Scheme, u.Scheme) && base.Host == hostPort(u)
 }
 
-// newTransport returns a client's only transport. It uses HTTP/1.1: a few big pages from one host transfer
-// twice as fast as over one HTTP/2 connection.
+// newTransport uses HTTP/1.1: a few big pages from one host transfer twice as fast as over one HTTP/2 connection.
 func newTransport(o Options, base *url.URL) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}
 	t := &http.Transport{

@@ -62,7 +62,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// If the server's certificate is not trusted, no byte of the request is sent.
 func TestTLS(t *testing.T) {
 	requests := 0
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,8 +2,8 @@ package wire
 
 import "time"
 
-// probeWait is how long other requests wait for the first one after the gate opens. It is limited because the
-// process of the first request may have died, or the answer may never come.
+// probeWait is how long other requests wait for the first one after the gate opens. The process of the first request
+// may have died, or the answer may never come.
 const probeWait = 5 * time.Second
 
 // probeDelay returns how long a request must still wait after the gate has opened: until the first request and the

@@ -11,17 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hanging is a server of many workspaces, some of which never answer, that refuses all of them once.
 type hanging struct {
 	refuseAt time.Time
 
 	mu      sync.Mutex
 	refused time.Time
-	passed  bool        // a request has succeeded since
+	passed  bool
 	ahead   []time.Time // requests before that, once the gate was open
 }
 
-// arrive returns the answer to a request. ok is false if the request gets no answer.
+// arrive returns ok false if the request gets no answer.
 func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +40,7 @@ func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	return http.StatusOK, http.Header{}, true
 }
 
-// ask sends a workspace's request, which gives up after an hour without an answer.
+// ask sends a request that gives up after an hour without an answer.
 func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s, err := g.acquire(t.Context(), 2*time.Hour)
 	if err != nil {
@@ -60,8 +59,8 @@ func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s.answered(&http.Response{StatusCode: status, Header: header})
 }
 
-// TestProbeHangs checks that requests that hang delay the others of their credential by probeWait each,
-// wherever the budget is stored, and that still one request goes first. // Invariant 4
+// Requests that hang delay the others of their credential by probeWait each, and still one request goes first. //
+// Invariant 4
 func TestProbeHangs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		fleet, governors := rapid.Bool().Draw(rt, "fleet"), rapid.IntRange(1, 3).Draw(rt, "governors")
@@ -109,8 +108,7 @@ func TestProbeHangs(t *testing.T) {
 	})
 }
 
-// TestProbeHangsOverHTTP lets the first request after a refusal hang: others are answered long before it gives
-// up.
+// The first request after a refusal hangs: others are answered long before it gives up.
 func TestProbeHangsOverHTTP(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -142,7 +140,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // refused, and then the first to go
+		hung.Go(func() { read("/a") })
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

@@ -55,7 +55,7 @@ func TestReadClasses(t *testing.T) {
 		name   string
 		answer http.HandlerFunc
 		class  Class
-		want   string // of the error
+		want   string
 	}{
 		{"bad key", jsonText(401, `{"message":"Unauthenticated."}`), Auth, "read /v2/contacts: 401 unauthorized: Unauthenticated."},
 		{"module off under 401", jsonText(401, `{"status":"error","message":"Your Add-on Is Not Activated!"}`), NotEntitled, ""},
@@ -271,7 +271,7 @@ func TestReadUnreachable(t *testing.T) {
 	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused after 3 attempts")
 }
 
-// A host that was never reached is not waited for like one that is down, even with many callers.
+// A host that was never reached is not waited for like one that is down.
 func TestReadUnreachableByMany(t *testing.T) {
 	c := client(t, "http://127.0.0.1:1", nil)
 	begin := time.Now()

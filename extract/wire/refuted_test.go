@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A 5xx answer to a probe ends that request at once and does not delay other requests, however many there are.
-// Other requests with the same answer are repeated and close the gate, and so does an answer with Retry-After.
+// A 5xx answer to a probe ends that request at once and does not delay other requests. Other requests with the same
+// answer are repeated and close the gate, and so does an answer with Retry-After.
 func TestProbeRefuted(t *testing.T) {
 	for _, status := range []int{500, 501, 502, 503} {
 		bubble(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestProbeRefuted(t *testing.T) {
 			require.Equal(t, 1, resp.Attempts)
 			require.Less(t, time.Since(begin), firstOutage)
 
-			down = true // the same answer to a request that is not a probe
+			down = true
 			_, err = c.Read(t.Context(), contacts)
 			require.Equal(t, c.opts.MaxAttempts, faultOf(t, err, Transient).Attempts)
 			require.Greater(t, time.Since(begin), firstOutage)
@@ -49,7 +49,6 @@ func TestProbeRefuted(t *testing.T) {
 	})
 }
 
-// Governors on several hosts follow the same rule.
 func TestProbeRefutedInFleet(t *testing.T) {
 	for _, probe := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type Route struct {
 // allowList contains every request that a client can make. // Invariant 9
 type allowList map[Route][]string // the template's segments
 
-// sessionPaths are reserved for credentials. If a stream requested one of them, it could end the sessions of all
+// sessionPaths are reserved for credentials: a stream that requested one of them could end the sessions of all
 // programs that sign in as the same user.
 var sessionPaths = []string{"/api/login", "/api/refresh", "/api/logout", "/api/tracker-login"}
 
@@ -54,7 +54,6 @@ func parseTemplate(path string) ([]string, error) {
 	return segments, nil
 }
 
-// paramName returns name for a segment {name}, else "".
 func paramName(segment string) string {
 	name, ok := strings.CutPrefix(segment, "{")
 	if !ok || !strings.HasSuffix(name, "}") || strings.Count(segment, "{")+strings.Count(segment, "}") != 2 {
@@ -63,7 +62,7 @@ func paramName(segment string) string {
 	return name[:len(name)-1]
 }
 
-// expand fills params into the template of a permitted route and returns the escaped path.
+// expand returns the escaped path of a permitted route.
 func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	segments, ok := l[r]
 	if !ok {

@@ -123,8 +123,8 @@ func forms(s string) []string {
 	return append(all, jsonForms(s)...)
 }
 
-// base64Forms returns the parts of a secret's base64 that do not depend on the text around the secret. There is
-// one for each of the three offsets at which a secret can begin, for example in an encoded "user:password".
+// base64Forms returns the parts of a secret's base64 that do not depend on the text around it: one for each of the
+// three offsets at which a secret can begin, for example in an encoded "user:password".
 func base64Forms(s string) []string {
 	var all []string
 	for offset := range 3 {

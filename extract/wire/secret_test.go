@@ -40,7 +40,6 @@ func TestSecretPrintsNothing(t *testing.T) {
 	require.Equal(t, canary, s.Reveal())
 }
 
-// leaks returns the encodings in which text contains a secret.
 func leaks(text, secret string) []string {
 	raw := []byte(secret)
 	var found []string
@@ -102,7 +101,7 @@ func TestRedactorExcerpt(t *testing.T) {
 	require.Equal(t, "short", r.excerpt("short", 256))
 }
 
-// A server that echoes the request, in any place and encoding, gets no secret into an error.
+// The server echoes the request, in any place and encoding.
 func TestErrorsContainNoSecrets(t *testing.T) {
 	const token, query, password = "pat_canary_0123456789", "filter-canary-98", "pass/canary+55 x"
 	echo := func(form func(string) string) string {

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// counter is a server's method of counting requests against a limit.
 type counter interface {
 	// take reports whether a request arriving now is accepted, how many remain, and when the count resets.
 	take(now time.Time) (ok bool, left int, reset time.Time)
@@ -40,8 +39,8 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstRequest counts in windows that begin with the first request after the previous window, as Laravel's
-// limiter does.
+// firstRequest counts in windows that begin with the first request after the previous window, as Laravel's limiter
+// does.
 type firstRequest struct {
 	limit  int
 	window time.Duration
@@ -106,7 +105,6 @@ func (t *tokenBucket) take(now time.Time) (bool, int, time.Time) {
 	return true, int(t.tokens), now.Add(t.window)
 }
 
-// link is a simulated server behind a connection with jitter.
 type link struct {
 	counter counter
 	latency time.Duration // of a round trip
@@ -124,7 +122,6 @@ type link struct {
 
 type span struct{ from, to time.Time }
 
-// ask sends one request through the governor and the link.
 func (l *link) ask(t *testing.T, g *Governor) error {
 	s, err := g.acquire(t.Context(), 15*time.Minute)
 	if err != nil {
@@ -151,7 +148,6 @@ func (l *link) note(sent time.Time, resp *http.Response) {
 	}
 }
 
-// inGates counts the requests sent while the client had to wait.
 func (l *link) inGates() int {
 	n := 0
 	for _, g := range l.gates {
@@ -186,7 +182,6 @@ func (l *link) arrive() *http.Response {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: h}
 }
 
-// busy runs workers that send requests for d, and returns when all have stopped.
 func (l *link) busy(t *testing.T, g *Governor, workers int, d time.Duration) {
 	end := time.Now().Add(d)
 	var wg sync.WaitGroup
@@ -202,7 +197,6 @@ func (l *link) busy(t *testing.T, g *Governor, workers int, d time.Duration) {
 	wg.Wait()
 }
 
-// maxInWindow returns the largest number of arrivals in any window.
 func maxInWindow(arrivals []time.Time, window time.Duration) int {
 	slices.SortFunc(arrivals, time.Time.Compare)
 	most, from := 0, 0
@@ -215,7 +209,6 @@ func maxInWindow(arrivals []time.Time, window time.Duration) int {
 	return most
 }
 
-// between counts the arrivals in [from, to).
 func between(arrivals []time.Time, from, to time.Time) int {
 	n := 0
 	for _, at := range arrivals {

@@ -92,7 +92,7 @@ type Client struct {
 	transport    *http.Transport
 	buffers      bufferPool
 	tokenRefused tokenRefused
-	reached      atomic.Bool  // some request was answered
+	reached      atomic.Bool
 	sizeHint     atomic.Int64 // size of the last body, used when there is no Content-Length
 }
 
