@@ -1,0 +1,121 @@
+package sqlmerge
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// StreamState returns the state of a stream's table; see [load.Destination].
+func (d *Store) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
+	err = d.b.Read(ctx, false, func(r Reader) error {
+		s, err = d.streamState(ctx, r, k, table)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("check table %s: %w", table, err)
+	}
+	return s, nil
+}
+
+func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table string) (s load.StreamState, err error) {
+	c, err := d.readCatalog(ctx, r, []string{table}, false)
+	if err != nil || c.live[load.Changes.Name] == nil {
+		return s, err
+	}
+	if s.Owner, err = d.ownerOf(ctx, r, table); err != nil {
+		return s, err
+	}
+	if s.Made, err = d.lastChange(ctx, r, "run", table, load.ActionCreate); err != nil {
+		return s, err
+	}
+	for name := range c.made {
+		if c.live[name] == nil {
+			s.Gone = append(s.Gone, name)
+		}
+	}
+	slices.Sort(s.Gone)
+	t, made := c.made[table]
+	if o := c.live[table]; !made || o == nil || o.View {
+		return s, nil
+	}
+	some := int64(0)
+	err = numbers(ctx, r, "SELECT count(*) FROM (SELECT 1 FROM "+relation(d.b, t, k.Source)+" AS t LIMIT 1) AS t", &some)
+	s.Empty = some == 0
+	return s, err
+}
+
+// ownerOf returns the recorded owner of a table.
+func (d *Store) ownerOf(ctx context.Context, r Reader, table string) (*load.Owner, error) {
+	text, err := d.lastChange(ctx, r, "to_type", table, load.ActionOwner)
+	if err != nil {
+		return nil, err
+	}
+	return load.ParseOwner(text)
+}
+
+// lastChange returns a column of the last recorded change of a kind to a table.
+func (d *Store) lastChange(ctx context.Context, r Reader, column, table, action string) (text string, err error) {
+	query := fmt.Sprintf(`SELECT %s FROM %s WHERE "table" = %s AND action = %s ORDER BY "at" DESC LIMIT 1`,
+		column, d.b.Place(load.Changes.Name), d.b.Literal(table), d.b.Literal(action))
+	err = r.Query(ctx, query, func(v []driver.Value) error {
+		text, _ = v[0].(string)
+		return nil
+	})
+	return text, err
+}
+
+// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
+// stream's position is still the same. // Invariant 13
+func (x *tx) claim(ctx context.Context) error {
+	c := x.of.Claim
+	x.db.mu.Lock()
+	seen, ok := x.db.claimed[x.key]
+	x.db.mu.Unlock()
+	if c.Table == "" || ok && seen == (claimed{c, x.at}) {
+		return nil
+	}
+	live, err := objects(ctx, x.s, false)
+	if err != nil {
+		return err
+	}
+	var have *load.Owner
+	if live[load.Changes.Name] != nil {
+		if have, err = x.db.ownerOf(ctx, x.s, c.Table); err != nil {
+			return fmt.Errorf("read owner of %s: %w", c.Table, err)
+		}
+	}
+	owner, record, err := c.Owned(x.key, x.from, have)
+	if err != nil || !record {
+		return err
+	}
+	x.owner, x.was = &owner, have
+	return nil
+}
+
+// claimed is a claim that was checked, and the stream's position after the commit that checked it.
+type claimed struct {
+	load.Claim
+	at position
+}
+
+// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
+// no transaction of that stream can commit.
+// Invariant 13
+func (x *tx) recordOwner(ctx context.Context) error {
+	if x.owner == nil {
+		return nil
+	}
+	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
+		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
+	}
+	if x.was == nil || x.was.Pipeline == x.key.Pipeline && x.was.Stream == x.key.Stream {
+		return nil
+	}
+	other := state.Key{Pipeline: x.was.Pipeline, Stream: x.was.Stream}
+	return x.s.Exec(ctx, fmt.Sprintf("UPDATE %s SET cursor = '', sequence = sequence + 1 WHERE %s", x.b.Place(load.State.Name), x.db.whereKey(other)))
+}

@@ -1,0 +1,70 @@
+package sqlmerge
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Ident quotes an identifier.
+func Ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Idents quotes several identifiers.
+func Idents(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = Ident(n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// concat returns an expression for the concatenation of texts that are not null. It nests them evenly, because
+// databases limit the depth of an expression and the number of a function's arguments.
+func concat(parts []string) string {
+	if len(parts) <= 8 {
+		return "(" + strings.Join(parts, " || ") + ")"
+	}
+	half := len(parts) / 2
+	return "(" + concat(parts[:half]) + " || " + concat(parts[half:]) + ")"
+}
+
+// keyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
+// child rows. JSON can write a text in several ways, so keyText escapes it in the same way as transform.
+func keyText(d Dialect, expr string, from arrow.DataType) string {
+	if !schemas.SameType(from, schemas.Text) {
+		return d.Cast(expr, from, schemas.JSON)
+	}
+	short := map[int]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
+	expr = `replace(replace(` + expr + `, '\', '\\'), '"', '\"')`
+	for c := range 0x20 {
+		escape := short[c]
+		if escape == "" {
+			escape = fmt.Sprintf(`\u%04x`, c)
+		}
+		expr = fmt.Sprintf("replace(%s, %s, '%s')", expr, d.Literal(string(rune(c))), escape)
+	}
+	return `'"' || ` + expr + ` || '"'`
+}
+
+// temporary creates a temporary table. If an earlier Apply has left a table of that name, it is dropped first.
+func (m *merge) temporary(name, definition string) error {
+	table := m.b.Temp(name)
+	for _, q := range []string{"DROP TABLE IF EXISTS " + table, "CREATE TEMP TABLE " + name + " " + definition} {
+		if err := m.s.Exec(m.ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relation returns a FROM item with the rows of t. If the table is shared, these are only the rows of the source.
+func relation(d Dialect, t schemas.Table, source string) string {
+	if source == "" || !load.Shared(t.Columns) {
+		return d.Place(t.Name)
+	}
+	return fmt.Sprintf("(SELECT * FROM %s WHERE %s = %s)", d.Place(t.Name), schemas.ColSource, d.Literal(source))
+}

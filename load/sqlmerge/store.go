@@ -1,0 +1,231 @@
+package sqlmerge
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Store is a destination in an SQL database. Its methods are safe for concurrent use. From its first Apply to its end,
+// a transaction makes the first Apply of every other transaction wait.
+type Store struct {
+	b Backend
+
+	mu        sync.Mutex
+	positions map[state.Key]position // as last read or committed
+	claimed   map[state.Key]claimed  // as last committed
+	passes    map[state.Key]*pass
+	tables    int      // number of the last table of carried keys
+	droppable []string // tables of carried keys that are no longer needed
+}
+
+// New returns a store over a database.
+func New(b Backend) *Store {
+	return &Store{b: b, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
+}
+
+// position is the row of one stream in _penstock_state.
+type position struct {
+	cursor   state.Cursor
+	sequence int64 // 0: no row exists
+	moved    int64 // time of the stream's last commit, in microseconds since 1970
+}
+
+// Cursor returns the committed cursor; see [load.Destination].
+func (d *Store) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	p, err := d.position(ctx, k)
+	return p.cursor, err
+}
+
+// position reads a stream's position from the database.
+func (d *Store) position(ctx context.Context, k state.Key) (p position, err error) {
+	err = d.b.Read(ctx, false, func(r Reader) error {
+		p, err = d.readPosition(ctx, r, k)
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("read cursor of %s: %w", k.Stream, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.positions[k] = p
+	return p, nil
+}
+
+func (d *Store) readPosition(ctx context.Context, r Reader, k state.Key) (p position, err error) {
+	live, err := objects(ctx, r, false)
+	if err != nil || live[load.State.Name] == nil {
+		return p, err
+	}
+	_, shared := live[load.State.Name].Types[schemas.ColSource]
+	if err := load.CheckSharing(shared, k.Source); err != nil {
+		return p, err
+	}
+	query := "SELECT cursor, sequence, " + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE " + d.whereKey(k)
+	err = r.Query(ctx, query, func(v []driver.Value) error {
+		cursor, _ := v[0].(string)
+		p.cursor = state.Cursor(cursor)
+		p.sequence, _ = v[1].(int64)
+		p.moved, _ = v[2].(int64)
+		return nil
+	})
+	return p, err
+}
+
+func objects(ctx context.Context, r Reader, fresh bool) (map[string]*Object, error) {
+	live, err := r.Objects(ctx, fresh)
+	if err != nil {
+		return nil, fmt.Errorf("read the database's catalog: %w", err)
+	}
+	return live, nil
+}
+
+func (d *Store) whereKey(k state.Key) string {
+	where := "pipeline = " + d.b.Literal(k.Pipeline) + " AND stream = " + d.b.Literal(k.Stream)
+	if k.Source != "" {
+		where += " AND " + schemas.ColSource + " = " + d.b.Literal(k.Source)
+	}
+	return where
+}
+
+// Tables returns a table and its children; see [load.Destination].
+func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
+	err = d.b.Read(ctx, false, func(r Reader) error {
+		c, err := d.readCatalog(ctx, r, []string{name}, false)
+		if err != nil {
+			return err
+		}
+		tables = load.ExistingTables(c.made, c.live)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tables of %s: %w", name, err)
+	}
+	return tables, nil
+}
+
+// LoseCarried is called when the database has lost its temporary tables. What they recorded about the keys of
+// unfinished passes is lost.
+func (d *Store) LoseCarried() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.passes {
+		p.lost, p.carried = true, nil
+	}
+	d.droppable = nil
+}
+
+// Share returns the part of one source; see [load.Sharer].
+func (d *Store) Share(source string) load.Destination {
+	return load.SourcePart{Destination: unclosed{d}, Source: source, ScanOf: d.scanOf}
+}
+
+// unclosed is a destination that its backend closes.
+type unclosed struct{ *Store }
+
+// Close does nothing.
+func (unclosed) Close() error { return nil }
+
+// Forget drops what is known of a source's passes; see [load.Sharer].
+func (d *Store) Forget(pipeline, source string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, p := range d.passes {
+		if k.Pipeline == pipeline && k.Source == source {
+			d.dropLater(p.carried)
+			p.lost, p.carried = true, nil
+			delete(d.passes, k)
+		}
+	}
+	for k := range d.positions {
+		if k.Pipeline == pipeline && k.Source == source {
+			delete(d.positions, k)
+			delete(d.claimed, k)
+		}
+	}
+}
+
+// Scan reads all rows of a table; see [load.Destination].
+func (d *Store) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	return d.scanOf(ctx, "", table, columns, each)
+}
+
+// scanOf scans the rows of one source, or all rows if source is "".
+func (d *Store) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	err := d.b.Read(ctx, true, func(r Reader) error {
+		t, ok, err := d.readTable(ctx, r, table)
+		if err != nil || !ok {
+			return err
+		}
+		if columns == nil && source != "" {
+			columns = load.Unshared(t.Columns)
+		}
+		schema, err := load.Select(t.Columns, columns)
+		if err != nil {
+			return err
+		}
+		return r.Stream(ctx, "SELECT "+Idents(load.Names(schema))+" FROM "+relation(d.b, t, source), schema, func(b arrow.RecordBatch) error {
+			if b.NumRows() == 0 {
+				return nil
+			}
+			return each(b)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("scan %s: %w", table, err)
+	}
+	return nil
+}
+
+// readTable returns the named table, and false if it does not exist. It returns an error if the table was changed by
+// hand, or was not made by penstock.
+func (d *Store) readTable(ctx context.Context, r Reader, name string) (schemas.Table, bool, error) {
+	c, err := d.readCatalog(ctx, r, []string{name}, false)
+	if err != nil {
+		return schemas.Table{}, false, err
+	}
+	if c.live[name] == nil {
+		return schemas.Table{}, false, nil
+	}
+	if _, ok := c.made[name]; ok {
+		t, err := c.table(name)
+		return t, true, err
+	}
+	for _, own := range load.OwnTables() {
+		if own.Name == name {
+			if _, shared := c.live[name].Types[schemas.ColSource]; shared {
+				own = load.ShareTable(own)
+			}
+			return own, true, nil
+		}
+	}
+	return schemas.Table{}, false, errors.New("it was not made by penstock")
+}
+
+// numbers reads a result of one row of integers. A null counts as 0, because a sum over no rows is null.
+func numbers(ctx context.Context, r Reader, query string, into ...*int64) error {
+	return r.Query(ctx, query, func(v []driver.Value) error {
+		for i := range into {
+			switch n := v[i].(type) {
+			case int64:
+				*into[i] = n
+			case nil:
+				*into[i] = 0
+			case *big.Int: // DuckDB's type of sums
+				*into[i] = n.Int64()
+			default:
+				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
+			}
+		}
+		return nil
+	})
+}
