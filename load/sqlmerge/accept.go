@@ -39,7 +39,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	m.know(c)
 	for _, step := range []func() error{
 		func() error { return x.record(ctx, changes) },
-		func() error { return m.clearHashes(table, "true") },
+		func() error { return m.clearHashes(table, all) },
 		func() error { return m.recreateView(table) },
 		func() error { return x.s.Commit(ctx) },
 	} {

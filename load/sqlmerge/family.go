@@ -85,7 +85,7 @@ func (m *merge) repairFamily(c *catalog, t *target) error {
 		return nil
 	}
 	if load.Child(t.Columns) {
-		return m.clearHashes(t.Name, "true")
+		return m.clearHashes(t.Name, all)
 	}
 	for _, hanging := range m.children(t) {
 		if err := m.change(hanging.Name, "DELETE FROM "+m.b.Place(hanging.Name)); err != nil {
@@ -103,7 +103,7 @@ func (m *merge) clearHashes(table, where string) error {
 	if t == nil || !t.has(schemas.ColHash) {
 		return nil
 	}
-	if t.Name != table && where != "true" {
+	if t.Name != table && where != all {
 		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, m.b.Place(table), where)
 	}
 	current := ""

@@ -24,7 +24,9 @@ func (m *merge) createKeptRows() error {
 }
 
 // keptByHash is a query for the numbers of kept rows.
-func (m *merge) keptByHash() string { return "SELECT h, sum(n) AS n FROM " + m.b.Temp(keptRows) + " GROUP BY h" }
+func (m *merge) keptByHash() string {
+	return "SELECT h, sum(n) AS n FROM " + m.b.Temp(keptRows) + " GROUP BY h"
+}
 
 // keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
 // the additional rows.
@@ -64,9 +66,9 @@ func (m *merge) keyless(t *target) error {
 func (m *merge) countByHash(t *target) string {
 	where := ""
 	if t.Mode == schemas.History {
-		where = " WHERE " + t.currentSQL("t.")
+		where = " AND " + t.currentSQL("t.")
 	}
-	return fmt.Sprintf("SELECT t.%s AS h, count(*) AS n FROM %s AS t%s GROUP BY 1", schemas.ColHash, m.ownRelation(t), where)
+	return fmt.Sprintf("SELECT t.%s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.ownRows(t), where)
 }
 
 // sweepKeyless counts the surplus rows: if the table has more rows of a hash than the pass, the difference is surplus.
@@ -80,8 +82,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err != nil {
 		return err
 	}
-	err = numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s AS t",
-		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRelation(t)), &m.out.Alive, &m.out.Missing)
+	err = numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
+		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRows(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,8 @@ func (t *target) currentSQL(prefix string) string {
 // has reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
-// ownRelation returns a FROM item with the rows of t. If the table is shared, these are only the rows of the
-// transaction's source.
-func (x *tx) ownRelation(t *target) string { return relation(x.b, t.Table, x.key.Source) }
+// ownRows returns a FROM item for the rows of t that belong to the transaction's source, with a condition.
+func (x *tx) ownRows(t *target) string { return rowsSQL(x.b, t.Table, x.key.Source) }
 
 // ownRowsSQL returns " AND" and the condition that a row of t belongs to the transaction's source. For a table that is
 // not shared it returns "". The prefix, such as "t.", is put before the column name.
@@ -193,7 +192,7 @@ func (m *merge) advanceTime(pending []*load.Staged) error {
 			continue
 		}
 		last := int64(0)
-		query := "SELECT " + m.b.Micros("max(t."+schemas.ColSyncedAt+")") + " FROM " + m.ownRelation(t) + " AS t"
+		query := "SELECT " + m.b.Micros("max(t."+schemas.ColSyncedAt+")") + " FROM " + m.ownRows(t)
 		if err := numbers(m.ctx, m.s, query, &last); err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
@@ -245,7 +244,7 @@ func (m *merge) saveUserColumns(t *target) error {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", Ident(f), i)
 	}
 	return m.temporary(foreignCells, fmt.Sprintf("AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
-		strings.Join(columns, ", "), m.ownRelation(t), m.b.Temp(status), on("s", t.Key), isChanged, m.replaced(t, "t.")))
+		strings.Join(columns, ", "), m.b.Place(t.Name), m.b.Temp(status), on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
 // restoreUserColumns copies the values that saveUserColumns stored to the new rows.

@@ -44,7 +44,7 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 		return s, nil
 	}
 	some := int64(0)
-	err = numbers(ctx, r, "SELECT count(*) FROM (SELECT 1 FROM "+relation(d.b, t, k.Source)+" AS t LIMIT 1) AS t", &some)
+	err = numbers(ctx, r, "SELECT count(*) FROM (SELECT 1 FROM "+rowsSQL(d.b, t, k.Source)+" LIMIT 1) AS t", &some)
 	s.Empty = some == 0
 	return s, err
 }

@@ -53,22 +53,17 @@ func (m *merge) logWritten(t *target, n counts) error {
 			c.action = "CASE WHEN s.st = " + isNew + " THEN 'insert' WHEN s.revived THEN 'revive' ELSE 'update' END"
 			c.key = m.keyDocument("r.", t)
 			c.before = "CASE WHEN s.st <> " + isNew + " THEN " + m.document("t.", t) + " END"
-			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS t ON %s WHERE s.st < %s",
-				m.b.Temp(status), from, schemas.ColOrdinal, m.lastRows(t), on("s", t.Key), isUnchanged)
+			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN %s AS t ON %s WHERE s.st < %s",
+				m.b.Temp(status), from, schemas.ColOrdinal, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t.")+m.isLast(t), isUnchanged)
 		}
 		return m.logRow(t, c)
 	})
 }
 
-// lastRows returns a query for the last version of each record in the status table.
-func (m *merge) lastRows(t *target) string {
-	columns := make([]string, len(t.Columns.Fields()))
-	for i, f := range t.Columns.Fields() {
-		columns[i] = "t." + Ident(f.Name)
-	}
-	where := fmt.Sprintf("FROM %s AS t WHERE %s", m.ownRelation(t), m.keyIn(t, m.b.Temp(status)))
+// isLast returns " AND" and the condition that a row t is the last version of a record in the status table.
+func (m *merge) isLast(t *target) string {
 	if t.Mode != schemas.Append && t.Mode != schemas.History {
-		return "SELECT " + strings.Join(columns, ", ") + " " + where
+		return ""
 	}
 	order := ""
 	if t.Mode == schemas.History {
@@ -78,8 +73,8 @@ func (m *merge) lastRows(t *target) string {
 	for i, k := range t.Key {
 		key[i] = "t." + Ident(k)
 	}
-	return fmt.Sprintf("SELECT * FROM (SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %st.%s DESC, t.%s DESC) AS _penstock_i %s) AS t WHERE _penstock_i = 1",
-		strings.Join(columns, ", "), strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt, where)
+	return fmt.Sprintf(" AND t.%s IN (SELECT id FROM (SELECT t.%[1]s AS id, row_number() OVER (PARTITION BY %[2]s ORDER BY %[3]st.%[4]s DESC, t.%[5]s DESC) AS i FROM %[6]s AND %[7]s) AS v WHERE i = 1)",
+		m.b.RowID(), strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt, m.ownRows(t), m.keyIn(t, m.b.Temp(status)))
 }
 
 // logMissing logs the rows that a sweep is about to delete.
@@ -89,7 +84,7 @@ func (m *merge) logMissing(t *target) error {
 	}
 	return m.logRow(t, change{
 		at: m.b.Timestamp(m.when), action: "'delete'", key: m.keyDocument("t.", t), before: m.document("t.", t), after: "NULL",
-		from: fmt.Sprintf("%s AS t WHERE %s AND %s", m.ownRelation(t), m.keyIn(t, m.b.Temp(missing)), t.currentSQL("t.")),
+		from: fmt.Sprintf("%s AND %s AND %s", m.ownRows(t), m.keyIn(t, m.b.Temp(missing)), t.currentSQL("t.")),
 	})
 }
 

@@ -61,10 +61,14 @@ func (m *merge) temporary(name, definition string) error {
 	return nil
 }
 
-// relation returns a FROM item with the rows of t. If the table is shared, these are only the rows of the source.
-func relation(d Dialect, t schemas.Table, source string) string {
+// all is a condition that holds for each row. A column may be named true.
+const all = "1 = 1"
+
+// rowsSQL returns a FROM item for the rows t of a table, with a condition. If the table is shared, these are only the
+// rows of the source. It has no subquery, because SQLite renames the columns true and false of a subquery.
+func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	if source == "" || !load.Shared(t.Columns) {
-		return d.Place(t.Name)
+		return d.Place(t.Name) + " AS t WHERE " + all
 	}
-	return fmt.Sprintf("(SELECT * FROM %s WHERE %s = %s)", d.Place(t.Name), schemas.ColSource, d.Literal(source))
+	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }

@@ -105,10 +105,10 @@ func (m *merge) statusSQL(t *target, from string) string {
 		st = fmt.Sprintf("CASE WHEN t.%s = s.h AND t.%s IS NULL THEN %s ELSE %s END",
 			schemas.ColHash, schemas.ColDeletedAt, isUnchanged, isChanged)
 		revived = "t." + schemas.ColDeletedAt + " IS NOT NULL"
-		again = fmt.Sprintf("coalesce(t.%s >= %s, false)", schemas.ColRun, m.b.Literal(m.of.Run))
+		again = fmt.Sprintf("coalesce(t.%s >= %s, 1 = 0)", schemas.ColRun, m.b.Literal(m.of.Run))
 	}
 	with += fmt.Sprintf(", m AS (SELECT %s, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
-		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.ownRelation(t), on("s", t.Key))
+		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t."))
 	again, carried := "coalesce(m.again, false)", ""
 	if m.carried != nil && t.has(schemas.ColHash) { // not one of penstock's own tables
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
@@ -135,7 +135,7 @@ func (m *merge) versionsSQL(t *target) string {
 		again += " OR c.carried IS NOT NULL"
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
-	return fmt.Sprintf(", v AS (SELECT %s, %s FROM %s AS t JOIN s ON %s)", strings.Join(keyColumns("s.", t.Key), ", "), last, m.ownRelation(t), on("s", t.Key)) +
+	return fmt.Sprintf(", v AS (SELECT %s, %s FROM %s AS t JOIN s ON %s)", strings.Join(keyColumns("s.", t.Key), ", "), last, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t.")) +
 		fmt.Sprintf(", m AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY %s ORDER BY %s) AS i FROM v) AS v WHERE i = 1)", keys, order) +
 		" SELECT s.*, CASE WHEN m.i IS NULL THEN " + isNew + " WHEN m.c AND m.h = s.h THEN " + isUnchanged +
 		" WHEN m.c AND m.r >= " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +

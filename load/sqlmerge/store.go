@@ -173,7 +173,7 @@ func (d *Store) scanOf(ctx context.Context, source, table string, columns []stri
 		if err != nil {
 			return err
 		}
-		return r.Stream(ctx, "SELECT "+Idents(load.Names(schema))+" FROM "+relation(d.b, t, source), schema, func(b arrow.RecordBatch) error {
+		return r.Stream(ctx, "SELECT "+Idents(load.Names(schema))+" FROM "+rowsSQL(d.b, t, source), schema, func(b arrow.RecordBatch) error {
 			if b.NumRows() == 0 {
 				return nil
 			}

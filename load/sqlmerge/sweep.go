@@ -27,7 +27,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		m.out.Known = true
 	case t.Mode == schemas.Append: // rows are never missing
 		m.out.Known = true
-		err = numbers(m.ctx, m.s, "SELECT "+countIf(t.currentSQL("t."))+" FROM "+m.ownRelation(t)+" AS t", &m.out.Alive)
+		err = numbers(m.ctx, m.s, "SELECT "+countIf(t.currentSQL("t."))+" FROM "+m.ownRows(t), &m.out.Alive)
 	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
 	case s.Keys != nil:
@@ -54,8 +54,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err := find(t); err != nil {
 		return err
 	}
-	err := numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s AS t",
-		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRelation(t)), &m.out.Alive, &m.out.Missing)
+	err := numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s",
+		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRows(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (m *merge) findMissing(t *target) error {
 		}
 		carried = " AND NOT " + m.keyIn(t, m.carried.table)
 	}
-	return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AS t WHERE %s AND NOT coalesce(t.%s >= %s, false)%s",
-		asKeys("t.", t.Key), m.ownRelation(t), t.currentSQL("t."), schemas.ColRun, m.b.Literal(m.of.Run), carried))
+	return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AND %s AND NOT coalesce(t.%s >= %s, 1 = 0)%s",
+		asKeys("t.", t.Key), m.ownRows(t), t.currentSQL("t."), schemas.ColRun, m.b.Literal(m.of.Run), carried))
 }
 
 // findKeys stores those of the given keys that current rows have.
@@ -99,8 +99,8 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 		}
 	}
 	find := func(from string) error {
-		return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AS t WHERE %s AND %s",
-			asKeys("t.", t.Key), m.ownRelation(t), m.keyIn(t, "(SELECT "+asKeys("", t.Key)+" FROM "+from+" AS r) AS r"), t.currentSQL("t.")))
+		return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AND %s AND %s",
+			asKeys("t.", t.Key), m.ownRows(t), m.keyIn(t, "(SELECT "+asKeys("", t.Key)+" FROM "+from+" AS r) AS r"), t.currentSQL("t.")))
 	}
 	if len(keys) == 0 {
 		return find("(SELECT * FROM " + m.b.Place(t.Name) + " LIMIT 0)")

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Alter implements [sqlmerge.Session].
+func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
+	table := s.b.Place(a.Table.Name)
+	if a.Create {
+		defs := make([]string, a.Table.Columns.NumFields())
+		for i, f := range a.Table.Columns.Fields() {
+			defs[i] = s.definition(f)
+		}
+		if err := s.Exec(ctx, "CREATE TABLE "+table+" ("+strings.Join(defs, ", ")+")"); err != nil {
+			return err
+		}
+		return s.index(ctx, a.Table)
+	}
+	for _, f := range a.Add {
+		if err := s.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+s.definition(f)); err != nil {
+			return err
+		}
+	}
+	if len(a.Widen) == 0 {
+		return nil
+	}
+	if err := s.rebuild(ctx, a); err != nil {
+		return err
+	}
+	for _, w := range a.Widen {
+		if to, ok := schemas.TypeOf(w.Column).(*arrow.ListType); ok && w.From.ID() == arrow.LIST {
+			if err := s.widenLists(ctx, table, w, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) definition(f arrow.Field) string {
+	return sqlmerge.Ident(f.Name) + " " + s.b.Type(schemas.TypeOf(f))
+}
+
+// index creates the index with which a merge finds rows: by the key, by the record that child rows belong to, or by
+// the hash.
+func (s *session) index(ctx context.Context, t schemas.Table) error {
+	columns := load.FullKey(t)
+	switch {
+	case load.Child(t.Columns):
+		columns = []string{load.RootKeyColumn(t.Columns)}
+	case len(columns) > 0:
+	case t.Columns.HasField(schemas.ColHash):
+		columns = []string{schemas.ColHash}
+	default:
+		return nil
+	}
+	if load.Shared(t.Columns) && columns[0] != schemas.ColSource {
+		columns = append([]string{schemas.ColSource}, columns...)
+	}
+	return s.Exec(ctx, fmt.Sprintf("CREATE INDEX %s ON %s (%s)", s.b.Place("_penstock_find_"+t.Name), sqlmerge.Ident(t.Name), sqlmerge.Idents(columns)))
+}
+
+// rebuild replaces a table by one with wider columns, because SQLite cannot change the type of a column. It keeps
+// columns, indexes and triggers that users have added. // Invariant 16
+func (s *session) rebuild(ctx context.Context, a sqlmerge.Alteration) error {
+	wide := map[string]load.Widening{}
+	for _, w := range a.Widen {
+		wide[w.Column.Name] = w
+	}
+	name := s.b.Literal(a.Table.Name)
+	var defs, names, values []string
+	err := s.Query(ctx, `SELECT name, type, "notnull", dflt_value FROM pragma_table_xinfo(`+name+`, 'main') WHERE hidden = 0`, func(v []driver.Value) error {
+		column := sqlmerge.Ident(v[0].(string))
+		def, value := column+" "+v[1].(string), column
+		if w, ok := wide[v[0].(string)]; ok {
+			def, value = s.definition(w.Column), s.b.Cast(column, w.From, schemas.TypeOf(w.Column))
+		}
+		if required, _ := v[2].(int64); required == 1 {
+			def += " NOT NULL"
+		}
+		if v[3] != nil {
+			def += fmt.Sprintf(" DEFAULT (%v)", v[3])
+		}
+		defs, names, values = append(defs, def), append(names, v[0].(string)), append(values, value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var again []string
+	err = s.Query(ctx, "SELECT sql FROM main.sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL AND tbl_name = "+name, func(v []driver.Value) error {
+		again = append(again, v[0].(string))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	table, copied := s.b.Place(a.Table.Name), s.b.Place(load.Prefix+"copy")
+	statements := append([]string{
+		"CREATE TABLE " + copied + " (" + strings.Join(defs, ", ") + ")",
+		"INSERT INTO " + copied + " (" + sqlmerge.Idents(names) + ") SELECT " + strings.Join(values, ", ") + " FROM " + table,
+		"DROP TABLE " + table,
+		"ALTER TABLE " + copied + " RENAME TO " + sqlmerge.Ident(a.Table.Name),
+	}, again...)
+	for _, q := range statements {
+		if err := s.Exec(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// widenLists converts the items of lists. SQL would read numbers as floating point.
+func (s *session) widenLists(ctx context.Context, table string, w load.Widening, to *arrow.ListType) error {
+	column := sqlmerge.Ident(w.Column.Name)
+	update, err := s.conn.PrepareContext(ctx, "UPDATE "+table+" SET "+column+" = ? WHERE _rowid_ = ?")
+	if err != nil {
+		return err
+	}
+	defer update.Close()
+	for last := int64(-1 << 63); ; {
+		found := map[int64]string{}
+		query := fmt.Sprintf("SELECT _rowid_, %[1]s FROM %[2]s WHERE _rowid_ > %[3]d AND %[1]s IS NOT NULL ORDER BY 1 LIMIT %[4]d", column, table, last, batchRows)
+		err := s.Query(ctx, query, func(v []driver.Value) error {
+			last = v[0].(int64)
+			found[last], _ = v[1].(string)
+			return nil
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for id, text := range found {
+			if _, err := update.ExecContext(ctx, widen(text, w.From, to), id); err != nil {
+				return classify(err)
+			}
+		}
+	}
+}
