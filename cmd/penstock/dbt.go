@@ -86,7 +86,7 @@ func writeDBT(w io.Writer, d dictionary) error {
 }
 
 // dbtSchemas has the default schema of tables, by the kind of destination.
-var dbtSchemas = map[string]string{"duckdb": "main", "postgres": "public", "postgresql": "public"}
+var dbtSchemas = map[string]string{"duckdb": "main", "sqlite": "main", "postgres": "public", "postgresql": "public"}
 
 func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
 	out := dbtTable{Name: t.Name, Description: describe(t)}

@@ -39,8 +39,9 @@ type destinationKind struct {
 	// folder returns where streams of files keep their files, unless the configuration says otherwise.
 	folder func(d config.Destination) string
 	// asker answers SQL for a destination that does not implement load.Querier.
-	asker func(context.Context, *reader) (querier, error)
-	modes bool // the destination creates files, which have a mode
+	asker   func(context.Context, *reader) (querier, error)
+	modes   bool   // the destination creates files, which have a mode
+	noViews string // why penstock's ready views cannot run in the destination; "" if they can
 	// publish gives readers a copy of what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
 }
@@ -70,6 +71,7 @@ type querier interface {
 func destinationKinds() []destinationKind {
 	return []destinationKind{
 		duckdbKind(),
+		sqliteKind(),
 		postgresKind("postgres"),
 		postgresKind("postgresql"),
 		parquetKind(),
@@ -92,7 +94,7 @@ func destinationKindOf(c *config.Config, d config.Destination) (destinationKind,
 		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish works only with DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
 	}
 	if d.Mode != 0 && !all[i].modes {
-		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode works only with the files of duckdb: and parquet:, not with %s:", d.Name, d.Scheme))
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode works only with the files of duckdb:, sqlite: and parquet:, not with %s:", d.Name, d.Scheme))
 	}
 	return all[i], nil
 }

@@ -21,7 +21,7 @@ import (
 func duckdbKind() destinationKind {
 	return destinationKind{
 		scheme: "duckdb", missing: duckdbMissing,
-		open: openDuckDB, check: checkDuckDB, absent: absentFile,
+		open: openDuckDB, check: checkFile, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
 		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows.
 		// A larger budget would only be memory that the garbage collector scans.
@@ -105,9 +105,9 @@ func absentFile(d config.Destination) error {
 	return nil
 }
 
-// checkDuckDB checks that the file and its log can be created and written, and that not everyone may
+// checkFile checks that the file and its log can be created and written, and that not everyone may
 // write to the file.
-func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
+func checkFile(_ context.Context, _ *app, d config.Destination) error {
 	path, _ := filePath(d)
 	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {
 		return err

@@ -75,7 +75,7 @@ type newDestination struct{ Name, URL string }
 
 // destinations returns the destinations, each named after its kind.
 func (s setup) destinations() []newDestination {
-	words := map[string]string{"duckdb": "warehouse", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
+	words := map[string]string{"duckdb": "warehouse", "sqlite": "desk", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
 	count := map[string]int{}
 	var all []newDestination
 	for _, to := range s.To {

@@ -32,6 +32,8 @@ var line = map[string][]string{
 	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // its tables are Parquet files, which that package writes
 	"load/loadtest":                  {"load", "schemas", "state"},
 	"load/duckdb":                    {"load", "schemas", "state"},
+	"load/sqlmerge":                  {"load", "schemas", "state"},
+	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state"},
 	"load/parquet":                   {"load", "schemas", "state"},
 	"load/postgres":                  {"load", "schemas", "state"},
 	"load/postgres/pgtest":           nil,

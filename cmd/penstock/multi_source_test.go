@@ -281,6 +281,12 @@ func testViewsOfManySources(t *testing.T, to target) {
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
 	code, out, errs := w.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	if _, text := to.(sqliteTarget); text {
+		code, _, errs = w.penstock(t, "views")
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, errs, "cannot run in destination")
+		return
+	}
 	code, out, errs = w.penstock(t, "views", "--json")
 	require.Zero(t, code, errs)
 	possible := 0

@@ -165,7 +165,7 @@ func (a *app) stateOwnCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
-		Long: `Makes this host the owner of a local destination (a DuckDB file or a folder) if
+		Long: `Makes this host the owner of a local destination (a DuckDB or SQLite file, or a folder) if
 several hosts share a state database. Such a path belongs to the host that first
 wrote it, and other hosts refuse it, because the same path there is another file or
 a network file system. First stop penstock on the old host and copy the files here.`,
@@ -185,7 +185,7 @@ func (a *app) own(ctx context.Context, to selection) error {
 	}
 	note := a.ownerNote(c, d)
 	if note == "" {
-		return usage("only DuckDB files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
+		return usage("only files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
 	}
 	was, text, err := a.ownerOf(ctx, c, note)
 	if err == nil && was.host != a.host() {

@@ -13,10 +13,10 @@ func (a *app) pathCmd() *cobra.Command {
 	var to selection
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
-		Short: "print where a table is: the folder of its Parquet files, the DuckDB file, or the qualified name in Postgres",
+		Short: "print where a table is: the folder of its Parquet files, the DuckDB or SQLite file, or the qualified name in Postgres",
 		Long: `Prints where a table is, for programs that read it without penstock: for DuckDB
-the file, for Postgres the qualified name, for a lake in a folder the folder with
-the table's current files. For a lake in a bucket it prints the current files, and
+and SQLite the file, for Postgres the qualified name, for a lake in a folder the
+folder with the table's current files. For a lake in a bucket it prints the current files, and
 for Iceberg the location of the table's metadata.
 
 The files of a lake never change. Files that newer files have replaced are deleted

@@ -34,6 +34,7 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
 	kinds := map[string]func(*testing.T) target{
 		"duckdb":   func(t *testing.T) target { return duckTarget{t.TempDir()} },
+		"sqlite":   func(t *testing.T) target { return sqliteTarget{t.TempDir()} },
 		"parquet":  func(t *testing.T) target { return parquetTarget{t.TempDir()} },
 		"postgres": func(t *testing.T) target { return newPostgresTarget(t) },
 	}

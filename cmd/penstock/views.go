@@ -48,6 +48,9 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}
+	if why := d.kind.noViews; why != "" {
+		return usage(why, "penstock's views cannot run in destination %s (%s)", d.name, d.of.Scheme)
+	}
 	if err := d.together("views cover all of them: omit --source"); err != nil {
 		return err
 	}

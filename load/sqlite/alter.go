@@ -79,7 +79,10 @@ func (s *session) rebuild(ctx context.Context, a sqlmerge.Alteration) error {
 	}
 	name := s.b.Literal(a.Table.Name)
 	var defs, names, values []string
-	err := s.Query(ctx, `SELECT name, type, "notnull", dflt_value FROM pragma_table_xinfo(`+name+`, 'main') WHERE hidden = 0`, func(v []driver.Value) error {
+	err := s.Query(ctx, `SELECT name, type, "notnull", dflt_value, hidden FROM pragma_table_xinfo(`+name+`, 'main')`, func(v []driver.Value) error {
+		if v[4] != int64(0) {
+			return fmt.Errorf("column %q is generated, and a copy of the table would lose it; drop the column, run again, then add it again", v[0])
+		}
 		column := sqlmerge.Ident(v[0].(string))
 		def, value := column+" "+v[1].(string), column
 		if w, ok := wide[v[0].(string)]; ok {

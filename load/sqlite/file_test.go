@@ -33,6 +33,12 @@ func newRig(t testing.TB) *rig {
 // put commits records with the ids 1, 2, … and the given values of the column v.
 func (r *rig) put(t arrow.DataType, values ...string) load.Outcome {
 	r.Helper()
+	out, err := r.attempt(t, values...)
+	require.NoError(r, err)
+	return out
+}
+
+func (r *rig) attempt(t arrow.DataType, values ...string) (load.Outcome, error) {
 	r.runs++
 	run := fmt.Sprintf("run%d", r.runs)
 	columns := []arrow.Field{schemas.Field("id", schemas.Int64, "/id"), schemas.Field("v", t, "/v")}
@@ -57,11 +63,24 @@ func (r *rig) put(t arrow.DataType, values ...string) load.Outcome {
 	defer func() { require.NoError(r, x.Rollback()) }()
 	require.NoError(r, x.Write(r.Context(), table, b))
 	out, err := x.Apply(r.Context(), load.Sweep{Table: "people", Delete: true})
-	require.NoError(r, err)
+	if err != nil {
+		return out, err
+	}
 	next := state.Cursor(run)
-	require.NoError(r, x.Commit(r.Context(), next))
+	if err := x.Commit(r.Context(), next); err != nil {
+		return out, err
+	}
 	r.cursor = next
-	return out
+	return out, nil
+}
+
+func (r *rig) query(q string) (rows []loadtest.Row) {
+	r.Helper()
+	require.NoError(r, r.Query(r.Context(), q, func(b arrow.RecordBatch) error {
+		rows = append(rows, loadtest.RowsOf(b)...)
+		return nil
+	}), q)
+	return rows
 }
 
 // byHand runs statements as another program would.
@@ -101,6 +120,17 @@ func TestUserObjects(t *testing.T) {
 		require.True(t, has(names, name), name)
 	}
 	require.NotEmpty(t, rowsOf(t, r.DB, "seen"))
+}
+
+// TestGeneratedColumn checks that no column of a user is lost without a word.
+func TestGeneratedColumn(t *testing.T) {
+	r := newRig(t)
+	r.put(schemas.Int64, "1")
+	r.byHand(`ALTER TABLE people ADD COLUMN twice INTEGER AS (2 * v)`)
+	require.EqualValues(t, 1, r.put(schemas.Int64, "2").Written)
+	_, err := r.attempt(schemas.Text, "two")
+	require.ErrorContains(t, err, `column "twice" is generated`)
+	require.Equal(t, []loadtest.Row{{"twice": "4"}}, r.query("SELECT twice FROM people"))
 }
 
 func sorted(rows []loadtest.Row) []loadtest.Row {

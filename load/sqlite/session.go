@@ -153,8 +153,8 @@ func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge
 
 func (s *session) readObjects(ctx context.Context) (map[string]*sqlmerge.Object, error) {
 	all := map[string]*sqlmerge.Object{}
-	query := `SELECT m.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL FROM main.sqlite_schema AS m, pragma_table_xinfo(m.name, 'main') AS c WHERE m.type = 'table'
-		UNION ALL SELECT name, NULL, NULL, NULL FROM main.sqlite_schema WHERE type = 'view'`
+	query := `SELECT m.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL, c.hidden > 0 FROM main.sqlite_schema AS m, pragma_table_xinfo(m.name, 'main') AS c WHERE m.type = 'table'
+		UNION ALL SELECT name, NULL, NULL, NULL, NULL FROM main.sqlite_schema WHERE type = 'view'`
 	err := s.Query(ctx, query, func(v []driver.Value) error {
 		name := v[0].(string)
 		o := all[name]
@@ -170,6 +170,9 @@ func (s *session) readObjects(ctx context.Context) (map[string]*sqlmerge.Object,
 		o.Types[column] = v[2].(string)
 		if required, _ := v[3].(int64); required == 1 {
 			o.Required = append(o.Required, column)
+		}
+		if computed, _ := v[4].(int64); computed == 1 {
+			o.Computed = append(o.Computed, column)
 		}
 		return nil
 	})

@@ -57,7 +57,6 @@ var (
 	_ load.Destination = (*DB)(nil)
 	_ load.Querier     = (*DB)(nil)
 	_ load.Sharer      = (*DB)(nil)
-	_ load.Viewer      = (*DB)(nil)
 )
 
 // Open prepares a destination in the file o.Path. It does not open the file. If the file does not exist, the first

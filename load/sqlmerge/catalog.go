@@ -69,12 +69,13 @@ func family(d Dialect, column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// userColumns returns the names of the columns of a table that penstock did not make.
+// userColumns returns the names of the columns of a table that penstock did not make, without those that the database
+// computes.
 func (c *catalog) userColumns(t schemas.Table) []string {
 	var out []string
 	if o := c.live[t.Name]; o != nil {
 		for name := range o.Types {
-			if !t.Columns.HasField(name) {
+			if !t.Columns.HasField(name) && !slices.Contains(o.Computed, name) {
 				out = append(out, name)
 			}
 		}

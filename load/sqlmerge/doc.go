@@ -117,6 +117,7 @@ type Object struct {
 	View     bool
 	Types    map[string]string // by column, as [Dialect].Type writes them
 	Required []string          // columns that are NOT NULL and have no default
+	Computed []string          // columns whose values the database computes
 }
 
 // Insertion is staged rows to append to a table.

@@ -1,7 +1,6 @@
 package sqlmerge
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,9 +36,14 @@ func (f *fitting) createCurrentView(t *target) error {
 	case there != nil && !altered, there == nil && ours && !t.empty:
 		return nil // the view is up to date, or a user has dropped it
 	}
-	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM main." + Ident(t.Name) + " WHERE " + t.currentSQL("")
-	if err := f.createView(f.ctx, name, query); err != nil {
-		return err
+	f.ddl = true
+	for _, q := range []string{
+		"DROP VIEW IF EXISTS " + f.b.Place(name),
+		"CREATE VIEW " + f.b.Place(name) + " AS SELECT " + Idents(load.Names(t.Columns)) + " FROM main." + Ident(t.Name) + " WHERE " + t.currentSQL(""),
+	} {
+		if err := f.s.Exec(f.ctx, q); err != nil {
+			return err
+		}
 	}
 	if ours {
 		return nil
@@ -47,60 +51,8 @@ func (f *fitting) createCurrentView(t *target) error {
 	return f.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that are current"}})
 }
 
-// createView creates or replaces a view.
-func (x *tx) createView(ctx context.Context, name, query string) error {
-	x.ddl = true
-	if err := x.s.Exec(ctx, "DROP VIEW IF EXISTS "+x.b.Place(name)); err != nil {
-		return err
-	}
-	return x.s.Exec(ctx, "CREATE VIEW "+x.b.Place(name)+" AS "+query)
-}
-
 // needsCurrentView reports whether a table can hold rows that are no longer current.
 func (f *fitting) needsCurrentView(t *target) bool {
 	root := f.rootOf(t.Name)
 	return t.Mode == schemas.History || t.Mode == schemas.Merge && root != nil && len(root.Key) > 0
-}
-
-// Schema returns the schema name for tables in a view's query; see [load.Viewer].
-func (d *Store) Schema() string { return "" }
-
-// View creates or replaces a view; see [load.Viewer].
-func (d *Store) View(ctx context.Context, name, query string) error {
-	x := &tx{db: d, b: d.b}
-	defer x.Rollback()
-	if err := x.view(ctx, name, query); err != nil {
-		return fmt.Errorf("view %s: %w", name, err)
-	}
-	return nil
-}
-
-func (x *tx) view(ctx context.Context, name, query string) error {
-	if err := x.take(ctx); err != nil {
-		return err
-	}
-	c, err := x.db.readCatalog(ctx, x.s, []string{name}, false)
-	if err != nil {
-		return err
-	}
-	there, ours := c.findObject(name), c.views[name]
-	if there != nil && !(ours && there.View) {
-		return load.ErrTaken // Invariant 16
-	}
-	if err := x.createView(ctx, name, query); err != nil {
-		return err
-	}
-	if !ours {
-		if err := x.ownTables(ctx); err != nil {
-			return err
-		}
-		if err := x.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}}); err != nil {
-			return err
-		}
-	}
-	if err := x.s.Commit(ctx); err != nil {
-		return err
-	}
-	x.finish()
-	return nil
 }
