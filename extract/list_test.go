@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -47,7 +48,7 @@ func serveTrying(t *testing.T, attempts int, h http.HandlerFunc, streams ...sche
 	for _, s := range streams {
 		routes = append(routes, wire.Route{Method: s.Method, Path: s.Path})
 	}
-	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: routes, MaxAttempts: attempts, Rate: wire.Rate{Limit: 100_000, Window: time.Second}})
+	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: routes, MaxAttempts: attempts, Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Close() })
 	f.Client, err = New(Config{App: w, V2: w, Selected: streams, Dir: t.TempDir()})

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -81,7 +82,7 @@ func newMatrix(t *testing.T, cells []combination) *matrix {
 	for i, c := range cells {
 		routes = append(routes, wire.Route{Method: c.method, Path: fmt.Sprintf("/cell/%d", i)})
 	}
-	w, err := wire.New(wire.Options{Name: "matrix", BaseURL: srv.URL, Allow: routes, MaxAttempts: 1, Rate: wire.Rate{Limit: 1_000_000, Window: time.Second}})
+	w, err := wire.New(wire.Options{Name: "matrix", BaseURL: srv.URL, Allow: routes, MaxAttempts: 1, Rate: budget.Rate{Limit: 1_000_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Close() })
 	m.Client, err = New(Config{App: w, Parallel: 2, Dir: t.TempDir()})

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -45,7 +46,7 @@ func newPlatform(t *testing.T, o sandbox.Options) *platform {
 	open := func(c wire.Credential) *wire.Client {
 		w, err := wire.New(wire.Options{
 			Name: "sandbox", BaseURL: srv.URL, Allow: routes, Credential: c,
-			Rate: wire.Rate{Limit: 100_000, Window: time.Second},
+			Rate: budget.Rate{Limit: 100_000, Window: time.Second},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { w.Close() })
@@ -289,7 +290,7 @@ func BenchmarkPages(b *testing.B) {
 	s, _ := catalogue.Find("v2.contacts")
 	w, err := wire.New(wire.Options{
 		Name: "sandbox", BaseURL: srv.URL, Allow: []wire.Route{{Method: "GET", Path: "/v2/contacts"}}, Identity: true,
-		Credential: wire.Bearer(sandbox.ReadOnlyKey), Rate: wire.Rate{Limit: 1_000_000, Window: time.Second},
+		Credential: wire.Bearer(sandbox.ReadOnlyKey), Rate: budget.Rate{Limit: 1_000_000, Window: time.Second},
 	})
 	require.NoError(b, err)
 	defer w.Close()

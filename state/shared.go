@@ -19,14 +19,18 @@ import (
 type LockedFile struct {
 	path string
 
-	mu     sync.Mutex
-	file   *os.File
-	lease  sharedLease
-	looked time.Time // when the file was last checked to be the one at path
+	mu      sync.Mutex
+	file    *os.File
+	lease   sharedLease
+	looked  time.Time // when the file was last checked to be the one at path
+	content []byte    // memory for reading the file
 }
 
 // sharedLook is the interval between checks that the file is still at its path.
 const sharedLook = time.Second
+
+// sharedMost is about how much of a file is read. A longer file was not written by penstock.
+const sharedMost = 1 << 20
 
 // OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.
 func OpenShared(path string) (*LockedFile, error) {
@@ -49,19 +53,21 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change takes the lock, reads the file into mem, calls the function change, and writes mem back if change returns true.
-// If another process holds the lock, Change returns false at once. The lock is usually held for microseconds, so the
-// caller should try again soon. After some seconds, the caller should treat the other process as stopped.
+// Change takes the lock, reads the file, calls the function change with its content, and writes what change returns to
+// the beginning of the file, unless that is nil. If another process holds the lock, Change returns false at once. The
+// lock is usually held for microseconds, so the caller should try again soon. After some seconds, the caller should
+// treat the other process as stopped.
 //
-// Bytes of mem beyond the end of the file are zero. For a new file, all are zero. A process that is killed during a
-// write may have written only a part, so the content needs a checksum or the like, by which the caller detects this.
-func (s *LockedFile) Change(mem []byte, change func() bool) (bool, error) {
+// Change does not make the file shorter, and a process that is killed during a write may have written only a part. So
+// the content needs its length and a checksum, by which the caller detects this. The content is only valid during the
+// call.
+func (s *LockedFile) Change(change func(stored []byte) []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if locked, err := s.lock(); !locked || err != nil {
 		return false, s.wrap(err)
 	}
-	err := s.exchange(mem, change)
+	err := s.exchange(change)
 	return true, s.wrap(errors.Join(err, s.lease.unlock(s.file)))
 }
 
@@ -72,17 +78,20 @@ func (s *LockedFile) wrap(err error) error {
 	return fmt.Errorf("use %s: %w", s.path, err)
 }
 
-func (s *LockedFile) exchange(mem []byte, change func() bool) error {
-	n, err := s.file.ReadAt(mem, 0)
+func (s *LockedFile) exchange(change func([]byte) []byte) error {
+	n, err := s.file.ReadAt(s.content, 0)
+	for err == nil && len(s.content) < sharedMost { // there may be more
+		s.content = append(s.content, make([]byte, max(4<<10, len(s.content)))...)
+		n, err = s.file.ReadAt(s.content, 0)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	clear(mem[n:])
-	if !change() {
-		return nil
+	if next := change(s.content[:n]); next != nil {
+		_, err = s.file.WriteAt(next, 0)
+		return err
 	}
-	_, err = s.file.WriteAt(mem, 0)
-	return err
+	return nil
 }
 
 // lock takes the lock of the file at the path, if it is free.

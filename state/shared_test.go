@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -15,10 +16,10 @@ import (
 )
 
 // change calls s.Change again until the file is free.
-func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
+func change(t testing.TB, s *LockedFile, f func([]byte) []byte) {
 	t.Helper()
 	for {
-		done, err := s.Change(mem, f)
+		done, err := s.Change(f)
 		require.NoError(t, err)
 		if done {
 			return
@@ -30,18 +31,39 @@ func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
 // count adds one to the number in the file.
 func count(t *testing.T, s *LockedFile) {
 	t.Helper()
-	mem := make([]byte, 16)
-	change(t, s, mem, func() bool {
-		binary.LittleEndian.PutUint64(mem, binary.LittleEndian.Uint64(mem)+1)
-		return true
-	})
+	change(t, s, func(stored []byte) []byte { return binary.LittleEndian.AppendUint64(nil, number(stored)+1) })
 }
 
 func counted(t *testing.T, s *LockedFile) (n int) {
 	t.Helper()
-	mem := make([]byte, 16)
-	change(t, s, mem, func() bool { n = int(binary.LittleEndian.Uint64(mem)); return false })
+	change(t, s, func(stored []byte) []byte { n = int(number(stored)); return nil })
 	return n
+}
+
+// number returns the number in the file; 0 if the file is empty.
+func number(stored []byte) uint64 {
+	if len(stored) == 0 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(stored)
+}
+
+// A file of any length is read whole, and does not become shorter.
+func TestSharedLength(t *testing.T) {
+	s, err := OpenShared(filepath.Join(t.TempDir(), "one"))
+	require.NoError(t, err)
+	defer s.Close()
+	for _, n := range []int{0, 1, 4<<10 - 1, 4 << 10, 4<<10 + 1, 100_000} {
+		long := bytes.Repeat([]byte{7}, n)
+		change(t, s, func([]byte) []byte { return long })
+		change(t, s, func(stored []byte) []byte { require.Equal(t, long, append([]byte{}, stored...)); return nil })
+	}
+	change(t, s, func([]byte) []byte { return []byte{8} })
+	change(t, s, func(stored []byte) []byte {
+		require.Len(t, stored, 100_000)
+		require.EqualValues(t, 8, stored[0])
+		return nil
+	})
 }
 
 // No change is lost, whichever process makes it.
@@ -102,16 +124,17 @@ func TestSharedHeld(t *testing.T) {
 	require.NoError(t, err)
 	b, err := OpenShared(path)
 	require.NoError(t, err)
-	change(t, a, nil, func() bool {
-		done, err := b.Change(nil, func() bool { return false })
+	nothing := func([]byte) []byte { return nil }
+	change(t, a, func([]byte) []byte {
+		done, err := b.Change(nothing)
 		require.NoError(t, err)
 		require.False(t, done)
-		return false
+		return nil
 	})
-	change(t, b, nil, func() bool { return false })
+	change(t, b, nothing)
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close(), "a second close does nothing")
-	_, err = a.Change(nil, func() bool { return false })
+	_, err = a.Change(nothing)
 	require.Error(t, err)
 	require.NoError(t, b.Close())
 }
@@ -122,6 +145,6 @@ func BenchmarkShared(b *testing.B) {
 	defer s.Close()
 	mem := make([]byte, 8<<10)
 	for b.Loop() {
-		change(b, s, mem, func() bool { return true })
+		change(b, s, func([]byte) []byte { return mem })
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // app has what all verbs share: the global flags and the outputs. Data is written to out, everything
@@ -41,7 +42,7 @@ type app struct {
 	locks        *pipelineLocks     // locks of the pipelines that this process works on concurrently; nil if it makes only one run
 	destinations *destinationPool   // destinations that parts of this process share; nil if each opens its own
 	stores       stores             // open state stores
-	governors    wire.Governors     // governors of the accounts with which sources are read
+	governors    budget.Governors   // governors of the accounts with which sources are read
 	byteBudget   int64              // byte budget of a run; 0 for the default
 	life         time.Duration      // how long leases and units live without renewal; 0 for the default
 	warned       sync.Map           // rights warnings that were already logged

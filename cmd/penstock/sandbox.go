@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/extract/sandbox"
-	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // The sandbox's default address and its fixed credentials.
@@ -96,7 +96,7 @@ extract/sandbox/webhook_flood.go.`,
 // parse returns the options, including those that a flag has only as text.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
-	rate, err := wire.ParseRate(f.appRate)
+	rate, err := budget.ParseRate(f.appRate)
 	if err != nil {
 		return o, usage("", "--app-rate: %w", err)
 	}

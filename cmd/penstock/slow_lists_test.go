@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/postgres"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -67,7 +68,7 @@ func TestSlowLists(t *testing.T) {
 				streams, routes = append(streams, s), append(routes, wire.Route{Method: s.Method, Path: s.Path})
 			}
 			run := func(source string) pipeline.Report {
-				app, err := wire.New(wire.Options{Name: source, BaseURL: api.URL + "/" + source, Allow: routes, Rate: wire.Rate{Limit: 10_000, Window: time.Second}})
+				app, err := wire.New(wire.Options{Name: source, BaseURL: api.URL + "/" + source, Allow: routes, Rate: budget.Rate{Limit: 10_000, Window: time.Second}})
 				require.NoError(t, err)
 				defer app.Close()
 				client, err := extract.New(extract.Config{App: app, Selected: streams, Parallel: 1, Dir: t.TempDir()})

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -20,8 +21,8 @@ type sourceClient struct {
 	names  []string // keys of wires, in order of creation
 	wires  map[string]*wire.Client
 
-	governors map[*wire.Governor]*wire.Governor // the shared governors of the process, by those of the configuration
-	leave     []func() error                    // releases the shared governors
+	governors map[*budget.Governor]*budget.Governor // the shared governors of the process, by those of the configuration
+	leave     []func() error                        // releases the shared governors
 }
 
 // openSource creates the clients that the streams need. adjust may change the options of each; it may be
@@ -73,13 +74,13 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 		cl.Governor = g
 		return nil
 	}
-	name := c.State.Dir + c.State.URL.Reveal() + " " + wire.BudgetName(cl.Account)
-	g, leave, err := a.governors.Open(name, cl.Governor, func(g *wire.Governor) error { return a.share(ctx, c, g, cl.Account) })
+	shared := budget.Name(cl.Account.Reveal())
+	g, leave, err := a.governors.Open(c.State.Dir+c.State.URL.Reveal()+" "+shared, cl.Governor, func(g *budget.Governor) error { return a.share(ctx, c, g, shared) })
 	if err != nil {
 		return fmt.Errorf("open source %s: %w", cl.Options.Name, err)
 	}
 	if s.governors == nil {
-		s.governors = map[*wire.Governor]*wire.Governor{}
+		s.governors = map[*budget.Governor]*budget.Governor{}
 	}
 	s.governors[cl.Governor], s.leave = g, append(s.leave, leave)
 	cl.Governor = g
@@ -88,14 +89,14 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 
 // share shares the budget of a governor with other processes, through a ledger in the state database or a file
 // in the state folder.
-func (a *app) share(ctx context.Context, c *config.Config, g *wire.Governor, account wire.Secret) error {
-	if ledger, many := a.stateOf(c).(wire.BudgetStore); many {
-		if err := g.ShareIn(ctx, ledger, account); err != nil {
+func (a *app) share(ctx context.Context, c *config.Config, g *budget.Governor, name string) error {
+	if ledger, many := a.stateOf(c).(budget.Ledger); many {
+		if err := g.ShareLedger(ctx, ledger, name); err != nil {
 			return stateTrouble(err)
 		}
 		return nil
 	}
-	if err := g.Share(filepath.Join(c.State.Dir, budgetDir), account); err != nil {
+	if err := g.ShareFile(filepath.Join(c.State.Dir, budgetDir), name); err != nil {
 		return usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
 	}
 	return nil

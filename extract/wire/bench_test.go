@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 func benchPage() []byte {
@@ -40,7 +42,7 @@ func BenchmarkRead(b *testing.B) {
 	defer srv.Close()
 	for _, identity := range []bool{true, false} {
 		b.Run(map[bool]string{true: "plain", false: "gzip"}[identity], func(b *testing.B) {
-			c, err := New(Options{BaseURL: srv.URL, Allow: reads, Rate: Rate{1_000_000, time.Second}, Identity: identity})
+			c, err := New(Options{BaseURL: srv.URL, Allow: reads, Rate: budget.Rate{Limit: 1_000_000, Window: time.Second}, Identity: identity})
 			require.NoError(b, err)
 			defer func() { _ = c.Close() }()
 			b.SetBytes(int64(len(plain)))
@@ -52,18 +54,5 @@ func BenchmarkRead(b *testing.B) {
 				resp.Release()
 			}
 		})
-	}
-}
-
-func BenchmarkGovernor(b *testing.B) {
-	g := NewGovernor(Budget{Rate: Rate{1_000_000, time.Second}})
-	resp := &http.Response{StatusCode: 200, Header: http.Header{}}
-	b.ReportAllocs()
-	for b.Loop() {
-		s, err := g.acquire(b.Context(), time.Minute)
-		require.NoError(b, err)
-		s.wrote()
-		s.answered(resp)
-		s.done()
 	}
 }

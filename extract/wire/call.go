@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 type call struct {
@@ -259,35 +261,35 @@ func (k *call) try(ctx context.Context) (*Response, *Error) {
 
 // send makes one request within the limit and the deadlines. It returns the body, a redirect to follow, or a fault.
 func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
-	slot, err := k.c.gov.acquire(ctx, k.c.opts.MaxWait)
+	permit, err := k.c.gov.Take(ctx, k.c.opts.MaxWait)
 	if err != nil {
 		return nil, nil, k.unsent(err)
 	}
-	slot.probe = k.probe
-	defer slot.done()
+	permit.Probe = k.probe
+	defer permit.Done()
 	k.attempts++
 	w := newWatch(ctx, k.c.opts.Timeouts)
 	defer w.stop()
 
 	started := time.Now()
-	resp, err := k.c.transport.RoundTrip(k.request(w, target, slot))
+	resp, err := k.c.transport.RoundTrip(k.request(w, target, permit))
 	defer func() { k.attempted(started, resp) }()
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
 		// Neither a caller that gave up nor a host that was never reached counts as a failure of the server.
 		if ctx.Err() == nil && !k.neverReached(fault) {
-			slot.lost()
+			permit.Lost()
 		}
 		return nil, nil, fault
 	}
 	k.c.reached.Store(true)
 	defer func() { _ = resp.Body.Close() }()
-	slot.answered(resp)
+	permit.Answered(resp)
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		next, fault := k.redirected(resp)
 		return nil, next, fault
 	}
-	body, fault := k.receive(resp, w, slot)
+	body, fault := k.receive(resp, w, permit)
 	if fault != nil {
 		return nil, nil, fault
 	}
@@ -297,7 +299,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	}, nil, nil
 }
 
-// unsent returns the fault of a request that did not get a slot.
+// unsent returns the fault of a request that did not get a permit.
 func (k *call) unsent(err error) *Error {
 	e := k.unanswered(err)
 	e.unchanged = true
@@ -306,19 +308,27 @@ func (k *call) unsent(err error) *Error {
 
 // unanswered returns the fault of a request that was not sent, or got no answer.
 func (k *call) unanswered(err error) *Error {
-	p, ok := errors.AsType[*blockedError](err)
+	p, ok := errors.AsType[*budget.BlockedError](err)
 	if !ok {
 		return k.broken(nil, err)
 	}
-	e := k.fault(p.class, nil, p.reason)
-	e.NotBefore = p.until
+	class := Throttled
+	if p.Failing {
+		class = Transient
+	}
+	e := k.fault(class, nil, p.Reason)
+	e.NotBefore = p.Until
 	return e
 }
 
-func (k *call) request(w *watch, target *url.URL, s *slot) *http.Request {
+func (k *call) request(w *watch, target *url.URL, p *budget.Permit) *http.Request {
 	ctx := httptrace.WithClientTrace(w.ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { s.hold(w, k.c.opts.MaxWait) },
-		WroteRequest: func(httptrace.WroteRequestInfo) { s.wrote() },
+		GotConn: func(httptrace.GotConnInfo) {
+			if err := p.Ready(w.ctx, k.c.opts.MaxWait); err != nil {
+				w.cancel(err)
+			}
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) { p.Sent() },
 	})
 	r := (&http.Request{
 		Method: k.method, URL: target, Host: "", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

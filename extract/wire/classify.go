@@ -13,10 +13,12 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // receive reads and classifies an answer's body.
-func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error) {
+func (k *call) receive(resp *http.Response, w *watch, p *budget.Permit) (*buffer, *Error) {
 	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300)
 	if err != nil {
 		return nil, k.unreadable(resp, err)
@@ -25,7 +27,7 @@ func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error)
 		body.text, body.notice = stripNotices(body.text)
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
-		s.learnBody(resp, body.text)
+		p.LearnBody(resp, body.text)
 	}
 	if fault := k.judge(resp, body.text); fault != nil {
 		body.release()
@@ -162,7 +164,7 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	}
 	e := k.fault(class, resp, message)
 	e.Challenge, e.Scope = challenge, k.c.redact.excerpt(oneLine(scope), 256)
-	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
+	e.retryAfter, _ = budget.RetryAfter(resp.Header)
 	return e
 }
 

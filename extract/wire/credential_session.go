@@ -43,21 +43,21 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// inSlot runs the function ask, which makes one request without the client, in a slot of the governor. The request
-// counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
-func (s Session) inSlot(ctx context.Context, path string, ask func() error) error {
+// permitted runs the function ask with a permit of the governor. The function ask makes one request without the client. The
+// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+func (s Session) permitted(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
 	}
-	slot, err := s.c.gov.acquire(ctx, s.c.opts.MaxWait)
+	permit, err := s.c.gov.Take(ctx, s.c.opts.MaxWait)
 	if err != nil {
 		return (&call{c: s.c, method: http.MethodPost, template: path, session: true}).unsent(err)
 	}
-	defer slot.done()
+	defer permit.Done()
 	err = ask()
-	slot.unwatched()
+	permit.Unwatched()
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok && r.Response.StatusCode == http.StatusTooManyRequests {
-		slot.answered(r.Response)
+		permit.Answered(r.Response)
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 func TestTokenCallsCount(t *testing.T) {
@@ -16,15 +18,14 @@ func TestTokenCallsCount(t *testing.T) {
 			r := newRealm()
 			base := r.serve(t)
 			c := client(t, base, func(o *Options) {
-				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), Rate{100_000, time.Hour}
+				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), budget.Rate{Limit: 100_000, Window: time.Hour}
 			})
 			require.NoError(t, c.SignIn(t.Context(), SignInMethod{Show: browser(t, nil)}))
-			require.EqualValues(t, 1, c.gov.record.window.total, "the sign-in")
+			require.EqualValues(t, 1, c.Governor().Stats().Sent, "the sign-in")
 			r.expire()
 			_, err := c.Read(t.Context(), contacts)
 			require.NoError(t, err)
-			require.EqualValues(t, 4, c.gov.record.window.total, "a 401, a refresh, the answer")
-			require.EqualValues(t, 4, c.gov.record.sent)
+			require.EqualValues(t, 4, c.Governor().Stats().Sent, "a 401, a refresh, the answer")
 		})
 	}
 }
@@ -58,13 +59,10 @@ func TestTokenCallClosesGate(t *testing.T) {
 func TestTokenCallWithoutSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)
-		_ = c.gov.with(func(b *budgetRecord, now instant) bool {
-			b.gate.extend(now.add(2*exchangeTime), tooMany)
-			return true
-		})
+		closeGate(t, c, 2*exchangeTime)
 		ctx, cancel := context.WithTimeout(t.Context(), exchangeTime)
 		defer cancel()
-		err := Session{c}.inSlot(ctx, "/oauth/token", func() error { return errors.New("was made") })
+		err := Session{c}.permitted(ctx, "/oauth/token", func() error { return errors.New("was made") })
 		require.Equal(t, notProcessed, outcomeOf(err), err)
 		_, err = Session{c}.post(ctx, refreshPathAPI, "", nil)
 		require.Equal(t, notProcessed, outcomeOf(err), err)

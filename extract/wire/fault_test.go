@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // A body arrives byte by byte for ever, or never, or the header never arrives: each try ends in time.
@@ -104,7 +106,7 @@ func TestFaultCutPage(t *testing.T) {
 				c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "application/json")
 					cutAt(w, int(cut.Load()))
-				}), func(o *Options) { o.MaxAttempts = 2; o.Rate = Rate{100000, time.Second} })
+				}), func(o *Options) { o.MaxAttempts = 2; o.Rate = budget.Rate{Limit: 100000, Window: time.Second} })
 				r := contacts
 				r.Check = func(b []byte) error {
 					if string(b) != whole {
@@ -116,7 +118,7 @@ func TestFaultCutPage(t *testing.T) {
 					cut.Store(int64(at))
 					_, err := c.Read(t.Context(), r)
 					require.Error(t, err, "cut at %d", at)
-					c.gov.record.gate = breaker{} // so many failures in a row would count as an outage
+					succeed(t, c) // so many failures in a row would count as an outage
 				}
 			})
 		})

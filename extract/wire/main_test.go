@@ -6,12 +6,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,6 +25,12 @@ var reads = []Route{
 	{"GET", "/a"}, {"GET", "/b"}, {"GET", "/b/2"}, {"GET", "/c"}, {"GET", "/d"},
 	{"GET", "/api/leads"}, {"POST", "/api/lead/leadboard"},
 }
+
+// How the governor handles a server that fails: see budget.
+const (
+	outageFailures = 16 // failures in a row that close the gate
+	firstOutage    = 2 * time.Second
+)
 
 var contacts = Request{Path: "/v2/contacts"}
 
@@ -33,7 +43,7 @@ func open(t *testing.T, h http.Handler, change func(*Options)) *Client {
 
 func client(t *testing.T, base string, change func(*Options)) *Client {
 	t.Helper()
-	o := Options{Name: "test", BaseURL: base, Allow: reads, Rate: Rate{1000, time.Second}, Credential: Bearer("sk_test_0123456789")}
+	o := Options{Name: "test", BaseURL: base, Allow: reads, Rate: budget.Rate{Limit: 1000, Window: time.Second}, Credential: Bearer("sk_test_0123456789")}
 	if change != nil {
 		change(&o)
 	}
@@ -141,3 +151,30 @@ func jsonText(status int, body string, header ...string) http.HandlerFunc {
 const page = `{"data":[{"id":1}]}`
 
 var good = jsonText(200, page)
+
+// succeed reports a request that succeeded to a client's governor.
+func succeed(t *testing.T, c *Client) { answer(t, c, &http.Response{StatusCode: http.StatusOK}) }
+
+// closeGate reports to a client's governor that the server refuses requests for d.
+func closeGate(t *testing.T, c *Client, d time.Duration) {
+	wait := strconv.Itoa(int(d.Seconds()))
+	answer(t, c, &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {wait}}})
+}
+
+func answer(t *testing.T, c *Client, resp *http.Response) {
+	t.Helper()
+	p, err := c.Governor().Take(t.Context(), time.Hour)
+	require.NoError(t, err)
+	p.Sent()
+	p.Answered(resp)
+	p.Done()
+}
+
+// bubble runs f in virtual time, at a date whose seconds look like an epoch.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)))
+		f(t)
+	})
+}

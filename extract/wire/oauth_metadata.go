@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // metadata is what an issuer publishes about itself (RFC 8414, section 2).
@@ -131,7 +133,7 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer))
-	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
+	e.retryAfter, _ = budget.RetryAfter(resp.Header)
 	var m metadata
 	switch status := resp.StatusCode; {
 	case err != nil:

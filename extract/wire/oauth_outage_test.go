@@ -107,10 +107,7 @@ func TestWaitSendsNothing(t *testing.T) {
 	t.Run("the limit of requests", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			c := client(t, "http://127.0.0.1:1", nil)
-			_ = c.gov.with(func(b *budgetRecord, now instant) bool {
-				b.gate.extend(now.add(10*time.Second), tooMany)
-				return true
-			})
+			closeGate(t, c, 10*time.Second)
 			o := keeper(t, "oauth", "http://127.0.0.1:1", t.TempDir(), nil).(*OAuth)
 			g := newGrant(o.hold.stamp(), "access-0000", "refresh-0000")
 			_, err := o.hold.locked(t.Context(), func(_ context.Context, x *exchange) error { return x.keep(g) })

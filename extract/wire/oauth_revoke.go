@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // ErrNotRevocable is returned by [Client.SignOut] if no revocation endpoint is known.
@@ -131,7 +133,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // needed only for the message
-	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
+	e.retryAfter, _ = budget.RetryAfter(resp.Header)
 	words := fmt.Sprintf("%d %s %s", resp.StatusCode, statusText(resp.StatusCode), ErrorMessage(body))
 	switch status := resp.StatusCode; {
 	case status >= 200 && status < 300:

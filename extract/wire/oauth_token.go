@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // maxTokenAnswer bounds an answer of the authorization server, in bytes.
@@ -52,8 +54,9 @@ func (o *OAuth) clientAuth() string {
 	return ClientBasic
 }
 
-// ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It stores the note of the
-// call only after it got the slot, so a process that is killed while it waits for the slot leaves no note.
+// ask makes one call to the token endpoint with a permit of the governor, and stores the grant. It stores the note of the
+// call only after it got the permit. So a process that is killed while it waits for the permit, and has sent nothing,
+// leaves no note. x/oauth2 uses the HTTP client in the context, which can reach only the endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -62,7 +65,7 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 		return err
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client(u, true))
-	return s.inSlot(ctx, u.Path, func() error {
+	return s.permitted(ctx, u.Path, func() error {
 		return x.call(ctx, began(), func(ctx context.Context) (grant, error) {
 			t, err := call(ctx)
 			if err != nil {
@@ -188,14 +191,14 @@ func (o *OAuth) fault(path string, err error) *Error {
 		status := r.Response.StatusCode
 		e.Class, e.unchanged = tokenClass(status, r.ErrorCode)
 		e.outage = e.Class == Transient || e.Class == Throttled
-		e.retryAfter, _ = retryAfter(r.Response.Header, clockOf(r.Response.Header))
+		e.retryAfter, _ = budget.RetryAfter(r.Response.Header)
 		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
-		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.inSlot
+		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.permitted
 		return e
 	}
 	x, came := errors.AsType[*exchangeError](err)
 	if came && x.status > 0 {
-		e.retryAfter, _ = retryAfter(x.header, clockOf(x.header))
+		e.retryAfter, _ = budget.RetryAfter(x.header)
 	}
 	e.Class, err = unanswered(err)
 	e.Message, e.outage = says(err.Error()), e.Class == Transient

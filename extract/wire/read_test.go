@@ -218,7 +218,7 @@ func TestReadDuringMaintenance(t *testing.T) {
 		}
 		require.Equal(t, 136, failed)
 		require.Less(t, time.Since(begin), 20*time.Minute)
-		require.LessOrEqual(t, h.count(), 2*patience)
+		require.LessOrEqual(t, h.count(), 2*outageFailures)
 	})
 }
 
@@ -276,7 +276,7 @@ func TestReadUnreachableByMany(t *testing.T) {
 	c := client(t, "http://127.0.0.1:1", nil)
 	begin := time.Now()
 	var wg sync.WaitGroup
-	for range 2 * patience {
+	for range 2 * outageFailures {
 		wg.Go(func() {
 			_, err := c.Read(t.Context(), contacts)
 			require.ErrorContains(t, err, "connection refused after 3 attempts")

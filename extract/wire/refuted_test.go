@@ -2,6 +2,8 @@ package wire
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ func TestProbeRefuted(t *testing.T) {
 			}), nil)
 			probe := Request{Path: contacts.Path, Query: map[string][]string{"page": {"2"}, "page[number]": {"2"}}, Probe: true}
 			begin := time.Now()
-			for range 2 * patience {
+			for range 2 * outageFailures {
 				_, err := c.Read(t.Context(), probe)
 				require.Equal(t, 1, faultOf(t, err, Transient).Attempts)
 			}
@@ -49,28 +51,47 @@ func TestProbeRefuted(t *testing.T) {
 	})
 }
 
-func TestProbeRefutedInFleet(t *testing.T) {
-	for _, probe := range []bool{true, false} {
-		bubble(t, func(t *testing.T) {
-			d := newMemoryLedger(2 * time.Millisecond)
-			a, b := joinFleet(t, d, Budget{Rate: Rate{100, time.Second}}), joinFleet(t, d, Budget{Rate: Rate{100, time.Second}})
-			for range patience {
-				s, err := a.acquire(t.Context(), time.Hour)
-				require.NoError(t, err)
-				s.probe = probe
-				s.wrote()
-				s.answered(&http.Response{StatusCode: 500})
-				s.done()
+// TestProbeHangsOverHTTP lets the first request after a refusal hang: others are answered long before it gives
+// up.
+func TestProbeHangsOverHTTP(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		refused := false
+		var mu sync.Mutex
+		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			first := !refused
+			refused = true
+			mu.Unlock()
+			switch {
+			case first:
+				w.Header().Set("Retry-After", "2")
+				w.WriteHeader(http.StatusTooManyRequests)
+			case strings.HasSuffix(r.URL.Path, "/a"):
+				<-release
+				good(w, r)
+			default:
+				good(w, r)
 			}
-			time.Sleep(100 * time.Millisecond)
-			_, err := b.acquire(t.Context(), 0)
-			if probe {
-				require.NoError(t, err)
-			} else {
-				require.Error(t, err, "the gate is closed for all")
+		}), func(o *Options) { o.Timeouts.Header, o.Timeouts.Total = time.Hour, time.Hour })
+		read := func(path string) {
+			resp, err := c.Read(t.Context(), Request{Path: path})
+			if err != nil {
+				t.Error(path, err)
+				return
 			}
-			require.NoError(t, a.Close())
-			require.NoError(t, b.Close())
-		})
-	}
+			resp.Release()
+		}
+		begun := time.Now()
+		var hung, others sync.WaitGroup
+		hung.Go(func() { read("/a") }) // refused, and then the first to go
+		time.Sleep(2100 * time.Millisecond)
+		for _, path := range []string{"/b", "/c", "/d"} {
+			others.Go(func() { read(path) })
+		}
+		others.Wait()
+		require.Less(t, time.Since(begun), time.Minute)
+		close(release)
+		hung.Wait()
+	})
 }

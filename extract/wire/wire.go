@@ -2,7 +2,7 @@
 // interpret the records of an answer.
 //
 // A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list into the only
-// requests that the client can make; no method takes a URL. Every request waits for the [Governor] of its
+// requests that the client can make; no method takes a URL. Every request waits for the [budget.Governor] of its
 // credential, so that the server never counts more requests than its limit. The time and the size of answers are
 // bounded, requests are retried where that is safe, and each failure has one of a few classes: see [Error].
 //
@@ -18,6 +18,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // Options configure a [Client]. BaseURL and Allow are required; all other fields work with their zero value.
@@ -37,8 +39,8 @@ type Options struct {
 
 	// Governor is shared by all clients with the same credential, since the server counts their requests
 	// together. Nil creates one from Rate.
-	Governor *Governor
-	Rate     Rate // zero: learned from the answers
+	Governor *budget.Governor
+	Rate     budget.Rate // zero: learned from the answers
 
 	// Redactor is shared by all clients of a process, since one server may repeat a secret that was sent to
 	// another. Nil creates one.
@@ -87,7 +89,7 @@ type Client struct {
 	base         *url.URL
 	allow        allowList
 	cred         Credential
-	gov          *Governor
+	gov          *budget.Governor
 	redact       *Redactor
 	transport    *http.Transport
 	buffers      bufferPool
@@ -133,7 +135,7 @@ func (o Options) withDefaults() Options {
 		o.Credential = None()
 	}
 	if o.Governor == nil {
-		o.Governor = NewGovernor(Budget{Rate: o.Rate})
+		o.Governor = budget.New(budget.Plan{Rate: o.Rate})
 	}
 	if o.Redactor == nil {
 		o.Redactor = NewRedactor()
@@ -164,7 +166,7 @@ func orDefault[T comparable](v, otherwise T) T {
 }
 
 // Governor returns the governor that this client's requests wait for.
-func (c *Client) Governor() *Governor { return c.gov }
+func (c *Client) Governor() *budget.Governor { return c.gov }
 
 // Redactor returns the redactor that knows this client's secrets, including those from later logins and
 // refreshes.

@@ -24,7 +24,7 @@ func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at ti
 		const read = "SELECT kept, clock_timestamp() FROM (SELECT kept FROM budgets WHERE name = $1 FOR UPDATE) held"
 		err := tx.QueryRow(ctx, read, name).Scan(&kept, &at)
 		if errors.Is(err, pgx.ErrNoRows) {
-			if _, err := tx.Exec(ctx, "INSERT INTO budgets VALUES ($1, 'null') ON CONFLICT DO NOTHING", name); err != nil {
+			if _, err := tx.Exec(ctx, "INSERT INTO budgets VALUES ($1, '') ON CONFLICT DO NOTHING", name); err != nil {
 				return err
 			}
 			err = tx.QueryRow(ctx, read, name).Scan(&kept, &at)
@@ -32,14 +32,14 @@ func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at ti
 		if err != nil {
 			return err
 		}
-		if string(kept) == "null" {
+		if len(kept) == 0 {
 			kept = nil
 		}
-		text, err := change(at, kept)
-		if err != nil || text == nil {
+		next, err := change(at, kept)
+		if err != nil || next == nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE budgets SET kept = $1 WHERE name = $2", text, name)
+		_, err = tx.Exec(ctx, "UPDATE budgets SET kept = $1 WHERE name = $2", next, name)
 		return err
 	})
 	if err != nil {

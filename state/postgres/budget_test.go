@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-var _ wire.BudgetStore = (*Store)(nil)
+var _ budget.Ledger = (*Store)(nil)
 
 // Workers with separate stores share one budget, and the server counts their requests. They use the budget, and exceed
 // it in no window. // Invariant 4
@@ -52,8 +53,8 @@ func budgetShared(t *testing.T, workers int, spent time.Duration) {
 	for range workers {
 		s := New(Options{URL: url})
 		defer s.Close()
-		g := wire.NewGovernor(wire.Budget{Rate: wire.Rate{Limit: limit, Window: time.Second}})
-		require.NoError(t, g.ShareIn(t.Context(), counting{s, &asked}, "sk_live_of_a_customer"))
+		g := budget.New(budget.Plan{Rate: budget.Rate{Limit: limit, Window: time.Second}})
+		require.NoError(t, g.ShareLedger(t.Context(), counting{s, &asked}, budget.Name("sk_live_of_a_customer")))
 		c, err := wire.New(wire.Options{BaseURL: server.URL, Allow: []wire.Route{{Method: "GET", Path: "/v2/contacts"}}, Governor: g})
 		require.NoError(t, err)
 		var readers sync.WaitGroup

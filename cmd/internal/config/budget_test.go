@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 const budgets = `version: 1
@@ -28,7 +28,7 @@ func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
 	require.NoError(t, err)
 	s, _ := c.Source("main")
-	require.Equal(t, wire.Rate{Limit: 50, Window: time.Second}, s.V2.Rate)
+	require.Equal(t, budget.Rate{Limit: 50, Window: time.Second}, s.V2.Rate)
 	require.InDelta(t, 0.2, s.V2.Reserve, 0)
 	require.Equal(t, 90*time.Second, s.V2.MaxWait)
 	require.Zero(t, s.App.Reserve)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -94,7 +95,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 type account struct {
 	identity   wire.Secret // the same for two credentials that the server would count together
 	credential wire.Credential
-	governor   *wire.Governor
+	governor   *budget.Governor
 }
 
 // accounts has one account for each identity. Two clients that sign in as the same user would invalidate each
@@ -116,11 +117,11 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 		word = wire.Secret("no credential at " + base)
 	}
 	if as.byIdentity[word] == nil {
-		var b wire.Budget
+		var b budget.Plan
 		if at != nil {
-			b = wire.Budget{Rate: at.Rate, Reserve: at.Reserve}
+			b = budget.Plan{Rate: at.Rate, Reserve: at.Reserve}
 		}
-		as.byIdentity[word] = &account{word, cred, wire.NewGovernor(b)}
+		as.byIdentity[word] = &account{word, cred, budget.New(b)}
 	}
 	return as.byIdentity[word], nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -140,7 +140,7 @@ func TestParseContractExample(t *testing.T) {
 	require.Equal(t, "https://app.example.com", s.App.BaseURL)
 	require.Equal(t, "sk_hush", s.V2.Auth.APIKey.Reveal())
 	require.Equal(t, "pat_hush", s.App.Auth.Token.Reveal())
-	require.Equal(t, wire.Rate{Limit: 100, Window: time.Second}, s.V2.Rate)
+	require.Equal(t, budget.Rate{Limit: 100, Window: time.Second}, s.V2.Rate)
 	require.Zero(t, s.App.Rate)
 	require.Equal(t, "stripe", s.Webhooks.Schemes[0].Name)
 

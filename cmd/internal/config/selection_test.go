@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -179,7 +180,7 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 	require.NoError(t, err)
 	clients, err := c.Clients("main", streams, nil)
 	require.NoError(t, err)
-	by := map[string]*wire.Governor{}
+	by := map[string]*budget.Governor{}
 	for _, cl := range clients {
 		by[cl.Name] = cl.Governor
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 // Source is one workspace of the platform, with one or both surfaces.
@@ -27,8 +28,8 @@ type Surface struct {
 	BaseURL string // scheme://host[:port], with a path if the platform is below one
 	BaseAt  Pos    // position of the base URL in the file
 	Auth    Auth
-	Plan    string    // free, pro, business or agency; "": not given
-	Rate    wire.Rate // as configured, or the plan's; zero: to be learned
+	Plan    string      // free, pro, business or agency; "": not given
+	Rate    budget.Rate // as configured, or the plan's; zero: to be learned
 
 	Headers map[string]wire.Secret // sent with every request
 
@@ -56,7 +57,7 @@ type Login struct {
 }
 
 // planRates are the documented limits of the versioned surface.
-var planRates = map[string]wire.Rate{
+var planRates = map[string]budget.Rate{
 	"free":     {Limit: 100, Window: time.Second},
 	"pro":      {Limit: 100, Window: time.Second},
 	"business": {Limit: 500, Window: time.Second},
@@ -185,12 +186,13 @@ func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	}
 }
 
-func (r *reader) rate(n ast.Node, what string) wire.Rate {
+// rate reads 100/s, 60/m or 1000/h.
+func (r *reader) rate(n ast.Node, what string) budget.Rate {
 	s, ok := r.text(n, what)
 	if !ok {
-		return wire.Rate{}
+		return budget.Rate{}
 	}
-	rate, err := wire.ParseRate(s.value)
+	rate, err := budget.ParseRate(s.value)
 	if err != nil {
 		r.fault(s.at, "%s %q: want requests per second, minute or hour, such as 100/s or 60/m", what, s.raw)
 	}

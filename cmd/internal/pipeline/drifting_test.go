@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -151,7 +152,7 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(server.Close)
 	w, err := wire.New(wire.Options{
 		Name: "moving", BaseURL: server.URL, Allow: []wire.Route{{Method: "GET", Path: r.stream.Path}},
-		MaxAttempts: 1, Rate: wire.Rate{Limit: 1_000_000, Window: time.Second},
+		MaxAttempts: 1, Rate: budget.Rate{Limit: 1_000_000, Window: time.Second},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -326,7 +327,7 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	t.Helper()
 	srv := httptest.NewServer(e)
 	t.Cleanup(srv.Close)
-	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: []wire.Route{{Method: "GET", Path: "/items"}}, Rate: wire.Rate{Limit: 100_000, Window: time.Second}})
+	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: []wire.Route{{Method: "GET", Path: "/items"}}, Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	s := stream("items")

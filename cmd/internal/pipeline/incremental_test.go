@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -160,7 +161,7 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)
 	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: []wire.Route{{Method: "GET", Path: "/items"}},
-		Rate: wire.Rate{Limit: 100_000, Window: time.Second}})
+		Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	s := stream("items")

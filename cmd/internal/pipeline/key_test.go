@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -69,7 +70,7 @@ func (s *server) connect() {
 	for _, x := range s.streams {
 		routes = append(routes, wire.Route{Method: x.Method, Path: x.Path})
 	}
-	w, err := wire.New(wire.Options{Name: "test", BaseURL: s.url, Allow: routes, Credential: wire.Bearer("k"), Rate: wire.Rate{Limit: 5000, Window: time.Second}})
+	w, err := wire.New(wire.Options{Name: "test", BaseURL: s.url, Allow: routes, Credential: wire.Bearer("k"), Rate: budget.Rate{Limit: 5000, Window: time.Second}})
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = w.Close() })
 	c, err := extract.New(extract.Config{App: w, Selected: s.config.Streams, Find: s.find, Dir: s.t.TempDir()})

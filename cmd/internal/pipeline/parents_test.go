@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -66,7 +67,7 @@ func newEstate(t *testing.T, n int) *estate {
 	e.rig = &rig{t: t, memory: loadtest.NewMemory(nil)}
 	e.config = Config{Name: "nightly", limits: defaultLimits}
 	w, err := wire.New(wire.Options{
-		Name: "estate", BaseURL: server.URL, MaxAttempts: 1, Rate: wire.Rate{Limit: 100_000, Window: time.Second},
+		Name: "estate", BaseURL: server.URL, MaxAttempts: 1, Rate: budget.Rate{Limit: 100_000, Window: time.Second},
 		Allow: []wire.Route{{Method: "GET", Path: "/api/parents"}, {Method: "GET", Path: "/api/detail/{id}"}, {Method: "GET", Path: "/api/items/{id}"}, {Method: "GET", Path: "/api/paper/{id}"}},
 	})
 	require.NoError(t, err)

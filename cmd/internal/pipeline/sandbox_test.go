@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -55,7 +56,7 @@ func (p *platform) connect(catalogue *schemas.Catalogue) {
 		}
 		w, err := wire.New(wire.Options{
 			Name: "sandbox", BaseURL: p.url, Allow: routes, Credential: wire.Bearer(wire.Secret(token)),
-			Rate: wire.Rate{Limit: 5000, Window: time.Second},
+			Rate: budget.Rate{Limit: 5000, Window: time.Second},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = w.Close() })

@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -101,7 +102,7 @@ func (b *serverBatch) source() (c *extract.Client, done func()) {
 	for _, s := range b.streams {
 		w, err := wire.New(wire.Options{
 			Name: s.Name, BaseURL: b.http.URL, Allow: []wire.Route{{Method: s.Method, Path: s.Path}},
-			Rate: wire.Rate{Limit: 1_000_000, Window: time.Second}, MaxAttempts: 2,
+			Rate: budget.Rate{Limit: 1_000_000, Window: time.Second}, MaxAttempts: 2,
 		})
 		require.NoError(b.t, err)
 		cfg.Streams[s.Name] = w

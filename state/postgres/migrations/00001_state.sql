@@ -136,7 +136,7 @@ CREATE TABLE secrets (
 );
 CREATE TABLE budgets (
 	name text PRIMARY KEY, -- half of a SHA-256 of the credential
-	kept jsonb NOT NULL
+	kept bytea NOT NULL    -- see extract/wire/budget
 );
 -- +goose Down
 DROP TABLE budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;

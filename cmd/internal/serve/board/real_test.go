@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 	"github.com/penstock-data/penstock/schemas"
@@ -118,7 +119,7 @@ func (w *works) connect(o sandbox.Options, modules []string) {
 				routes = append(routes, wire.Route{Method: s.Method, Path: s.Path})
 			}
 		}
-		c, err := wire.New(wire.Options{Name: string(surface), BaseURL: server.URL, Allow: routes, Credential: wire.Bearer(token), Rate: wire.Rate{Limit: 100, Window: time.Second}})
+		c, err := wire.New(wire.Options{Name: string(surface), BaseURL: server.URL, Allow: routes, Credential: wire.Bearer(token), Rate: budget.Rate{Limit: 100, Window: time.Second}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		w.wires[surface] = c

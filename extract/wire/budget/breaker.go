@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"fmt"
@@ -18,15 +18,16 @@ const (
 	mostOutages = 8 // outages in a row after which the gate closes for parkedGate
 )
 
-// blockedError says that the next request is allowed only after a longer wait than the caller accepts.
-type blockedError struct {
-	class  Class
-	reason string
-	until  time.Time
+// BlockedError says that the next request is allowed only after a longer wait than the caller accepts.
+type BlockedError struct {
+	Reason  string
+	Until   time.Time // of the next request
+	Failing bool      // the server is failing; otherwise it asks to slow down
 }
 
-func (e *blockedError) Error() string {
-	return fmt.Sprintf("%s, not before %s", e.reason, e.until.UTC().Format(time.RFC3339))
+// Error returns the reason and the time of the next request.
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("%s, not before %s", e.Reason, e.Until.UTC().Format(time.RFC3339))
 }
 
 type reason uint8
@@ -41,12 +42,9 @@ func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }
 
-func (r reason) class() Class {
-	if r == failing {
-		return Transient
-	}
-	return Throttled
-}
+// probeWait is how long other requests wait for the first one after the gate opens. It is limited because the
+// process of the first request may have died, or the answer may never come.
+const probeWait = 5 * time.Second
 
 // breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down. When
 // it opens, one request goes first, and the others follow once it has succeeded. The caller has exclusive access to
@@ -71,7 +69,7 @@ func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 		return false
 	}
 	g.strikes++
-	floor := backoff(firstGate, longestGate, int(g.strikes))
+	floor := doubled(firstGate, g.strikes)
 	wait := max(retry, floor+rand.N(floor/8+1))
 	if g.strikes >= mostStrikes {
 		wait = max(wait, parkedGate)
@@ -90,11 +88,17 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 		return
 	}
 	g.outages++
-	wait := max(retry, jittered(backoff(firstOutage, longestGate, int(g.outages))))
+	longest := doubled(firstOutage, g.outages)
+	wait := max(retry, longest/2+rand.N(longest/2+1))
 	if g.outages >= mostOutages {
 		wait = max(wait, parkedGate)
 	}
 	g.close(now.add(wait), failing)
+}
+
+// doubled returns first, doubled for each closing in a row but the first.
+func doubled(first time.Duration, closings int64) time.Duration {
+	return min(longestGate, first<<min(closings-1, 20))
 }
 
 // stumbled records a 5xx answer. If the request was a probe and the answer has no Retry-After, the probe caused the

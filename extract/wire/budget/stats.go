@@ -1,10 +1,10 @@
-package wire
+package budget
 
 import "time"
 
 // Stats is the state of a governor, for all processes that share its budget.
 type Stats struct {
-	Sent      uint64        // requests sent since the budget record was created
+	Sent      uint64        // requests sent since the record was created
 	Refused   uint64        // 429 answers
 	Limit     Rate          // stated or learned; zero while unknown
 	Allowed   float64       // requests a second allowed at present

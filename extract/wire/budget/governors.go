@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import "sync"
 
@@ -72,17 +72,12 @@ func (gs *Governors) release(name string, t *sharedGovernor) error {
 }
 
 // applyLimit applies another limit if it is lower.
-func (g *Governor) applyLimit(b Budget) error {
-	mine := newLimitEstimate(b.Rate, b.Reserve)
-	return g.with(func(held *budgetRecord, _ instant) bool {
-		if planned := newLimitEstimate(g.plan.Rate, g.plan.Reserve); mine.tighter(&planned) {
-			g.plan = b
+func (g *Governor) applyLimit(p Plan) error {
+	mine := newLimitEstimate(p)
+	return g.with(func(r *record, _ instant) bool {
+		if planned := newLimitEstimate(g.plan); mine.tighter(&planned) {
+			g.plan, g.joined = p, g.joined && g.fleet == nil // the next exchange applies it in the ledger
 		}
-		c := &held.limit
-		if c.configured == mine.configured && c.reserve == mine.reserve || !mine.tighter(c) {
-			return false
-		}
-		*c = mine
-		return true
+		return r.applyLimit(mine)
 	})
 }

@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"context"
@@ -46,10 +46,10 @@ func (d *memoryLedger) ChangeBudget(ctx context.Context, name string, change fun
 	return err
 }
 
-func joinFleet(t *testing.T, d *memoryLedger, b Budget) *Governor {
+func joinFleet(t *testing.T, d *memoryLedger, p Plan) *Governor {
 	t.Helper()
-	g := NewGovernor(b)
-	require.NoError(t, g.ShareIn(t.Context(), d, account))
+	g := New(p)
+	require.NoError(t, g.ShareLedger(t.Context(), d, Name(account)))
 	return g
 }
 
@@ -73,16 +73,16 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			g := joinFleet(t, d, Budget{Rate: limit})
+			g := joinFleet(t, d, Plan{Rate: limit})
 			l.busy(t, g, max(8, limit.Limit/workers/2), 15*limit.Window)
 			require.NoError(t, g.Close())
 		})
 	}
 	wg.Wait()
-	used := float64(between(l.arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
-	t.Logf("used %.2f%%, %d requests, %d exchanges", 100*used, len(l.arrivals), d.n)
-	require.Empty(t, l.refused, "429s")
-	require.LessOrEqual(t, maxInWindow(l.arrivals, limit.Window), limit.Limit, "arrivals in one window")
+	used := float64(between(l.Arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
+	t.Logf("used %.2f%%, %d requests, %d exchanges", 100*used, len(l.Arrivals), d.n)
+	require.Empty(t, l.Refused, "429s")
+	require.LessOrEqual(t, maxInWindow(l.Arrivals, limit.Window), limit.Limit, "arrivals in one window")
 	require.GreaterOrEqual(t, used, 0.95, "used share")
 }
 
@@ -90,7 +90,7 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 func TestFleetGateAndOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
-		a, b := joinFleet(t, d, Budget{Rate: Rate{10, time.Second}}), joinFleet(t, d, Budget{Rate: Rate{10, time.Second}})
+		a, b := joinFleet(t, d, Plan{Rate: Rate{10, time.Second}}), joinFleet(t, d, Plan{Rate: Rate{10, time.Second}})
 		l := &link{counter: &slidingWindow{limit: 10, window: time.Second}}
 		require.NoError(t, l.ask(t, a))
 		require.NoError(t, l.ask(t, b))
@@ -105,9 +105,9 @@ func TestFleetGateAndOutage(t *testing.T) {
 		d.down = true
 		d.mu.Unlock()
 		time.Sleep(5 * time.Second) // all leases have expired
-		before := len(l.arrivals)
+		before := len(l.Arrivals)
 		require.ErrorContains(t, l.ask(t, b), "cannot reach the rate-limit database")
-		require.Len(t, l.arrivals, before)
+		require.Len(t, l.Arrivals, before)
 		d.mu.Lock()
 		d.down = false
 		d.mu.Unlock()

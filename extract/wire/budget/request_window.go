@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import "time"
 
@@ -21,7 +21,7 @@ const (
 // requestWindow counts the requests that the server may still count in a window. // Invariant 4
 //
 // Each request is recorded under the instant at which its window begins; it stops counting a window later.
-// Instants are grouped into buckets of about 1/2000 of the window, so memory use does not depend on the rate.
+// Instants are grouped into buckets of at least 1/4000 of the window, so memory use does not depend on the rate.
 type requestWindow struct {
 	width  time.Duration // of a bucket; zero before the first request
 	oldest int64         // number of the oldest bucket that counts
@@ -37,19 +37,27 @@ type requestWindow struct {
 	maxGuard time.Duration // upper bound of guards; at least meanGuard is used
 }
 
-const buckets = 2048
+const (
+	buckets = 4096
 
-// occupied returns how many requests count, and the instant at which the oldest of them stops counting, or zero if
-// none counts. Call advance first.
-func (l *requestWindow) occupied(window time.Duration) (int, instant) {
-	if l.total == 0 {
-		return 0, 0
+	// horizon is how far ahead of now requests are counted.
+	horizon = mostAhead + late + mostGuard
+)
+
+// room returns the first instant, not before from, at which fewer than n requests count, and how many do. If n is not a
+// whole number, it is rounded down. Call advance first.
+func (l *requestWindow) room(from instant, window time.Duration, n float64) (at instant, counted int) {
+	at, left := from, l.total
+	for b := l.oldest; left > 0 && b <= l.newest; b++ {
+		ends := l.end(b).add(window)
+		if ends > from && float64(left+1) <= n {
+			break
+		}
+		if c := int64(l.counts[b%buckets]); c > 0 {
+			left, at = left-c, max(at, ends)
+		}
 	}
-	b := l.oldest
-	for l.counts[b%buckets] == 0 && b < l.newest {
-		b++
-	}
-	return int(l.total), l.end(b).add(window)
+	return at, int(left)
 }
 
 // end returns the instant at which bucket b ends.
@@ -59,7 +67,7 @@ func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.widt
 
 // advance drops the requests that no longer count at the given instant, and prepares the buckets for new ones.
 func (l *requestWindow) advance(now instant, window time.Duration) {
-	if width := (window + mostGuard) / (buckets - 8); width != l.width {
+	if width := (window + horizon) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)
 	}
 	oldest := l.bucket(now.add(-window))
@@ -68,7 +76,7 @@ func (l *requestWindow) advance(now instant, window time.Duration) {
 		l.counts[l.oldest%buckets] = 0
 	}
 	l.oldest = max(l.oldest, oldest)
-	l.newest = max(l.newest, l.bucket(now.add(mostGuard))+1)
+	l.newest = max(l.newest, l.bucket(now.add(horizon))+1)
 }
 
 // rebuild converts the counts to buckets of another width, for another window.
@@ -76,7 +84,7 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	old := *l
 	l.counts, l.total = [buckets]uint32{}, 0
 	l.width = width
-	l.oldest, l.newest = l.bucket(now.add(-window)), l.bucket(now.add(mostGuard))+1
+	l.oldest, l.newest = l.bucket(now.add(-window)), l.bucket(now.add(horizon))+1
 	if old.total == 0 {
 		return
 	}
@@ -98,14 +106,19 @@ func (l *requestWindow) note(i instant, n uint32) {
 	l.total += int64(n)
 }
 
-// move counts one request under another instant.
-func (l *requestWindow) move(from, to instant) {
-	if b := min(l.bucket(from), l.newest); b >= l.oldest && l.counts[b%buckets] > 0 {
-		l.counts[b%buckets]--
-		l.total--
-		l.note(to, 1)
+// drop no longer counts a request that was noted at the instant i. It reports whether the request did count.
+func (l *requestWindow) drop(i instant) bool {
+	b := min(l.bucket(i), l.newest)
+	if b < l.oldest || l.counts[b%buckets] == 0 {
+		return false
 	}
+	l.counts[b%buckets]--
+	l.total--
+	return true
 }
+
+// holds reports whether a request that was noted at the instant i still counts.
+func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
 // guardFor returns the guard of a request that took this long, and updates the statistics.
 func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant) time.Duration {

@@ -1,8 +1,7 @@
-package wire
+package budget
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,21 +41,21 @@ func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 
 // ask sends a request that gives up after an hour without an answer.
 func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
-	s, err := g.acquire(t.Context(), 2*time.Hour)
+	s, err := g.Take(t.Context(), 2*time.Hour)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	defer s.done()
-	s.wrote()
+	defer s.Done()
+	s.Sent()
 	time.Sleep(50 * time.Millisecond)
 	status, header, ok := h.arrive(hangs)
 	if !ok {
 		time.Sleep(time.Hour)
-		s.lost()
+		s.Lost()
 		return
 	}
-	s.answered(&http.Response{StatusCode: status, Header: header})
+	s.Answered(&http.Response{StatusCode: status, Header: header})
 }
 
 // Requests that hang delay the others of their credential by probeWait each, and still one request goes first. //
@@ -72,9 +71,9 @@ func TestProbeHangs(t *testing.T) {
 			d := newMemoryLedger(2 * time.Millisecond)
 			for range governors {
 				if fleet {
-					all = append(all, joinFleet(t, d, Budget{Rate: Rate{100, time.Second}}))
+					all = append(all, joinFleet(t, d, Plan{Rate: Rate{100, time.Second}}))
 				} else if len(all) == 0 {
-					all = append(all, NewGovernor(Budget{Rate: Rate{100, time.Second}}))
+					all = append(all, New(Plan{Rate: Rate{100, time.Second}}))
 				}
 			}
 			begun, hangs := time.Now(), 0
@@ -108,46 +107,29 @@ func TestProbeHangs(t *testing.T) {
 	})
 }
 
-// The first request after a refusal hangs: others are answered long before it gives up.
-func TestProbeHangsOverHTTP(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		release := make(chan struct{})
-		refused := false
-		var mu sync.Mutex
-		c := virtualClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			first := !refused
-			refused = true
-			mu.Unlock()
-			switch {
-			case first:
-				w.Header().Set("Retry-After", "2")
-				w.WriteHeader(http.StatusTooManyRequests)
-			case strings.HasSuffix(r.URL.Path, "/a"):
-				<-release
-				good(w, r)
-			default:
-				good(w, r)
+// Governors on several hosts follow the same rule.
+func TestProbeRefutedInFleet(t *testing.T) {
+	for _, probe := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			d := newMemoryLedger(2 * time.Millisecond)
+			a, b := joinFleet(t, d, Plan{Rate: Rate{100, time.Second}}), joinFleet(t, d, Plan{Rate: Rate{100, time.Second}})
+			for range patience {
+				s, err := a.Take(t.Context(), time.Hour)
+				require.NoError(t, err)
+				s.Probe = probe
+				s.Sent()
+				s.Answered(&http.Response{StatusCode: 500})
+				s.Done()
 			}
-		}), func(o *Options) { o.Timeouts.Header, o.Timeouts.Total = time.Hour, time.Hour })
-		read := func(path string) {
-			resp, err := c.Read(t.Context(), Request{Path: path})
-			if err != nil {
-				t.Error(path, err)
-				return
+			time.Sleep(100 * time.Millisecond)
+			_, err := b.Take(t.Context(), 0)
+			if probe {
+				require.NoError(t, err)
+			} else {
+				require.Error(t, err, "the gate is closed for all")
 			}
-			resp.Release()
-		}
-		begun := time.Now()
-		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") })
-		time.Sleep(2100 * time.Millisecond)
-		for _, path := range []string{"/b", "/c", "/d"} {
-			others.Go(func() { read(path) })
-		}
-		others.Wait()
-		require.Less(t, time.Since(begun), time.Minute)
-		close(release)
-		hung.Wait()
-	})
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"math"
@@ -115,25 +115,25 @@ type link struct {
 
 	mu       sync.Mutex
 	sends    []time.Time
-	arrivals []time.Time
-	refused  []time.Time
+	Arrivals []time.Time
+	Refused  []time.Time
 	gates    []span // periods in which the client must not send
 }
 
 type span struct{ from, to time.Time }
 
 func (l *link) ask(t *testing.T, g *Governor) error {
-	s, err := g.acquire(t.Context(), 15*time.Minute)
+	s, err := g.Take(t.Context(), 15*time.Minute)
 	if err != nil {
 		return err
 	}
-	defer s.done()
-	s.wrote()
+	defer s.Done()
+	s.Sent()
 	sent := time.Now()
 	time.Sleep(l.latency/2 + rand.N(l.jitter+1))
-	resp := l.arrive()
+	resp := l.Arrive()
 	time.Sleep(l.latency/2 + rand.N(l.work+1))
-	s.answered(resp)
+	s.Answered(resp)
 	l.note(sent, resp)
 	return nil
 }
@@ -156,11 +156,11 @@ func (l *link) inGates() int {
 	return n
 }
 
-func (l *link) arrive() *http.Response {
+func (l *link) Arrive() *http.Response {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.arrivals = append(l.arrivals, now)
+	l.Arrivals = append(l.Arrivals, now)
 	ok, left, reset := l.counter.take(now)
 	h := http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
 	if l.headers {
@@ -170,7 +170,7 @@ func (l *link) arrive() *http.Response {
 	if ok {
 		return &http.Response{StatusCode: http.StatusOK, Header: h}
 	}
-	l.refused = append(l.refused, now)
+	l.Refused = append(l.Refused, now)
 	switch l.retry {
 	case "":
 	case "reset":

@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"math"
@@ -45,14 +45,18 @@ type limitEstimate struct {
 	taken, takenBefore int // requests accepted since the last refusal, and between the last two refusals
 }
 
-// newLimitEstimate returns the estimate for a configured limit; the zero Rate means none. reserve is the share of the
-// limit that is left to other programs.
-func newLimitEstimate(r Rate, reserve float64) limitEstimate {
-	c := limitEstimate{configured: r, reserve: reserve, learned: firstLearned}
-	if r.Limit > 0 && r.Window > 0 {
-		c.rate, c.share = r, startShare
+// newLimitEstimate returns the estimate for a configured limit.
+func newLimitEstimate(p Plan) limitEstimate {
+	c := limitEstimate{configured: p.Rate, reserve: p.Reserve, learned: firstLearned}
+	if p.Rate.Limit > 0 && p.Rate.Window > 0 {
+		c.rate, c.share = p.Rate, startShare
 	}
 	return c
+}
+
+// sameConfig reports whether two estimates are for the same configuration.
+func (c *limitEstimate) sameConfig(o *limitEstimate) bool {
+	return c.configured == o.configured && c.reserve == o.reserve
 }
 
 // tighter reports whether c allows fewer requests per second than o. If two processes configure different limits for
@@ -97,12 +101,6 @@ func (c *limitEstimate) maxInFlight() int {
 		return 16
 	}
 	return min(max(32, int(c.rate.perSecond()/2)), 1024)
-}
-
-// interval returns the time between two requests.
-func (c *limitEstimate) interval() time.Duration {
-	n, window := c.allowed()
-	return time.Duration(float64(window) / n)
 }
 
 // sent counts a request.

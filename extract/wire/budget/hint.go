@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"math"
@@ -77,6 +77,9 @@ func (c clock) until(t time.Time) (time.Duration, bool) {
 	d := t.Sub(c.now)
 	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
 }
+
+// RetryAfter returns the wait that the Retry-After of an answer asks for. The result is false if there is none.
+func RetryAfter(h http.Header) (time.Duration, bool) { return retryAfter(h, clockOf(h)) }
 
 // retryAfter reads Retry-After in all its forms: seconds, with or without a fraction, or a date in one of the
 // three formats of HTTP. It returns a wait between 0 and longestHint, the longest if there are several values,

@@ -1,4 +1,4 @@
-package wire
+package budget
 
 import (
 	"encoding/json"
@@ -47,22 +47,20 @@ func scalar(v json.RawMessage) string {
 	return string(v)
 }
 
-// learnBody learns from the body of a 429, after [slot.answered] has closed the gate. It can only make the wait
+// LearnBody learns from the body of a 429, after [Permit.Answered] has closed the gate. It can only make the wait
 // longer. A number in a body may be in milliseconds, so a number that is too large for a wait is ignored.
-func (s *slot) learnBody(resp *http.Response, body []byte) {
+func (p *Permit) LearnBody(resp *http.Response, body []byte) {
 	h := bodyHints(body)
 	if len(h) == 0 {
 		return
 	}
 	h["Date"] = resp.Header["Date"]
-	_ = s.g.with(func(b *budgetRecord, now instant) bool {
-		_, window := b.limit.allowed()
-		in := readHints(h, window)
+	p.tell(func(r *record) report {
+		in := readHints(h, r.limit.window())
 		wait := in.reset
 		if in.hasRetry && in.retry <= longestReset {
 			wait = in.retry
 		}
-		b.gate.extend(now.add(min(wait, longestHint)), tooMany)
-		return true
+		return report{outcome: asked, wait: min(wait, longestHint)}
 	})
 }

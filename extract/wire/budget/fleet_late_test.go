@@ -1,0 +1,34 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Permits whose connections open late, or whose process was suspended, are not used in the time of other
+// workers. // Invariant 4
+func TestFleetLateConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limit := Rate{20, time.Second}
+		g := joinFleet(t, newMemoryLedger(2*time.Millisecond), Plan{Rate: limit})
+		var sent []time.Time
+		var permits []*Permit
+		for range 30 { // they all wait until the last of them gets a permit
+			p, err := g.Take(t.Context(), time.Minute)
+			require.NoError(t, err)
+			permits = append(permits, p)
+		}
+		for _, p := range permits {
+			require.NoError(t, p.Ready(t.Context(), time.Minute))
+			p.Sent()
+			sent = append(sent, time.Now())
+		}
+		require.LessOrEqual(t, maxInWindow(sent, limit.Window), limit.Limit)
+		for _, p := range permits {
+			p.Done()
+		}
+		require.NoError(t, g.Close())
+	})
+}

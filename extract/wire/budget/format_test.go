@@ -1,0 +1,47 @@
+package budget
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// A stored record is read as it was written, whatever was done to it, and any damage is detected.
+func TestFormat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRecord(Plan{Rate: Rate{rapid.IntRange(0, 3000).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 3600).Draw(t, "window")) * time.Second}, Reserve: 0.1})
+		now := instant(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixNano())
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			now = now.add(rand.N(100 * time.Millisecond))
+			r.advance(now)
+			r.sign(rand.Uint64N(5), now)
+			if g, _, why := r.reserve(now, now, now.add(rand.N(mostAhead))); why == "" {
+				s := report{at: now, outcome: outcome(rand.N(5)), noted: g.noted, settles: true, counted: g.counted, epoch: r.gate.epoch}
+				s.status, s.sent, s.in = 200+rand.N(350), rand.N(now), hints{left: rand.N(9) - 1, limit: Rate{Limit: rand.N(9)}}
+				r.apply(s)
+			}
+		}
+		r.stamp, r.ahead = now, rand.N(time.Hour)-time.Minute
+		stored := r.store(nil)
+		var again record
+		require.NoError(t, again.load(append(stored, 1, 2, 3)))
+		if len(r.members) == 0 {
+			again.members = r.members
+		}
+		require.Equal(t, r, again)
+		require.ErrorIs(t, again.load(stored[:rand.N(len(stored))]), errDamaged)
+		stored[4+rand.N(len(stored)-4)] ^= 1 << rand.N(8)
+		require.ErrorIs(t, again.load(stored), errDamaged)
+	})
+}
+
+// A record of another release is not read.
+func TestFormatOfAnotherRelease(t *testing.T) {
+	r := newRecord(Plan{})
+	stored := r.store(nil)
+	stored[0]++
+	require.ErrorIs(t, r.load(stored), errOtherVersion)
+}

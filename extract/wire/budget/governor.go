@@ -1,0 +1,224 @@
+// Package budget keeps the requests of a credential within the server's limit.
+//
+// What is known about the requests and the limit is one record. It is in memory, in a file that the processes of a
+// machine share ([Governor.ShareFile]), or in a database that several hosts share ([Governor.ShareLedger]). One
+// algorithm decides on it: [golang.org/x/time/rate] paces the requests evenly, and a count of the requests that the
+// server may still count keeps the limit in every window.
+package budget
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// Governor keeps the requests of one credential within the server's limit. Every client, stream and retry that
+// uses the credential shares one governor, and other processes share its record, because the server counts all their
+// requests together. A governor paces requests evenly, counts the requests that the server may still count, stops all
+// requests when the server answers 429, and learns from the answers how much the server accepts. // Invariant 4
+//
+// It is safe for concurrent use.
+type Governor struct {
+	queue chan struct{} // held by the one request that waits for its permit; the others wait for this channel, in order of arrival
+	wake  chan struct{} // wakes that request early
+	id    uint64        // as a member of the record
+	base  time.Time
+
+	mu         sync.Mutex
+	plan       Plan
+	record     *record           // with a file, as last read; with a ledger, a copy that has this process's reports
+	file       *state.LockedFile // where the record is stored; nil: nowhere
+	stored     []byte            // memory for the stored form
+	fleet      *fleet            // the connection to the ledger that has the record; nil: none
+	origin     atomic.Int64      // the instant of base on the record's clock
+	joined     bool              // this governor is a member of the record
+	broken     error             // the file could not be written, so the record is no longer true
+	inFlight   int
+	probeUntil instant // until when to wait for this process's first request after the gate opened
+	waiting    string
+}
+
+// Plan is the configured limit. The zero value starts slowly and learns the limit.
+type Plan struct {
+	Rate    Rate    // the limit; zero while nothing is known
+	Reserve float64 // share of the limit that is left to other programs, from 0 to 0.9
+}
+
+// New returns a governor for a credential.
+func New(p Plan) *Governor {
+	g := &Governor{
+		queue: make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+		plan:  p,
+		id:    rand.Uint64() | 1,
+		base:  time.Now(),
+	}
+	g.origin.Store(g.base.UnixNano())
+	fresh := newRecord(p)
+	g.record = &fresh
+	return g
+}
+
+// now returns the time on the record's clock, which does not jump with the machine's.
+func (g *Governor) now() instant { return instant(g.origin.Load()).add(time.Since(g.base)) }
+
+// time converts i to the time of day.
+func (g *Governor) time(i instant) time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(i.sub(g.now())).Round(0)
+}
+
+// lookAgain is how long to wait at most if another process may end the wait earlier.
+const lookAgain = 20 * time.Millisecond
+
+// What a request waits for, besides the reasons of the gate.
+const (
+	waitsForPace    = "pace"
+	waitsForLimit   = "limit"
+	waitsForAnswers = "answers outstanding"
+)
+
+// Take waits for a permit. It returns a *[BlockedError] at once if the wait would exceed longest, or the cause of ctx's
+// end.
+func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, error) {
+	if g.fleet != nil {
+		g.fleetWaits(1)
+		defer g.fleetWaits(-1)
+	}
+	select {
+	case g.queue <- struct{}{}:
+		defer func() { <-g.queue }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	for ctx.Err() == nil {
+		p, wait, err := g.try(longest)
+		if p != nil || err != nil {
+			return p, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-g.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// try returns a permit, or how long to wait before the next call.
+func (g *Governor) try(longest time.Duration) (p *Permit, wait time.Duration, err error) {
+	broken := g.with(func(r *record, now instant) bool {
+		p, wait, err = g.decide(r, now, longest)
+		if p == nil && g.file != nil && g.waiting != waitsForPace && r.shared(g.id) {
+			wait = min(wait, lookAgain)
+		}
+		return p != nil
+	})
+	if broken != nil {
+		return nil, 0, broken
+	}
+	return p, wait, err
+}
+
+func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permit, time.Duration, error) {
+	g.waiting = ""
+	if wait := r.gate.until.sub(now); wait > 0 {
+		if wait > longest {
+			return nil, 0, g.blocked(r.gate.reason, r.gate.until)
+		}
+		g.waiting = r.gate.reason.String()
+		return nil, wait, nil
+	}
+	if g.inFlight >= r.limit.maxInFlight() {
+		g.waiting = waitsForAnswers
+		return nil, time.Minute, nil // Done wakes us sooner
+	}
+	if wait := g.probeDelay(r, now); wait > 0 {
+		g.waiting = waitsForAnswers
+		return nil, wait, nil // Done wakes us sooner
+	}
+	got, wait, err := g.reserve(r, now, longest)
+	if got == nil {
+		return nil, wait, err
+	}
+	g.inFlight++
+	if r.gate.probing {
+		g.probeUntil = now.add(probeWait)
+	}
+	return &Permit{g: g, grant: *got, epoch: r.gate.epoch}, 0, nil
+}
+
+// reserve returns a grant for now, or how long to wait. g.mu is held.
+func (g *Governor) reserve(r *record, now instant, longest time.Duration) (*grant, time.Duration, error) {
+	if g.fleet != nil {
+		return g.leased(now, longest)
+	}
+	got, again, why := r.reserve(now, now, now)
+	wait := again.sub(now)
+	switch {
+	case why == "":
+		return &got, 0, nil
+	case why == waitsForLimit && wait > longest:
+		return nil, 0, g.blocked(usedUp, again)
+	}
+	g.waiting = why
+	return nil, wait, nil
+}
+
+// probeDelay returns how long a request must still wait after the gate has opened: until the first request of this
+// process and its requests from before the gate closed are answered, but at most probeWait. For the first request of
+// all processes, see [record.reserve]. g.mu is held.
+func (g *Governor) probeDelay(r *record, now instant) time.Duration {
+	if !r.gate.probing || g.inFlight == 0 {
+		return 0
+	}
+	until := r.gate.until.add(probeWait)
+	if g.fleet != nil { // the copy of the record has the time of the next request of any process
+		until = max(until, g.probeUntil)
+	}
+	return until.sub(now)
+}
+
+func (g *Governor) blocked(why reason, until instant) *BlockedError {
+	return &BlockedError{Reason: why.String(), Until: g.time(until), Failing: why == failing}
+}
+
+func (g *Governor) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// with runs f on the current record, exclusively. It stores the record if f reports a change, or if a sign of
+// life is due. If the record is in a ledger, f gets the copy.
+//
+// Errors come from the file and are final: a request that could not be recorded would be missing from the
+// count. // Invariant 4
+func (g *Governor) with(f func(r *record, now instant) bool) error {
+	if done, err := g.change(f); done {
+		return err
+	}
+	return g.waitForFile(f)
+}
+
+// change is one try of with. done is false if another process has locked the file.
+func (g *Governor) change(f func(r *record, now instant) bool) (done bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.file != nil {
+		return g.changeFile(f)
+	}
+	now := g.now()
+	g.record.advance(now)
+	f(g.record, now)
+	return true, nil
+}

@@ -1,0 +1,274 @@
+package budget
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// instant is a time on the record's clock, in nanoseconds since 1970.
+type instant int64
+
+func (i instant) add(d time.Duration) instant { return i + instant(d) }
+func (i instant) sub(o instant) time.Duration { return time.Duration(i - o) }
+func (i instant) before(o instant) bool       { return i < o }
+func (i instant) second() int64               { return int64(i) / int64(time.Second) }
+func (i instant) time() time.Time             { return time.Unix(0, int64(i)) }
+
+// record is all that is known about a credential's requests and limit. Governors that share the credential share the
+// record: in a file, or in a database.
+type record struct {
+	stamp instant       // time of the last change
+	ahead time.Duration // how far the clock of a record in a file is ahead of the machine's
+
+	window  requestWindow
+	limit   limitEstimate
+	gate    breaker
+	paced   instant // the last request's instant on the limiter's clock: see pace
+	sent    uint64
+	refused uint64
+	members []member
+}
+
+// member is a governor that shares the record.
+type member struct {
+	id   uint64
+	seen instant // its last sign of life
+}
+
+// memberLease is how long a member counts as alive without a sign of life.
+const memberLease = 30 * time.Second
+
+// recordAge is how long the learned limit is used after the last change of the record.
+const recordAge = 24 * time.Hour
+
+// late is how long after its instant a permit may be used. So a permit counts as a request that is sent so late, until
+// more is known: if its process dies, the server counts no request that the record does not contain. // Invariant 4
+//
+// For the same time, requests that are late may be sent closer together, to make up for the delay.
+const late = 25 * time.Millisecond
+
+// newRecord returns the record of a credential without requests.
+func newRecord(plan Plan) record { return record{limit: newLimitEstimate(plan)} }
+
+// advance advances the request window to now.
+func (r *record) advance(now instant) {
+	_, window := r.limit.allowed()
+	r.window.advance(now, window)
+}
+
+// grant is a request that the record reserves.
+type grant struct {
+	at      instant // when the request may be sent
+	noted   instant // the instant under which the window counts the request
+	counted int     // requests that count at that time, including this one
+}
+
+// reserve reserves one request for the first instant between from and latest that the pace and the limit allow. If
+// there is none, reserve returns the reason, and the instant at which it may succeed. // Invariant 4
+func (r *record) reserve(now, from, latest instant) (g grant, again instant, why string) {
+	if r.gate.probing && now.before(r.gate.probeUntil) {
+		return grant{}, r.gate.probeUntil, waitsForAnswers
+	}
+	paced := r.pace(from)
+	n, window := r.limit.allowed()
+	g.at, g.counted = r.window.room(max(paced, from), window, max(n, 1))
+	switch {
+	case g.at > latest && g.at == paced:
+		return grant{}, g.at, waitsForPace
+	case g.at > latest:
+		return grant{}, g.at, waitsForLimit
+	}
+	g.counted++
+	g.noted = r.noting(g.at, now)
+	r.window.note(g.noted, 1)
+	r.paced = max(paced, g.at.add(-late))
+	if r.gate.probing {
+		r.gate.probeUntil = g.at.add(probeWait)
+	}
+	r.limit.sent(now)
+	r.sent++
+	return g, 0, ""
+}
+
+// pace returns the instant of the next request at an even pace, on a clock that is late behind from: a request whose
+// instant has passed by less makes up for the delay.
+func (r *record) pace(from instant) instant {
+	if r.sent == 0 {
+		return from
+	}
+	n, window := r.limit.allowed()
+	limiter := rate.NewLimiter(rate.Limit(n/window.Seconds()), 1)
+	limiter.ReserveN(r.paced.time(), 1)
+	begin := max(from.add(-late), r.paced)
+	return begin.add(limiter.ReserveN(begin.time(), 1).DelayFrom(begin.time()))
+}
+
+// noting returns the instant under which to count a request that may be sent at the given instant or a little later.
+// Requests that are leased ahead count a shorter guard, because a whole window of them may be neither sent nor settled.
+func (r *record) noting(at, now instant) instant {
+	guard := r.window.longest()
+	if at > now {
+		guard = min(max(2*r.window.guard, leastGuard), meanGuard)
+	}
+	return at.add(late + guard)
+}
+
+// release takes back a grant whose request was not sent.
+func (r *record) release(noted instant) {
+	r.window.drop(noted)
+	r.sent -= min(r.sent, 1)
+	r.limit.used = max(0, r.limit.used-1)
+}
+
+// report is what a governor knows about a request with a grant.
+type report struct {
+	at      instant // when the governor learned it
+	outcome outcome
+	settles bool    // the request has not been settled before
+	moved   instant // of a delayed request: the new noted
+	noted   instant // the instant under which the window counts the request
+	sent    instant // 0: not sent
+	counted int     // see grant
+	epoch   int64   // of the gate when the permit was given
+	probe   bool    // see Permit
+
+	status int           // of the answer
+	in     hints         // of the answer's header
+	wait   time.Duration // that the answer's body asks for
+}
+
+// outcome is the kind of a report.
+type outcome uint8
+
+const (
+	dropped  outcome = iota // no answer will come, and the server need not be the cause
+	expired                 // the grant was not used in time
+	delayed                 // the request is sent later than the grant allows
+	lost                    // the server did not answer
+	answered                // see status
+	asked                   // the answer's body asks for a wait
+)
+
+// apply applies a report.
+func (r *record) apply(p report) {
+	if p.settles {
+		r.settle(p)
+	}
+	switch {
+	case p.outcome == expired:
+	case p.outcome == dropped:
+		r.gate.probeUntil = 0
+	case p.outcome == delayed:
+		r.window.drop(p.noted)
+		r.window.note(p.moved, 1)
+	case p.outcome == asked:
+		r.gate.extend(p.at.add(p.wait), tooMany)
+	case p.outcome == lost:
+		r.gate.failed(p.epoch, p.at, 0)
+	case p.status == http.StatusTooManyRequests:
+		r.refused++
+		retry := p.in.retry
+		if !p.in.hasRetry && p.in.hasReset {
+			retry = p.in.reset
+		}
+		if r.gate.refused(p.epoch, p.at, retry) {
+			r.limit.refused(p.at, retry, p.in.limit, r.gate.strikes > 1)
+		}
+	case p.status >= 500:
+		r.limit.accepted(p.sent)
+		r.gate.stumbled(p.epoch, p.at, p.in.retry, p.probe)
+	default:
+		r.limit.accepted(p.sent)
+		if pause := r.limit.observe(p.in, p.counted); pause > 0 {
+			r.gate.extend(p.at.add(pause), usedUp)
+		}
+		r.gate.passed(p.epoch)
+	}
+}
+
+// settle fixes until when a request counts, now that it was answered or no answer can come any more.
+func (r *record) settle(p report) {
+	if p.sent == 0 {
+		r.release(p.noted) // never sent: the server cannot have counted it
+		return
+	}
+	guard := r.window.guardFor(p.at.sub(p.sent), p.outcome == answered, p.at)
+	if r.window.drop(p.noted) {
+		r.window.note(p.sent.add(guard), 1)
+	}
+}
+
+// clockSlack is the largest difference between two clocks that are considered equal.
+const clockSlack = time.Second
+
+// join adds a member. It keeps the limit and the gate if they still apply: if the record is recent and was made for
+// the same configured limit.
+func (r *record) join(id uint64, plan Plan, now instant) {
+	r.members = slices.DeleteFunc(r.members, func(m member) bool { return now.sub(m.seen) >= memberLease })
+	mine := newLimitEstimate(plan)
+	if alone := !r.shared(id); alone {
+		if !r.limit.sameConfig(&mine) || now.sub(r.stamp) > recordAge {
+			r.limit = mine
+		}
+		if r.gate.reason == failing { // the server may have been repaired since
+			r.gate = breaker{epoch: r.gate.epoch}
+		}
+	}
+	r.applyLimit(mine)
+	r.gate.until = min(r.gate.until, now.add(longestHint))
+	r.sign(id, now)
+}
+
+// applyLimit applies a member's limit if it is configured differently and lower. It reports whether it did.
+func (r *record) applyLimit(mine limitEstimate) bool {
+	if r.limit.sameConfig(&mine) || !mine.tighter(&r.limit) {
+		return false
+	}
+	r.limit = mine
+	return true
+}
+
+// sign records a sign of life of a member if the last one is more than a second old. It reports whether it did.
+func (r *record) sign(id uint64, now instant) bool {
+	for i := range r.members {
+		if m := &r.members[i]; m.id == id {
+			due := now.sub(m.seen).Abs() >= time.Second
+			if due {
+				m.seen = now
+			}
+			return due
+		}
+	}
+	r.members = append(r.members, member{id, now})
+	return true
+}
+
+// leave removes a member.
+func (r *record) leave(id uint64) {
+	r.members = slices.DeleteFunc(r.members, func(m member) bool { return m.id == id })
+}
+
+// shared reports whether there is a member other than id.
+func (r *record) shared(id uint64) bool {
+	return slices.ContainsFunc(r.members, func(m member) bool { return m.id != id })
+}
+
+// turnBack repairs a record whose last change is in the future because the clock was set back. Waits keep their length.
+func (r *record) turnBack(now instant) {
+	left := r.gate.until.sub(r.stamp)
+	r.window, r.members, r.paced = requestWindow{}, nil, 0
+	r.gate.until, r.gate.probeUntil, r.limit.windowEnds = 0, 0, 0
+	if left > 0 {
+		r.gate.until = now.add(min(left, longestHint))
+	}
+	r.pause(now)
+}
+
+// pause stops all requests for as long as the server may count requests that the record does not contain.
+func (r *record) pause(now instant) {
+	_, window := r.limit.allowed()
+	r.gate.extend(now.add(window+late+mostGuard), usedUp)
+}
