@@ -3,10 +3,10 @@
 // Other programs can read the file during a commit, because it has a write-ahead log. A commit is one transaction with
 // the rows and the cursor. The merge is that of package sqlmerge.
 //
-// SQLite has few types. Integers and booleans are INTEGER, other numbers that JSON calls numbers are kept as text with all
-// their digits, and times are text in UTC with six fractional digits, so that they sort. The declared types say more,
-// such as DECIMAL TEXT(16,2). SQLite gives a column whose type contains TEXT values of text. Descriptions are in
-// _penstock_schema only, because SQLite has no comments.
+// SQLite has few types. Decimals are stored as text with all their digits. Times are text in UTC, always with six
+// fractional digits, so that they sort as text. The declared type of a column tells such values from other text, as in
+// DECIMAL TEXT(16,2); SQLite stores text in each column whose declared type contains TEXT. SQLite has no comments, so
+// descriptions are only in _penstock_schema.
 package sqlite
 
 import (

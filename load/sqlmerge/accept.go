@@ -15,7 +15,7 @@ func (d *Store) Accept(ctx context.Context, table string) ([]load.Change, error)
 		return nil, nil
 	}
 	x := &tx{db: d, b: d.b}
-	defer x.Rollback()
+	defer func() { _ = x.Rollback() }()
 	changes, err := x.accept(ctx, table)
 	if err != nil {
 		return nil, fmt.Errorf("accept %s: %w", table, err)

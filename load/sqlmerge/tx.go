@@ -172,7 +172,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.over {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
 	}
-	defer x.Rollback()
+	defer func() { _ = x.Rollback() }()
 	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
