@@ -39,7 +39,6 @@ func index(streams []Stream) *Catalogue {
 	return c
 }
 
-// join joins the errors that convert returns for the faults.
 func join(faults []*Fault, convert func(*Fault) error) error {
 	all := make([]error, len(faults))
 	for i, f := range faults {

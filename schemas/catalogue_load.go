@@ -19,7 +19,7 @@ var files embed.FS
 // file, line and column.
 func Load() (*Catalogue, error) { return load(files) }
 
-// group is one file of the catalogue. It contains one documented group of endpoints.
+// group is one file of the catalogue, with one documented group of endpoints.
 type group struct {
 	Group    string
 	Module   string
@@ -29,7 +29,6 @@ type group struct {
 	Writes   yaml.MapSlice // name: METHOD path
 }
 
-// entry is a readable endpoint as a catalogue file describes it.
 type entry struct {
 	Name       string
 	Request    string // METHOD path
@@ -51,7 +50,6 @@ type entry struct {
 	Disabled   string              // why "*" does not select the stream; "" if it does
 }
 
-// load reads a folder of catalogue files and reports all errors in them.
 func load(fsys fs.FS) (*Catalogue, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
@@ -145,7 +143,7 @@ func (g *group) stream(e entry) (Stream, error) {
 	}, nil
 }
 
-// call returns an endpoint that no stream requests. Its parameters come from the path.
+// call returns an endpoint that no stream requests.
 func (g *group) call(item yaml.MapItem, class Class) (Stream, error) {
 	name := fmt.Sprint(item.Key)
 	method, path, err := request(name, fmt.Sprint(item.Value))
@@ -174,7 +172,6 @@ func request(stream, s string) (method, path string, err error) {
 	return method, path, nil
 }
 
-// positioned prefixes a decoder's error with file:line:col.
 func positioned(name string, err error) error {
 	e, ok := errors.AsType[yaml.Error](err)
 	if !ok || e.GetToken() == nil {
@@ -184,7 +181,6 @@ func positioned(name string, err error) error {
 	return fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, e.GetMessage())
 }
 
-// position returns file:line:col of the node at a YAML path.
 func position(name string, doc *ast.File, path string) string {
 	p, err := yaml.PathString(path)
 	if err != nil {

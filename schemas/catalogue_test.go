@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalogue returns the embedded catalogue.
 func catalogue(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := Load()
@@ -20,7 +19,6 @@ func catalogue(t testing.TB) *Catalogue {
 	return c
 }
 
-// documented returns the calls of each group in testdata/endpoints.txt.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	f, err := os.Open("testdata/endpoints.txt")
@@ -254,7 +252,6 @@ func TestCatalogueWith(t *testing.T) {
 	require.EqualError(t, err, `stream blog.posts: parent: there is no stream "blog.authors"`)
 }
 
-// stream returns a valid stream.
 func stream(name string) Stream {
 	module, _, _ := strings.Cut(name, ".")
 	return Stream{

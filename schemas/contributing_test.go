@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContributeStream follows "Add a stream" of CONTRIBUTING.md. The entry in that section, added to a file of the
-// catalogue, becomes a stream. A wrong entry is an error that names the line.
+// The entry in "Add a stream" of CONTRIBUTING.md becomes a stream. A wrong entry is an error that names the line.
 func TestContributeStream(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)
@@ -44,8 +43,7 @@ func TestContributeStream(t *testing.T) {
 	require.ErrorContains(t, err, "crm.yaml:")
 }
 
-// TestContributePagingWord follows "Add a pager" of CONTRIBUTING.md. The word in that section, added to the list of the
-// vocabulary that the section names, has the role of that list.
+// The word in "Add a pager" of CONTRIBUTING.md has the role of the list that the section names.
 func TestContributePagingWord(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)

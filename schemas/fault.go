@@ -20,7 +20,6 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("stream %s: %s: %s", f.Stream, f.Field, f.Problem)
 }
 
-// checks collects the faults of one stream.
 type checks struct {
 	stream string
 	faults []*Fault
@@ -58,7 +57,7 @@ func (c *Catalogue) validate() []*Fault {
 	return faults
 }
 
-// checkParent follows the chain of parents. It refuses cycles, unknown parents, and parents that cannot be read.
+// checkParent refuses cycles, unknown parents, and parents that cannot be read.
 func (c *Catalogue) checkParent(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for name := s.Parent; name != ""; {
@@ -79,8 +78,8 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin follows the chain of twins. It refuses cycles, because a twin is read before the stream that it is
-// compared with. It also refuses twins with a parent, and twins without a key of the same length.
+// checkTwin refuses cycles, because a twin is read before the stream that it is compared with. It also refuses twins
+// with a parent, and twins without a key of the same length.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
@@ -121,10 +120,8 @@ var (
 )
 
 // maxTable leaves room after a table's name for the suffix of any child table: `__`, a letter, `_` and a hash.
-// Child tables are recognized by the parent's name as prefix.
 const maxTable = MaxName - 3 - utf8.UTFMax - shortHash
 
-// check checks s without looking at other streams.
 func (s Stream) check(k *checks) {
 	if !streamName.MatchString(s.Name) {
 		k.add("name", "want <module>.<resource> in snake case")
@@ -196,7 +193,7 @@ func (s Stream) checkRead(k *checks) {
 	}
 }
 
-// checkMonths requires records with a key, since the records of two months are never read together.
+// checkMonths requires a key, since the records of two months are never read together.
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:

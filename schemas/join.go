@@ -31,7 +31,7 @@ func foreign(f arrow.Field) bool {
 }
 
 // joinColumns keeps a's order and metadata, and appends b's additional columns. If two columns of one name hold
-// different fields, the result has a's column. Only the destination of b can report the conflict.
+// different fields, the result has a's column: only the destination of b can report the conflict.
 func joinColumns(a, b *arrow.Schema) *arrow.Schema {
 	if a == nil || b == nil {
 		if a == nil {

@@ -40,8 +40,8 @@ func (*JSONType) Name() string { return "json" }
 // String returns "json".
 func (*JSONType) String() string { return "json" }
 
-// integerDigits are the possible numbers of digits before the point of a decimal. There are only a few of them, so
-// that not every larger number alters a column. An int64 needs 19 digits.
+// integerDigits are the possible numbers of digits before the point of a decimal. There are only a few, so that not
+// every larger number alters a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
 // Decimal returns the smallest decimal type for numbers with the given number of digits before the point and scale
@@ -100,7 +100,7 @@ func joinDecimals(digits, scale int32, b arrow.DataType) arrow.DataType {
 	return Text
 }
 
-// Ranks order the types of the lattice. The function [same] compares types of equal rank.
+// Ranks order the types of the lattice. [same] compares types of equal rank.
 const (
 	rankNull = iota
 	rankEmpty

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scalars generates types of single values.
 func scalars() *rapid.Generator[arrow.DataType] {
 	fixed := rapid.SampledFrom([]arrow.DataType{Bool, Int64, Float64, Date, Timestamp, Text})
 	decimals := rapid.Custom(func(t *rapid.T) arrow.DataType {
@@ -196,7 +195,6 @@ func FuzzParseType(f *testing.F) {
 	})
 }
 
-// declared returns the catalogue's name for t.
 func declared(t arrow.DataType) string {
 	switch t {
 	case Bool:

@@ -89,7 +89,7 @@ var systemColumns = map[string]bool{
 	"ctid": true, "xmin": true, "xmax": true, "cmin": true, "cmax": true, "tableoid": true, "rowid": true,
 }
 
-// column returns the readable part of a column name, and whether that part is the whole name, without a suffix.
+// column returns exact true if the readable part is the whole name.
 func column(source string) (name string, exact bool) {
 	if source == "" {
 		return "value", true
@@ -111,8 +111,8 @@ func column(source string) (name string, exact bool) {
 	return name, exact && len(name) <= MaxName && !systemColumns[name]
 }
 
-// snake writes a member's name in snake case, and reports whether the name needs no suffix. Separators become one
-// underscore, so that `__` occurs only between members.
+// snake reports whether the name needs no suffix. Separators become one underscore, so that `__` occurs only between
+// members.
 func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)
 	words := false  // a letter or digit was written
@@ -183,7 +183,7 @@ func wordStart(runes []rune, i int) bool {
 
 const shortHash = 8 // hexadecimal digits of a suffix
 
-// suffixed adds `_` and a number of digits of the source's hash. It cuts the name at a rune boundary if needed.
+// suffixed adds `_` and a number of digits of the source's hash.
 func suffixed(name, source string, digits int) string {
 	sum := sha256.Sum256([]byte(pointer(source)))
 	hash := hex.EncodeToString(sum[:])[:min(digits, MaxName-1)]
@@ -197,7 +197,6 @@ func suffixed(name, source string, digits int) string {
 	return strings.TrimRight(name, "_") + "_" + hash
 }
 
-// pointer returns source as a JSON pointer.
 func pointer(source string) string {
 	if source == "" || source[0] == '/' {
 		return source

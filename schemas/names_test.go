@@ -66,7 +66,7 @@ func TestColumnSeparatesWords(t *testing.T) {
 	}
 }
 
-// A name gets a hash if the name without it would not identify the field.
+// The name without the hash would not identify the field.
 func TestColumnWithSuffix(t *testing.T) {
 	tests := map[string]string{ // expected names, without the eight digits of the hash
 		"/":                      "_",
@@ -171,7 +171,6 @@ func TestTableNamer(t *testing.T) {
 	require.Regexp(t, `^sales_invoices__x+_[0-9a-f]{8}$`, long)
 }
 
-// sources generates names and pointers of fields, many of which nearly collide.
 func sources() *rapid.Generator[string] {
 	hostile := rapid.SampledFrom([]string{
 		"name", "Name", "NAME", "naMe", "na_me", "_name", "name_", "na__me", "é", "e\u0301", "", " ", "a b", "a.b", "a-b",
@@ -223,7 +222,7 @@ func name(n *Namer, sources []string) map[string]string {
 	return columns
 }
 
-// A name in canonical form is the name of its column, whatever other names follow.
+// The name stays, whatever other names follow.
 func TestColumnKeepsCanonicalNames(t *testing.T) {
 	canonical := rapid.StringMatching(`[a-z][a-z0-9]{0,9}(_[a-z0-9]{1,9}){0,4}`)
 	rapid.Check(t, func(t *rapid.T) {

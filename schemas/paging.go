@@ -64,7 +64,6 @@ type Vocabulary struct {
 	parameters map[string]map[string]bool // folded, by family
 }
 
-// vocabularyFile is paging/vocabulary.yaml, whose comments explain each field.
 type vocabularyFile struct {
 	Roles     map[Role][]string `yaml:"roles"`
 	States    []string          `yaml:"states"`

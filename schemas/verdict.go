@@ -82,7 +82,6 @@ type ruleNames struct {
 	plain      [2]string // path and last without the hash suffix
 }
 
-// namesOf returns the names of the field at a pointer.
 func namesOf(p string) ruleNames {
 	last := p[max(0, strings.LastIndexByte(p, '/')):]
 	l := ruleNames{}
@@ -100,7 +99,6 @@ func columnNames(source string) (name, plain string) {
 	return suffixed(plain, source, shortHash), plain
 }
 
-// mask returns the mask of the last rule that matches the field.
 func (r *Rules) mask(l ruleNames) (Mask, bool) {
 	for _, m := range slices.Backward(r.Masks) {
 		if m.matches(l) {
@@ -123,7 +121,7 @@ func (m MaskRule) matches(l ruleNames) bool {
 	return matches(m.Column, l.last) || l.plain[1] != l.last && matches(m.Column, l.plain[1])
 }
 
-// matches reports whether a pattern matches a name. Most patterns have stars only at their ends.
+// matches is fast for patterns with stars only at their ends, as most are.
 func matches(pattern, name string) bool {
 	text, before := strings.CutPrefix(pattern, "*")
 	text, after := strings.CutSuffix(text, "*")
@@ -142,7 +140,6 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// literal reports whether a pattern has no wildcards.
 func literal(pattern string) bool {
 	for i := range len(pattern) {
 		switch pattern[i] {

@@ -153,7 +153,6 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	return b, syncFolder(filepath.Dir(dir))
 }
 
-// requireEmpty returns ErrOccupied unless the folder is missing or empty.
 func requireEmpty(dir string) error {
 	in, err := os.ReadDir(dir)
 	switch {
@@ -165,7 +164,7 @@ func requireEmpty(dir string) error {
 	return err
 }
 
-// persistentFiles returns the names of a state folder's files that outlive a process, sorted.
+// persistentFiles returns the names of the files that outlive a process, sorted.
 func persistentFiles(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -30,8 +30,8 @@ func fillState(t *testing.T) (dir string, b *InboxFile) {
 	return dir, b
 }
 
-// TestBackupOfAnInboxInUse makes copies while events are stored continuously. Each copy has all events that were
-// acknowledged before it began, without gaps.
+// Copies are made while events are stored continuously. Each copy has all events that were acknowledged before it
+// began, without gaps.
 func TestBackupOfAnInboxInUse(t *testing.T) {
 	dir, b := fillState(t)
 	var stored sync.WaitGroup
@@ -74,7 +74,7 @@ func TestBackupOfAnInboxInUse(t *testing.T) {
 	require.Positive(t, acknowledged)
 }
 
-// TestBackupDuringWrite makes a copy, and reads, during a write transaction. Neither waits for the writer.
+// Neither the copy nor the reads wait for the writer.
 func TestBackupDuringWrite(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()
@@ -112,7 +112,7 @@ func TestBackupFiles(t *testing.T) {
 	require.ErrorIs(t, err, ErrOccupied, "a state folder in use is not overwritten")
 }
 
-// TestBackupDamaged changes each file of a backup in turn. None of the copies is restored, not even in part.
+// A damaged copy is not restored, not even in part.
 func TestBackupDamaged(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()

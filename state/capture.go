@@ -72,8 +72,7 @@ func countOf(all []Captured, from string) (n int) {
 	return n
 }
 
-// mostCaptures returns the sender with the most captures. If several have as many, it returns the one with the oldest
-// capture.
+// mostCaptures returns the sender with the most captures, of several the one with the oldest capture.
 func mostCaptures(all []Captured) (from string) {
 	n := map[string]int{}
 	for _, c := range all {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// captures holds the captures of a source in order of arrival.
 type captures struct {
 	all  []Captured
 	next int64
@@ -25,8 +24,7 @@ func (c *captures) come(from string, likely bool, size int) {
 
 func (c *captures) of(from string) int { return countOf(c.all, from) }
 
-// TestCaptureRoom checks that deliveries of the real sender stay, whatever other deliveries arrive before and after
-// them, and that the limits hold.
+// Deliveries of the real sender stay, whatever other deliveries arrive before and after them.
 func TestCaptureRoom(t *testing.T) {
 	for name, junk := range map[string]func(i int) (from string, likely bool, size int){
 		"one address":                         func(int) (string, bool, int) { return "evil", true, 10 },

@@ -21,7 +21,7 @@ func as(t *testing.T, uid, gid int, do func() error) error {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread()
 		_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
 		if errno == 0 {
 			_, _, errno = unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
@@ -47,8 +47,8 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// TestReadOnlyMount checks that files of another user are accepted on a read-only mount, such as a container's
-// configuration, and refused on a writable mount.
+// Files of another user are accepted on a read-only mount, such as a container's configuration, and refused on a
+// writable mount.
 func TestReadOnlyMount(t *testing.T) {
 	const theirs, ours = 65533, 65534
 	dir := reachable(t)
@@ -73,8 +73,8 @@ func TestReadOnlyMount(t *testing.T) {
 	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable mount")
 }
 
-// TestVolumeOfGroup checks a volume that belongs to root and to the process's group, as in Kubernetes. It is refused
-// with an error that names a remedy, and the remedy works.
+// A volume that belongs to root and to the process's group, as in Kubernetes, is refused with an error that names a
+// remedy, and the remedy works.
 func TestVolumeOfGroup(t *testing.T) {
 	const user, group = 65534, 65533
 	volume := filepath.Join(reachable(t), "data")

@@ -133,8 +133,8 @@ func (n folderNotes) path(name string) (string, error) {
 	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
 }
 
-// Note implements [Notes]. It returns [ErrExposed], wrapped, if others can read the file or if it is not a regular
-// file, because other users might then be able to forge the note.
+// Note returns [ErrExposed], wrapped, if others can access the file or if it is not a regular file, because other
+// users might then be able to forge the note.
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {
@@ -149,7 +149,6 @@ func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	return ReadNote(path)
 }
 
-// SetNote implements [Notes].
 func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte) (err error) {
 	path, err := n.path(name)
 	if err != nil {
@@ -177,8 +176,7 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder, so a prefix should end in a
-// slash.
+// NoteNames cannot distinguish notes from other files of the folder, so a prefix should end in a slash.
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {

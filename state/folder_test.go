@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A note that other users can access is refused, because they could have forged it.
+// Other users could have forged such a note.
 func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("only Unix has modes")

@@ -72,11 +72,10 @@ type InboxFile struct {
 	groups *Groups
 	close  func() error
 
-	mu      sync.Mutex // held while the file is changed
-	account *account   // the file's bookkeeping; nil if it must be read again
+	mu      sync.Mutex
+	account *account // the file's bookkeeping; nil if it must be read again
 }
 
-// inboxPath returns the path of the inbox in a state folder.
 func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
 
 // OpenInbox opens the inbox of the state folder dir for writing, and creates it if it is missing. It returns

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rawLog is the least that can acknowledge deliveries: a log to which groups are appended and synced. It detects no
-// repetitions and cannot be queried.
+// rawLog is the least that can acknowledge deliveries: a log to which groups are appended and synced.
 type rawLog struct {
 	file  *os.File
 	queue chan *rawRecord
@@ -79,7 +78,6 @@ func (l *rawLog) append(body []byte) error {
 	return <-r.done
 }
 
-// payload returns a unique event of typical size.
 func payload(n int64) Event {
 	id := "evt_" + strconv.FormatInt(n, 10)
 	body := make([]byte, 900)
@@ -88,7 +86,7 @@ func payload(n int64) Event {
 	return Event{Source: "main", ID: id, Type: "crm.lead.created", Scheme: "stripe", Received: time.Unix(1764000000, 0), Body: body}
 }
 
-// senders lets 64 senders send the given number of events each, and returns the elapsed time. All events differ.
+// senders lets 64 senders send the given number of different events each, and returns the elapsed time.
 func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error) time.Duration {
 	var all sync.WaitGroup
 	start := time.Now()
@@ -105,8 +103,8 @@ func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error)
 	return time.Since(start)
 }
 
-// BenchmarkAcknowledge durably acknowledges deliveries of 900 bytes, 64 at a time. It alternates between the inbox and
-// rawLog, which is the baseline.
+// BenchmarkAcknowledge durably acknowledges deliveries of 900 bytes, 64 at a time. It alternates between the inbox
+// and rawLog, which is the baseline.
 func BenchmarkAcknowledge(b *testing.B) {
 	raw := openRawLog(b)
 	inbox, err := OpenInbox(b.Context(), b.TempDir(), InboxOptions{})

@@ -41,7 +41,6 @@ func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	return nil
 }
 
-// capturesOf returns the captures of a source, oldest first.
 func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = ? ORDER BY capture", []byte(source))
 	if err != nil {

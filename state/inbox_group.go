@@ -11,7 +11,6 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// conflictOf returns the value for the column conflict.
 func conflictOf(d *Delivery) int {
 	if d.Previous == Conflicting {
 		return conflictLater
@@ -19,7 +18,7 @@ func conflictOf(d *Delivery) int {
 	return conflictNone
 }
 
-// commit writes and syncs a group, or sets the error of each delivery of the group. // Invariant 3
+// commit writes and syncs a group, or sets the error of each of its deliveries. // Invariant 3
 func (b *InboxFile) commit(group []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,8 +38,8 @@ func (b *InboxFile) commit(group []*Delivery) {
 	}
 }
 
-// spareSpace is the disk space that events must leave free, because deleting applied events needs space too. On a disk
-// of less than twice this size, events may use half of the disk.
+// spareSpace is the disk space that events must leave free, because deleting applied events needs space too. On a
+// disk of less than twice this size, events may use half of the disk.
 const spareSpace = 64 << 20
 
 // roomFor returns [ErrInboxFull], wrapped, if a group would leave less than the spare space free, on the disk and in
@@ -61,9 +60,8 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change calls the function do in a transaction. The function do may change the file and the account. The caller holds
-// b.mu. If the transaction fails, the account is read again the next time, because the outcome of a failed commit is
-// unknown. So the inbox recovers by itself when the disk has space again.
+// change calls the function do in a transaction. The caller holds b.mu. If the transaction fails, the account is read
+// again the next time, because the outcome of a failed commit is unknown.
 func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")

@@ -96,7 +96,6 @@ func (g *Groups) Close() {
 	g.writers.Wait()
 }
 
-// write writes groups until Close is called.
 func (g *Groups) write(commit func([]*Delivery)) {
 	for {
 		select {

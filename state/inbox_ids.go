@@ -39,7 +39,6 @@ func digestOf(body []byte) digest {
 	return digest(h[:16])
 }
 
-// known is the first delivery with an id.
 type known struct {
 	digest  digest
 	ordinal int64
@@ -58,7 +57,7 @@ type account struct {
 // today returns the number of days since 1970.
 func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
 
-// readAccount reads the account of the inbox: one row per source, and one per event whose id is not yet filed.
+// readAccount reads one row per source, and one per event whose id is not yet filed.
 func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
 	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)
@@ -87,7 +86,6 @@ func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	return a, nil
 }
 
-// remember records the first delivery with an id.
 func (a *account) remember(id identity, k known) {
 	if _, there := a.recent[id]; !there {
 		a.recent[id] = k

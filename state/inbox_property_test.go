@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a minimal model of an inbox.
 type model struct {
 	kept   []Event
 	bodies map[string][]string // by source and id, in order of arrival
@@ -105,8 +104,7 @@ func brief(e Event) string {
 	return fmt.Sprint(e.Ordinal, " ", e.Source, " ", e.ID, " ", string(e.Body), " ", e.Conflict)
 }
 
-// Queries that run while events arrive find rows by an index, so their cost does not grow with the inbox. Opening is
-// quick however many events are stored.
+// Queries that run while events arrive find rows by an index, so their cost does not grow with the inbox.
 func TestInboxQueriesUseIndexes(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	appended(t, b, event(1))

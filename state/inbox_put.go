@@ -5,7 +5,6 @@ import (
 	"fmt"
 )
 
-// grouping writes one group in one transaction.
 type grouping struct {
 	tx      inboxTx
 	account *account
@@ -69,7 +68,6 @@ func (g *grouping) classify(ctx context.Context, d *Delivery, filed map[identity
 	return nil
 }
 
-// take assigns the delivery its ordinal.
 func (g *grouping) take(d *Delivery) {
 	g.account.last++
 	g.account.bytes += d.Size
@@ -105,7 +103,6 @@ func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err err
 	return seen, nil
 }
 
-// flush inserts the collected rows.
 func (g *grouping) flush(ctx context.Context) error {
 	for len(g.rows) > 0 {
 		n, insert := nextStatement(len(g.rows), insertEvent, insertEvents)
@@ -126,7 +123,7 @@ func (g *grouping) flush(ctx context.Context) error {
 	return nil
 }
 
-// blob returns b, or an empty slice for nil, so that the value is not null.
+// blob returns an empty slice for nil, so that the value is not null.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -147,7 +144,6 @@ func (g *grouping) source(ctx context.Context, name string) (id int64, err error
 	return id, nil
 }
 
-// close updates the positions of the inbox and of the group's sources.
 func (g *grouping) close(ctx context.Context) error {
 	if len(g.heads) == 0 {
 		return nil

@@ -1,11 +1,9 @@
 package state
 
 // inboxSchema lists the migrations of the inbox: see [openSQLite]. Texts from outside are stored as blobs, since they
-// may contain any bytes.
-//
-// An event with a reason is a dead letter, and is not in the queue's index. Ids are kept longer than their events, in
-// the table ids. The key of an id is half of the SHA-256 of source and id. The ids of events after inbox.filed are not
-// in that table yet, only in the table events.
+// may contain any bytes. An event with a reason is a dead letter, and is not in the queue's index. Ids are kept
+// longer than their events, in the table ids. The key of an id is half of the SHA-256 of source and id. The ids of
+// events after inbox.filed are not in that table yet.
 var inboxSchema = []string{`
 CREATE TABLE inbox (
 	last  INTEGER NOT NULL, -- the last ordinal

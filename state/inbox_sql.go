@@ -39,7 +39,6 @@ func insertEventRows(n int) string {
 	return "INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size) VALUES " + placeholders(n, eventColumns)
 }
 
-// placeholders returns placeholders for the given numbers of rows and columns.
 func placeholders(rows, columns int) string {
 	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
 	return strings.Repeat(row, rows)[2:]
@@ -53,7 +52,6 @@ func nextStatement(n int, one, many string) (int, string) {
 	return 1, one
 }
 
-// inboxTx is a transaction on the inbox's file.
 type inboxTx struct {
 	*sql.Tx
 	compiled map[string]*sql.Stmt
@@ -64,7 +62,6 @@ func (tx inboxTx) prepared(ctx context.Context, query string) *sql.Stmt {
 	return tx.StmtContext(ctx, tx.compiled[query])
 }
 
-// compile prepares the statements that run for each event.
 func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	compiled := map[string]*sql.Stmt{}
 	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs, moveHead, moveLast} {
@@ -77,7 +74,6 @@ func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	return compiled, nil
 }
 
-// forEachQuery calls row with each row of a query.
 func forEachQuery(ctx context.Context, db *sql.DB, row func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestInboxRepetitions(t *testing.T) {
 	check("after trimming and a restart")
 }
 
-// A delivery conflicts with the first delivery of its id even if that is in the same group and not yet written.
+// The first delivery of the id is in the same group and not yet written.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	var group []*Delivery
@@ -266,7 +266,7 @@ func TestInboxClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrInboxClosed)
 }
 
-// When ids are filed, old ids are deleted.
+// Old ids are deleted when ids are filed.
 func TestInboxForgetsOldIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -328,7 +328,7 @@ func TestInboxShrinks(t *testing.T) {
 	require.LessOrEqual(t, info.Size(), int64(spareBytes+1<<20))
 }
 
-// If the file is removed, Append returns an error instead of losing events.
+// Append returns an error instead of losing events.
 func TestInboxFileRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})

@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFolderExposed checks that no part of a state folder is used if others may write to it or it belongs to another
-// user, and that all parts work in the user's own folder.
 func TestFolderExposed(t *testing.T) {
 	spoils := map[string]func(dir string) error{
 		"for a group": func(dir string) error { return os.Chmod(dir, 0o770) },
@@ -66,8 +64,7 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	return c.Close()
 }
 
-// TestOnlyOurs checks which files may name a program to run. They must belong to this user or to root, and no other user
-// may write to them.
+// The files that name a program to run must belong to this user or to root, and no other user may write to them.
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -20,10 +20,9 @@ type JournalFile struct {
 	runBytes int // keptRunBytes, except in tests
 }
 
-// journalName is the name of the journal in the state folder.
 const journalName = "journal.db"
 
-// Limits per pipeline: 64 MiB of runs, besides the last one, and at most 25 MiB of slots. // Invariant 6
+// Limits per pipeline. // Invariant 6
 const (
 	keptSlots    = 5_000
 	keptRuns     = 500
@@ -31,7 +30,7 @@ const (
 	maxText      = 4 << 10  // of one reason or error
 )
 
-// truncated returns text, truncated if it is longer than maxText.
+// truncated cuts text at maxText.
 func truncated(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -113,8 +112,7 @@ CREATE TABLE audit (
 CREATE INDEX audit_refused ON audit (refused, id);
 `} // units now have their own file: see [UnitsFile]
 
-// lastGasp is how long a killed process may still hold its files, because its memory must be freed first. A restarted
-// daemon waits that long.
+// lastGasp is how long a killed process may still hold its files, because its memory must be freed first.
 const lastGasp = 3 * time.Second
 
 // OpenJournal opens the journal of a state folder, and creates it if it is missing. It returns [ErrLocked], wrapped,

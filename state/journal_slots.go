@@ -109,7 +109,6 @@ func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]S
 	return all, nil
 }
 
-// values returns the values of the table's columns.
 func (s SlotRecord) values() []any {
 	return []any{s.Pipeline, micros(s.Due), s.State, truncated(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
 }

@@ -135,7 +135,7 @@ func TestJournalRuns(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The size of a pipeline's records in the journal is limited, however large its reports are. // Invariant 6
+// The size is limited, however large the reports are. // Invariant 6
 func TestJournalIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(t.Context(), dir)
@@ -173,7 +173,7 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Less(t, len(slots[0].Why), 5<<10)
 }
 
-// TestAuditIsBounded checks that refused attempts only displace other refused attempts.
+// Refused attempts only displace other refused attempts.
 func TestAuditIsBounded(t *testing.T) {
 	ctx := t.Context()
 	j, err := OpenJournal(ctx, t.TempDir())

@@ -13,7 +13,6 @@ type Keyring struct{}
 
 var _ Ring = Keyring{}
 
-// keyringService is the service name of the entries.
 const keyringService = "penstock"
 
 // Get returns the text, or "" if there is none.

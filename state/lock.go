@@ -81,8 +81,8 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// holderPath returns the path of the file that names the holder. It is not the locked file, which other processes cannot
-// read on some systems.
+// holderPath returns the path of the file that names the holder. It is not the locked file, which other processes
+// cannot read on some systems.
 func holderPath(path string) string { return path + ".holder" }
 
 func writeHolder(path string) error {
@@ -99,7 +99,7 @@ func writeHolder(path string) error {
 	return os.WriteFile(holderPath(path), append(text, '\n'), 0o600)
 }
 
-// holder returns the process that has the lock, or the zero Holder if it is unknown.
+// holder returns the zero Holder if the process that has the lock is unknown.
 func holder(path string) Holder {
 	var h Holder
 	text, err := os.ReadFile(holderPath(path))

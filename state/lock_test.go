@@ -64,7 +64,7 @@ func TestLockUnknownHolder(t *testing.T) {
 	require.ErrorContains(t, err, "holder unknown")
 }
 
-// TestLockOfKilledProcess kills a process that holds a lock. The lock is free at once.
+// The lock is free at once.
 func TestLockOfKilledProcess(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_LOCK")
 	if path != "" {

@@ -91,8 +91,7 @@ func readKey(path string) (string, error) {
 	return key, nil
 }
 
-// makeKey writes a new key to a temporary file and links it to path. It fails with [fs.ErrExist] if another process
-// was faster.
+// makeKey fails with [fs.ErrExist] if another process was faster.
 func makeKey(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

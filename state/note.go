@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 )
 
-// maxNote is larger than any note.
 const maxNote = 16 << 20
 
 // ReadNote reads a small file of the state folder. It returns nil if the file does not exist.

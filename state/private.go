@@ -13,10 +13,9 @@ import (
 // others may read the file, or there is a symbolic link in place of a file. Nothing was read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
-// maxPrivate is larger than any credential.
 const maxPrivate = 64 << 10
 
-// readPrivate reads a small file that only its owner may read. It returns nil if the file does not exist.
+// readPrivate returns nil if the file does not exist.
 func readPrivate(path string) ([]byte, error) {
 	info, err := inspect(path)
 	if info == nil || err != nil {
@@ -90,7 +89,7 @@ func OnlyOurs(path string) error {
 	return nil
 }
 
-// inspectMade is [inspectFolder], but returns nil for a missing folder, because penstock will create it safely.
+// inspectMade accepts a missing folder, because penstock will create it safely.
 func inspectMade(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,15 +97,14 @@ func inspectMade(dir string) error {
 	return inspectFolder(dir)
 }
 
-// accessible reports whether the mode of a file has one of these bits. It returns false on Windows, where modes do not
-// describe rights.
+// accessible returns false on Windows, where modes do not describe rights.
 func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
 
 // writePrivate replaces the content of the file at path, completely or not at all. Only its owner can read the file,
-// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. The function step is
-// called at each step.
+// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. The function step
+// is called at each step.
 func writePrivate(path string, text []byte, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
@@ -129,7 +127,7 @@ func writePrivate(path string, text []byte, step func(string)) error {
 	return nil
 }
 
-// removePrivate removes a file made by writePrivate, and what a killed process left beside it.
+// removePrivate also removes what a killed process left beside the file.
 func removePrivate(path string, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
@@ -155,7 +153,6 @@ func removePrivate(path string, step func(string)) error {
 	return nil
 }
 
-// writeNew creates a file with this text and syncs it.
 func writeNew(path string, text []byte, step func(string)) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

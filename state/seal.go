@@ -23,7 +23,6 @@ type binding struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// bind returns text with a header that names its place.
 func bind(b binding, text []byte) ([]byte, error) {
 	head, err := json.Marshal(b)
 	if err != nil {
@@ -32,8 +31,8 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind returns the text if it was stored for the place b, otherwise [ErrBound]. The result bound is false for a text
-// from a version that did not record the place; unbind returns such a text.
+// unbind returns [ErrBound] for a text of another place. bound is false for a text from a version that did not record
+// the place; unbind returns such a text.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {

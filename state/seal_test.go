@@ -16,8 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// TestSecretsAreBound replaces the file of one slot by the file of another, and reads a slot's secret for another origin.
-// Both reads fail. // Invariant 10
+// The file of one slot is replaced by the file of another, and a slot's secret is read for another origin. Both reads
+// fail. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestSecretsAreBound(t *testing.T) {
 	}
 }
 
-// TestTokenFilesSealed checks token files when a key is set, replaced and lost.
+// The key is set, replaced and lost.
 func TestTokenFilesSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
 	slot := func(keys string) *Slot {
@@ -84,8 +84,8 @@ func TestTokenFilesSealed(t *testing.T) {
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
 
-// TestMaskKeyOfAnotherPlace checks that another secret in place of the mask key is not used as the key, and that the
-// error includes the remedy. The stored key still works.
+// Another secret in place of the mask key is not used as the key, and the error includes the remedy. The stored key
+// still works.
 func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
 	slot := f.Vault().Slot("mask-key")

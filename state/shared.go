@@ -113,7 +113,7 @@ func (s *LockedFile) lock() (bool, error) {
 	}
 }
 
-// current reports whether the file is still the one at the path. It checks at intervals.
+// current checks at intervals whether the file is still the one at the path.
 func (s *LockedFile) current() (bool, error) {
 	if since := time.Since(s.looked); since >= 0 && since < sharedLook {
 		return true, nil

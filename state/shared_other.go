@@ -8,11 +8,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// sharedLease is the lock of a shared file. It locks a second file, because on these systems other processes cannot
-// read a locked file.
+// sharedLease locks a second file, because on these systems other processes cannot read a locked file.
 type sharedLease struct{ beside *flock.Flock }
 
-// tryLock takes the lock of f unless another process has it.
 func (l *sharedLease) tryLock(f *os.File) (bool, error) {
 	if l.beside == nil {
 		l.beside = flock.New(f.Name()+".lock", flock.SetPermissions(0o600))

@@ -28,7 +28,6 @@ func change(t testing.TB, s *LockedFile, f func([]byte) []byte) {
 	}
 }
 
-// count adds one to the number in the file.
 func count(t *testing.T, s *LockedFile) {
 	t.Helper()
 	change(t, s, func(stored []byte) []byte { return binary.LittleEndian.AppendUint64(nil, number(stored)+1) })
@@ -100,7 +99,7 @@ func TestShared(t *testing.T) {
 	require.Equal(t, "-rw-------", fmt.Sprint(info.Mode()))
 }
 
-// A file that was removed is created again, and all processes use the same new one.
+// All processes use the same new file.
 func TestSharedRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "one")
 	a, err := OpenShared(path)

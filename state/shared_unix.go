@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// sharedLease is the lock of a shared file. It locks the file itself, with one system call per step.
+// sharedLease locks the shared file itself, with one system call per step.
 type sharedLease struct{}
 
-// tryLock takes the lock of f unless another process has it.
 func (sharedLease) tryLock(f *os.File) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {

@@ -2,6 +2,6 @@
 
 package state
 
-// diskSpace returns false, because the space is unknown here, for example on Windows. A full disk is only noticed when
-// a write fails. Then deliveries are refused with 503.
+// diskSpace cannot find out the space here. A full disk is only noticed when a write fails; then deliveries are
+// refused with 503.
 func diskSpace(string) (free, all int64, ok bool) { return 0, 0, false }

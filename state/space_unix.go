@@ -4,8 +4,7 @@ package state
 
 import "syscall"
 
-// diskSpace returns the bytes that this user may still write on the disk that holds dir, and the size of the disk. The
-// result ok is false if they are unknown.
+// diskSpace returns the bytes that this user may still write on the disk that holds dir, and the size of the disk.
 func diskSpace(dir string) (free, all int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

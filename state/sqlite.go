@@ -22,8 +22,8 @@ var ErrNewer = errors.New("written by a newer version of this program")
 
 // sqliteFile is an SQLite database in the state folder. One process at a time has it open for writing, through one
 // connection, and holds a lock file beside it. A shared file (see [shareSQLite]) can be open in several processes,
-// whose transactions take turns. Other processes can read at the same time. They never wait for a writer or block it.
-// Committed transactions are durable. Only the owner can access the file.
+// whose transactions take turns. Readers never wait for a writer or block it. Committed transactions are durable.
+// Only the owner can access the file.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
@@ -46,12 +46,10 @@ var sqlitePragmas = url.Values{
 	"_error_rc":     {"1"},
 }
 
-// openSQLite opens the file at path for writing, and creates it and its folder if they are missing. The migrations
-// are the SQL steps from an empty file to the current schema. The file stores the number of steps that were run on
-// it, and openSQLite runs the later ones. So a new step must be appended, and no step may be changed.
-//
-// It returns, wrapped, [ErrLocked] if another process still holds the file after wait, [ErrExposed] if others can
-// access the file, and [ErrNewer] if more steps were run on the file than are given.
+// openSQLite opens the file at path for writing. The migrations are the SQL steps from an empty file to the current
+// schema. The file stores the number of steps that were run on it, so a new step must be appended, and no step may be
+// changed. openSQLite returns, wrapped, [ErrLocked] if another process still holds the file after wait, [ErrExposed]
+// if others can access the file, and [ErrNewer] if more steps were run on the file than are given.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -79,8 +77,7 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	return f, nil
 }
 
-// shareSQLite opens the file at path like [openSQLite], but holds the lock only while opening, so that several
-// processes can write in turns.
+// shareSQLite holds the lock only while opening, so that several processes can write in turns.
 func shareSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	f, err := openSQLite(ctx, path, wait, migrations)
 	if err != nil {
@@ -94,9 +91,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading. Another process may be writing it. It returns, wrapped,
-// [fs.ErrNotExist] if there is no file, [ErrExposed] if others can access the file, and [ErrNewer] as [openSQLite]
-// does. It also returns an error if not all migrations were run on the file. openSQLite runs them.
+// readSQLite opens the file at path for reading; another process may be writing it. It returns, wrapped,
+// [fs.ErrNotExist] if there is no file, [ErrExposed] if others can access it, and [ErrNewer] as [openSQLite] does. It
+// also returns an error if not all migrations were run, which openSQLite does.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
@@ -124,8 +121,8 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	return f, nil
 }
 
-// makeSQLite durably creates an empty file that only its owner can read, unless it exists. SQLite gives its companion
-// files the same rights.
+// makeSQLite durably creates an empty file that only its owner can read. SQLite gives its companion files the same
+// rights.
 func makeSQLite(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -144,8 +141,8 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// initSQLite creates a database in an empty file, with incremental vacuum. It must not be called for an existing
-// database: SQLite would take the write lock to set this mode, so a reader would wait for all writers.
+// initSQLite must not be called for an existing database: SQLite would take the write lock to set the incremental
+// vacuum, so a reader would wait for all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -190,7 +187,6 @@ func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// version returns the number of migrations that were run on the file.
 func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	if err := f.read.QueryRowContext(ctx, "PRAGMA user_version").Scan(&n); err != nil {
 		return 0, fmt.Errorf("read version: %w", err)
@@ -198,7 +194,7 @@ func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// migrate runs the steps that were not yet run on the file, one transaction each.
+// migrate runs each step in a transaction of its own.
 func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 	seen, err := f.version(ctx)
 	if err != nil {
@@ -219,11 +215,10 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// sqliteLook is the interval between checks that a file is still at its path.
 const sqliteLook = time.Second
 
-// checkFile returns an error if the file was removed or replaced, because writes to it would be lost. Calls must not be
-// concurrent.
+// checkFile returns an error if the file was removed or replaced, because writes to it would be lost. Calls must not
+// be concurrent.
 func (f *sqliteFile) checkFile() error {
 	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
 		return nil
@@ -239,7 +234,6 @@ func (f *sqliteFile) checkFile() error {
 	return nil
 }
 
-// empty returns the number of unused bytes in the file.
 func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 	err = f.read.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&n)
 	if err != nil {
@@ -249,8 +243,7 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 }
 
 // change calls the function do in a transaction. When change returns nil, the changes are durable. If do returns an
-// error, nothing was changed.
-// Invariant 3
+// error, nothing was changed. Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -262,7 +255,7 @@ func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback undoes a transaction, unless a cancelled context has already done so.
+// rollback allows that a cancelled context has already undone the transaction.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return err
@@ -270,7 +263,6 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Close closes the file and releases its lock.
 func (f *sqliteFile) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, as it cleans up

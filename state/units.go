@@ -14,7 +14,6 @@ import (
 // same time.
 type UnitsFile struct{ file *sqliteFile }
 
-// unitsName is the name of the file in the state folder.
 const unitsName = "units.db"
 
 // unitsSteps are the migrations. Times are microseconds since 1970.
@@ -39,7 +38,6 @@ CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state I
 CREATE INDEX units_by_run ON units (pipeline, run);
 `}
 
-// unitsWait limits the wait for a process that is creating the file.
 const unitsWait = 5 * time.Second
 
 // OpenUnits opens the units file of a state folder, and creates it if it is missing.
@@ -159,8 +157,8 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits makes running units wait again if their worker has sent no sign of life for the duration of its claim. A
-// unit fails instead if this happened [MostBroken] times in a row.
+// reviveUnits makes running units wait again if their worker has sent no sign of life for the duration of its claim.
+// A unit fails instead if this happened [MostBroken] times in a row.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END

@@ -161,12 +161,10 @@ type fileSafe struct {
 
 var _ Safe = (*fileSafe)(nil)
 
-// folder returns the folder of the files.
 func (f *fileSafe) folder() string { return filepath.Join(f.dir, "tokens") }
 
 func (f *fileSafe) path(name, ending string) string { return filepath.Join(f.folder(), name+ending) }
 
-// file returns the path of a text.
 func (f *fileSafe) file(name string, what Entry) string {
 	if what == EntrySecret {
 		return f.path(name, ".json")
@@ -174,7 +172,7 @@ func (f *fileSafe) file(name string, what Entry) string {
 	return f.path(name, ".note")
 }
 
-// Check implements [Safe]. It accepts missing folders, because penstock will create them safely.
+// Check accepts missing folders, because penstock will create them safely.
 func (f *fileSafe) Check() error {
 	if f.keys != "" {
 		if _, err := Identities(f.keys); err != nil {
@@ -198,7 +196,6 @@ func (f *fileSafe) Check() error {
 	return nil
 }
 
-// Lock implements [Safe].
 func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (Lease, error) {
 	l, err := Acquire(ctx, f.path(name, ".lock"), wait)
 	if err != nil {
@@ -207,7 +204,6 @@ func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (L
 	return l, nil
 }
 
-// Read implements [Safe].
 func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 	if what == EntrySecret && f.ring != nil {
 		text, err := f.ring.Get(name)
@@ -232,7 +228,6 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 	return text, nil
 }
 
-// Write implements [Safe].
 func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
 	if len(text) == 0 && (what == EntryNote || f.ring == nil) {
 		return removePrivate(f.file(name, what), step)
@@ -253,10 +248,8 @@ func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)
 	return nil
 }
 
-// Now implements [Safe].
 func (f *fileSafe) Now() time.Time { return time.Now() }
 
-// Where implements [Safe].
 func (f *fileSafe) Where(name string) string {
 	if f.ring != nil {
 		return "the keyring"

@@ -60,8 +60,7 @@ func TestVaultKeeps(t *testing.T) {
 	require.ErrorContains(t, err, "is not a valid slot name")
 }
 
-// Whatever the umask, other users cannot read the stored secrets. The umask belongs to the process, so a child
-// process sets it.
+// The umask belongs to the process, so a child process sets it.
 func TestVaultModes(t *testing.T) {
 	if dir := os.Getenv("PENSTOCK_TEST_VAULT"); dir != "" {
 		keepSomething(t, dir)

@@ -21,8 +21,7 @@ import (
 
 var _ budget.Ledger = (*Store)(nil)
 
-// Workers with separate stores share one budget, and the server counts their requests. They use the budget, and exceed
-// it in no window. // Invariant 4
+// Workers with separate stores use one budget, and exceed it in no window. // Invariant 4
 func TestBudgetShared(t *testing.T) {
 	if testing.Short() {
 		budgetShared(t, 4, 4*time.Second)
@@ -88,7 +87,6 @@ func budgetShared(t *testing.T, workers int, spent time.Duration) {
 	require.LessOrEqual(t, most, limit)
 }
 
-// counting counts the accesses to the budget.
 type counting struct {
 	*Store
 	n *atomic.Int64

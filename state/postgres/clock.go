@@ -9,8 +9,8 @@ import (
 )
 
 // clock estimates the database's clock. The estimate is behind by at most the duration of the quickest answer. It is
-// never ahead, so that nothing starts too early. This machine's clock is only used to measure elapsed time, so its time
-// of day may be hours off, or may be changed. A clock is safe for concurrent use.
+// never ahead, so that nothing starts too early. This machine's clock is only used to measure elapsed time, so its
+// time of day may be wrong. A clock is safe for concurrent use.
 type clock struct {
 	mu   sync.Mutex
 	base time.Time // time of this process
@@ -26,8 +26,7 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// record records a reading of the database's clock. The clock was read at some moment after asked, the time of the
-// request.
+// record takes a reading of the database's clock at some moment after asked, the time of the request.
 func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,12 +41,10 @@ func (c *clock) record(there, asked time.Time) {
 // use of the database and with each sign of life.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
-// querier is a pool or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// queryClock runs a query that returns one time of the database's clock.
 func (s *Store) queryClock(ctx context.Context, of querier, sql string, args ...any) error {
 	asked := time.Now()
 	var there time.Time

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// Whatever the offset of the database's clock, the estimate is behind by at most the duration of the quickest answer, and
-// never ahead. The same holds after changes of the clock.
+// Whatever the offset of the database's clock, the estimate is behind by at most the duration of the quickest answer,
+// and never ahead.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hours := rapid.IntRange(-12, 12)

@@ -16,11 +16,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// steps are the steps of a change at which the server is killed.
 var steps = []string{"begun", "changed", "committed"}
 
-// At whatever step the server is killed, an acknowledged event is stored, an unacknowledged event is stored at most once,
-// and a unit, a slot and a lease have one owner. // Invariant 3
+// At whatever step the server is killed, an acknowledged event is stored, an unacknowledged event is stored at most
+// once, and a unit, a slot and a lease have one owner. // Invariant 3
 func TestServerKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server again and again")
@@ -63,7 +62,6 @@ func TestServerKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// appendsWhole sends an event until it is acknowledged, as senders do.
 func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
 	e := state.Event{Source: step, ID: "evt", Body: []byte("{}"), Received: time.Now()}
 	arm()
@@ -78,7 +76,6 @@ func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
 	require.Len(t, all, 1)
 }
 
-// unitsWhole adds, claims and settles a unit, with a restart during each step.
 func unitsWhole(t *testing.T, l state.UnitStore, step string, arm func()) {
 	ctx := t.Context()
 	arm()
@@ -100,7 +97,6 @@ func unitsWhole(t *testing.T, l state.UnitStore, step string, arm func()) {
 	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})
 }
 
-// slotOnce adds a slot, with a restart of the server during that.
 func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	ctx := t.Context()
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -224,8 +220,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// TestSecretsAreBound lets the owner of the database replace the row of one slot, first by the row of another slot and
-// then by a text without a slot. Neither is used. // Invariant 10
+// The owner of the database replaces the row of one slot, first by the row of another slot and then by a text without
+// a slot. Neither is used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

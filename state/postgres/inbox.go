@@ -7,9 +7,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// inbox stores webhook deliveries in the database. Any number of processes can use it at the same time. A process that
-// assigns ordinals locks the row of the inbox until its commit, so events become visible in the order of their
-// ordinals.
+// inbox can be used by any number of processes at the same time. A process that assigns ordinals locks the row of the
+// inbox until its commit, so events become visible in the order of their ordinals.
 type inbox struct {
 	s     *Store
 	quota int64
@@ -33,7 +32,8 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 	return b, nil
 }
 
-// writers is the number of concurrent groups of one process. With two, one group is written while the other is synced.
+// writers is the number of concurrent groups of one process. With two, one group is written while the other is
+// synced.
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
@@ -57,10 +57,8 @@ func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
 	return b, b.Close()
 }
 
-// Quota implements [state.EventKeeper].
 func (b *inbox) Quota() int64 { return b.quota }
 
-// Close implements [state.Inbox].
 func (b *inbox) Close() error {
 	b.groups.Close()
 	return nil
@@ -71,6 +69,6 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 	return b.groups.Append(ctx, e)
 }
 
-// today is the number of days since 1970 by the database's clock. If each host used its own clock, one wrong clock would
-// make all hosts forget deliveries.
+// today is the number of days since 1970 by the database's clock. If each host used its own clock, one wrong clock
+// would make all hosts forget deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

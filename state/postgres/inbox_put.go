@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit writes and syncs a group, or sets the error of each delivery of the group. A commit without an answer is not
-// retried. Instead, the senders repeat their deliveries. Those that were stored are then recognized as repetitions.
-// Invariant 3
+// commit does not retry a commit without an answer. Instead, the senders repeat their deliveries, and those that were
+// stored are recognized as repetitions. Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // callers may stop waiting, but their group is still written
 	defer cancel()
@@ -40,7 +39,6 @@ type variant struct{ key, digest [16]byte }
 // head is what a group adds to a source.
 type head struct{ ordinal, bytes int64 }
 
-// grouping writes one group in one transaction.
 type grouping struct {
 	tx          pgx.Tx
 	quota       int64
@@ -74,7 +72,6 @@ func (g *grouping) put(ctx context.Context, group []*state.Delivery) error {
 	return g.write(ctx)
 }
 
-// read locks the row of the inbox, and reads what is stored for the group's ids.
 func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	var keys, names [][]byte
 	for _, d := range group {
@@ -165,7 +162,7 @@ func (g *grouping) assignSources(ctx context.Context) error {
 	return nil
 }
 
-// write inserts the collected rows, and updates the positions of the inbox and its sources.
+// write also updates the positions of the inbox and its sources.
 func (g *grouping) write(ctx context.Context) error {
 	var c columns
 	for _, d := range g.rows {
@@ -201,7 +198,6 @@ func (g *grouping) write(ctx context.Context) error {
 	return nil
 }
 
-// columns holds the events of a group as column arrays.
 type columns struct {
 	ordinals, sizes                               []int64
 	sources                                       []int32
@@ -219,7 +215,7 @@ func (c *columns) add(source int32, d *state.Delivery) {
 	c.conflicts = append(c.conflicts, d.Previous == state.Conflicting)
 }
 
-// blob returns b, or an empty slice for nil, so that the value is not null.
+// blob returns an empty slice for nil, so that the value is not null.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -21,7 +21,6 @@ const (
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict, coalesce(reason, '')
 	FROM events JOIN inbox_sources USING (source) `
 
-// Events implements [state.EventReader]: see [state.InboxFile.Events].
 func (b *inbox) Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error) {
 	letters, err := b.pages(ctx, "name = $1 AND ordinal > $2", source, after, limit)
 	if err != nil {
@@ -34,7 +33,6 @@ func (b *inbox) Events(ctx context.Context, source string, after int64, limit in
 	return events, nil
 }
 
-// DeadLetters implements [state.EventReader].
 func (b *inbox) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]state.DeadLetter, error) {
 	letters, err := b.pages(ctx, "name = $1 AND ordinal > $2 AND reason IS NOT NULL", source, after, limit)
 	if err != nil {
@@ -66,7 +64,6 @@ func (b *inbox) pages(ctx context.Context, where, source string, after int64, li
 	return all, nil
 }
 
-// Event implements [state.EventReader].
 func (b *inbox) Event(ctx context.Context, ordinal int64) (state.DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE ordinal = $1", ordinal)
 	if err == nil && len(letters) == 0 {
@@ -97,7 +94,6 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 	return letters, err
 }
 
-// Backlogs implements [state.EventReader].
 func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,
@@ -122,7 +118,6 @@ func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err er
 	return all, nil
 }
 
-// ping returns a function that checks the connection.
 func ping(ctx context.Context) func(*pgxpool.Pool) error {
 	return func(pool *pgxpool.Pool) error { return pool.Ping(ctx) }
 }

@@ -73,7 +73,7 @@ func (j *journal) beat(ctx context.Context) error {
 	})
 }
 
-// Close implements [state.Journal]. Open slots can be taken over immediately.
+// Close lets other processes take over open slots immediately.
 func (j *journal) Close() error {
 	j.stop()
 	j.beats.Wait()
@@ -89,10 +89,9 @@ func (j *journal) Close() error {
 	return nil
 }
 
-// orphaned is the condition that the process that owns a row is dead: it has sent no sign of life for processLife.
+// orphaned is the condition that the process that owns a row has sent no sign of life for processLife.
 const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
 
-// Seen implements [state.Schedule]: see [state.JournalFile.Seen].
 func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (seen time.Time, err error) {
 	err = j.change(ctx, "begin schedule", func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `INSERT INTO pipelines (name, schedule, seen) VALUES ($1, $2, $3)
@@ -103,7 +102,6 @@ func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 	return seen.UTC(), err
 }
 
-// Pause implements [state.Schedule].
 func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) error {
 	return j.change(ctx, "pause", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(since), pipeline)
@@ -111,7 +109,6 @@ func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) e
 	})
 }
 
-// Paused implements [state.Schedule].
 func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var since *time.Time
 	err := j.s.read(ctx, func(pool *pgxpool.Pool) error {

@@ -15,12 +15,10 @@ import (
 
 const slotColumns = "pipeline, due, state, why, cause, run, status, started, ended, attempts, broken, count"
 
-// nonce returns a random string that identifies one call.
 func nonce() string { return rand.Text()[:16] }
 
-// AddSlots implements [state.SlotStore]. If several processes add the same slot, one of them gets it. If any process has
-// paused the pipeline, the slot is skipped.
-// Invariant 18
+// AddSlots gives a slot that several processes add to one of them. If any process has paused the pipeline, the slot
+// is skipped. Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
@@ -56,8 +54,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 	return added, err
 }
 
-// SetSlot implements [state.SlotStore]. If another process has taken over the slot, SetSlot returns [state.ErrTaken],
-// wrapped, and records neither the slot nor the runs.
+// SetSlot returns [state.ErrTaken], wrapped, if another process has taken over the slot, and then records neither the
+// slot nor the runs.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
@@ -72,12 +70,11 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 	})
 }
 
-// OpenSlots implements [state.SlotStore]. It returns this process's own slots and takes over those of dead processes.
+// OpenSlots returns this process's own slots and takes over those of dead processes.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
-// Orphans implements [state.SlotStore].
 func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner <> $2 AND "+orphaned)
 }
@@ -98,7 +95,6 @@ func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []st
 	return slots, err
 }
 
-// Slots implements [state.SlotStore].
 func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
 	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)
@@ -121,7 +117,6 @@ func slotOf(row pgx.CollectableRow) (s state.SlotRecord, err error) {
 	return s, err
 }
 
-// values returns the values of a slot's columns.
 func values(s state.SlotRecord) []any {
 	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, nullTime(s.Started), nullTime(s.Ended), s.Attempts, s.Broken, s.Count}
 }

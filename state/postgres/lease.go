@@ -15,9 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Times of leases. A holder that cannot renew its lease treats the lease as lost some time before the database gives it
-// to another process. The holder measures elapsed time, so changes of the time of day do not matter.
-// Invariant 13
+// Times of leases. A holder that cannot renew its lease treats the lease as lost some time before the database gives
+// it to another process. The holder measures elapsed time, so changes of the time of day do not matter. Invariant 13
 const (
 	leaseTime = 30 * time.Second
 	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has
@@ -29,7 +28,6 @@ func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 // trustTime returns how long a holder may rely on a lease, counted from its request for the lease or for a renewal.
 func (s *Store) trustTime() time.Duration { return s.leaseLife() - s.leaseLife()/6 }
 
-// lease is a row that names its holder.
 type lease struct {
 	s      *Store
 	name   string
@@ -51,7 +49,6 @@ func (s *Store) Lease(ctx context.Context, pipeline, source string, wait time.Du
 	return l, nil
 }
 
-// take waits for a lease.
 func (s *Store) take(ctx context.Context, name string, wait time.Duration) (*lease, error) {
 	for begun := time.Now(); ; {
 		l, holder, err := s.tryTake(ctx, name)
@@ -71,7 +68,6 @@ func (s *Store) take(ctx context.Context, name string, wait time.Duration) (*lea
 	}
 }
 
-// tryTake takes a lease, or returns its holder.
 func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder string, err error) {
 	mine := fmt.Sprintf("held by %s (%s, %s)", filepath.Base(os.Args[0]), s.me, nonce())
 	var token int64
@@ -98,7 +94,6 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 	return s.hold(ctx, name, token, asked), "", nil
 }
 
-// hold renews a lease until it is released or lost.
 func (s *Store) hold(ctx context.Context, name string, token int64, asked time.Time) *lease {
 	l := &lease{s: s, name: name, token: token, lost: make(chan struct{})}
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -108,8 +103,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live renews the lease until it is released or lost. It treats the lease as lost once trustTime has passed since the
-// request of the last successful renewal, even if the answer came late or a newer renewal hangs.
+// live treats the lease as lost once trustTime has passed since the request of the last successful renewal, even if
+// the answer came late or a newer renewal hangs.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.trustTime())), lose)
@@ -146,13 +141,10 @@ func (l *lease) renew(ctx context.Context) (kept bool, err error) {
 	return kept, err
 }
 
-// Token implements [state.Lease].
 func (l *lease) Token() int64 { return l.token }
 
-// Lost implements [state.Lease].
 func (l *lease) Lost() <-chan struct{} { return l.lost }
 
-// Release implements [state.Lease].
 func (l *lease) Release() error { return l.once() }
 
 func (l *lease) release() error {

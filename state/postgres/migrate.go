@@ -54,8 +54,8 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	return from, to, err
 }
 
-// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create schemas
-// even if the schema exists, and two concurrent calls could conflict.
+// makeSchema does not use CREATE SCHEMA IF NOT EXISTS, which would require the right to create schemas even if the
+// schema exists. Two concurrent calls could conflict, too.
 func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
@@ -90,8 +90,7 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 // versionTable has one row per migration.
 const versionTable = "migrations"
 
-// inspect returns nil if the schema has this program's version, and [ErrUnmigrated] or [state.ErrNewer], wrapped, if it
-// has another.
+// inspect returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has not this program's version.
 func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	var version int64
 	var there time.Time

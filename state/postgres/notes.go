@@ -12,12 +12,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// notes stores notes as rows.
 type notes struct{ s *Store }
 
 var _ state.Notes = notes{}
 
-// Note implements [state.Notes].
 func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
 	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
@@ -28,7 +26,6 @@ func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
 	return text, nil
 }
 
-// SetNote implements [state.Notes].
 func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error {
 	tries := 0
 	err := n.s.change(ctx, func(tx pgx.Tx) error {
@@ -58,10 +55,9 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 	return nil
 }
 
-// same reports whether two notes are equal, where nil is a missing note.
+// same treats nil as a missing note.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// NoteNames implements [state.Notes].
 func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
 	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)

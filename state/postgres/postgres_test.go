@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// schemas counts the tests' schemas.
 var schemas atomic.Int64
 
 // in returns the URL of a new schema that has been migrated.

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// enqueue passes units that may be claimed to Options.Enqueue. It sorts them by ID, so that all processes use one
-// order.
+// enqueue sorts the units by ID, so that all processes use one order.
 func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) error {
 	if s.o.Enqueue == nil || len(units) == 0 {
 		return nil

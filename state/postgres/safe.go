@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// safe stores tokens in the database. This process encrypts them, so that neither the database's owner nor the reader of
-// a backup sees them. // Invariant 5
+// safe stores tokens that this process encrypts, so that neither the database's owner nor the reader of a backup sees
+// them. // Invariant 5
 type safe struct{ s *Store }
 
 var _ state.Safe = safe{}
@@ -22,7 +22,7 @@ var _ state.Safe = safe{}
 // Vault implements [state.Store].
 func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
 
-// Check implements [state.Safe]. Without a key it returns [ErrNoKey].
+// Check returns [ErrNoKey] without a key.
 func (f safe) Check() error {
 	if strings.TrimSpace(f.s.o.Keys) == "" {
 		return ErrNoKey
@@ -31,10 +31,9 @@ func (f safe) Check() error {
 	return err
 }
 
-// Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
-// Lock implements [state.Safe]. One process at a time has the lock. // Invariant 13
+// Lock gives the lock to one process at a time. // Invariant 13
 func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
 	l, err := f.s.take(ctx, leaseOf(name), wait)
 	if err != nil {
@@ -51,7 +50,6 @@ func leaseOf(name string) string { return "token " + name }
 // safeTime limits the time to read or write a text.
 const safeTime = 20 * time.Second
 
-// Read implements [state.Safe].
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
@@ -86,8 +84,7 @@ func (f safe) seal(text []byte) ([]byte, error) {
 	return state.Seal(f.s.o.Keys, text)
 }
 
-// Write implements [state.Safe]. It changes nothing if this process has lost the lock, for example because it was frozen.
-// Invariant 13
+// Write changes nothing if this process has lost the lock, for example because it was frozen. Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()
 	l := f.s.slotLeases[name]
@@ -130,5 +127,4 @@ func column(what state.Entry) string {
 	return "note"
 }
 
-// Where implements [state.Safe].
 func (f safe) Where(name string) string { return "the state database, encrypted, as " + name }

@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestShared has the rare interactions between several processes.
 func TestShared(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, test := range map[string]func(*testing.T, *pgtest.Server){
@@ -31,7 +30,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A slow commit holds back later ones. So no reader sees a later event first and then misses the earlier one.
+// A slow commit holds back later ones, so no reader sees a later event first and then misses the earlier one.
 // Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())

@@ -113,7 +113,6 @@ func (s *Store) config() (*pgxpool.Config, error) {
 
 func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// connections returns the pool, and creates it on the first call.
 func (s *Store) connections() (*pgxpool.Pool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,6 @@ func (s *Store) step(name string) error {
 	return s.o.Step(name)
 }
 
-// nullTime returns t as a column value; the zero time is null.
 func nullTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -158,7 +156,6 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-// timeOf returns the time of a column value.
 func timeOf(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -21,9 +21,8 @@ const patience = 10 * time.Second
 // errUncertain reports that a commit was sent and no answer came.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change calls the function do in a transaction, and retries after temporary errors. The function must be idempotent,
-// because a commit whose answer was lost may have succeeded. When change returns nil, the changes are durable.
-// Invariant 3
+// change retries the function do after temporary errors. The function must be idempotent, because a commit whose
+// answer was lost may have succeeded. When change returns nil, the changes are durable. Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
@@ -37,7 +36,6 @@ func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// read calls the function do, which only reads, and retries after temporary errors.
 func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	return s.retry(ctx, passing, func(ctx context.Context) error {
 		pool, err := s.ready(ctx)
@@ -64,7 +62,6 @@ func (s *Store) retry(ctx context.Context, passes func(error) bool, do func(cont
 	}
 }
 
-// runTx runs one transaction.
 func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
@@ -96,7 +93,7 @@ func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.step("committed")
 }
 
-// ready returns the pool, after checking once that the schema has this program's version.
+// ready checks once that the schema has this program's version.
 func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := s.connections()
 	if err != nil {
@@ -148,8 +145,8 @@ func (s *Store) Troubled(err error) bool {
 	return err != nil && passing(err)
 }
 
-// redactError returns err without secrets. If the driver cannot connect, its message contains user and database, but
-// not the password. The password of the URL is redacted nevertheless. // Invariant 5
+// redactError returns err without secrets. The driver's message contains user and database, but not the password,
+// which is redacted nevertheless. // Invariant 5
 func (s *Store) redactError(err error) error {
 	if err == nil {
 		return nil
@@ -174,8 +171,6 @@ type dialError struct {
 	text  string
 }
 
-// Error returns the text, without the password.
 func (e *dialError) Error() string { return e.text }
 
-// Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }

@@ -25,7 +25,6 @@ func (s *Store) OpenUnits(context.Context) (state.UnitStore, error) { return uni
 // ReadUnits implements [state.Store].
 func (s *Store) ReadUnits(context.Context) (state.UnitStore, error) { return unitStore{s}, nil }
 
-// Close implements [state.UnitStore].
 func (unitStore) Close() error { return nil }
 
 func (l unitStore) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
@@ -41,7 +40,6 @@ const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, wo
 // activeUnits is the condition that a unit has not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
-// AddUnits implements [state.Units].
 func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
@@ -83,9 +81,8 @@ func byID(units []state.Unit) []state.Unit {
 // dueUnits is the condition that a unit may be claimed.
 const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
-// ClaimUnits implements [state.Units]. Units that are claimed together expire together, because statement_timestamp is
-// constant within a statement. Two workers never wait for each other, because each skips the rows that the other has
-// locked.
+// ClaimUnits lets units that are claimed together expire together, because statement_timestamp is constant within a
+// statement. Two workers never wait for each other, because each skips the rows that the other has locked.
 func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
@@ -122,8 +119,8 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 	return byID(units), err
 }
 
-// tryLockSource reports whether no other worker is claiming units of the source that the claim names. Of two concurrent
-// claims, one gets all units and the other none.
+// tryLockSource reports whether no other worker is claiming units of the source. Of two concurrent claims, one gets
+// all units and the other none.
 func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
 	if c.Pipeline == "" || c.Source == nil {
 		return true, nil
@@ -132,7 +129,6 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 	return free, err
 }
 
-// ExtendClaims implements [state.Units].
 func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "extend claims of units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
@@ -145,8 +141,7 @@ func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64,
 	return kept, err
 }
 
-// EndAttempts implements [state.Units]. Ending an attempt twice in the same way is allowed, because the first answer may
-// have been lost.
+// EndAttempts allows ending an attempt twice in the same way, because the first answer may have been lost.
 func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string
@@ -190,7 +185,6 @@ const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::
 
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
 
-// CancelUnits implements [state.Units].
 func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
 	f.Active = true
 	err = l.change(ctx, "cancel units", func(tx pgx.Tx) error {
@@ -204,7 +198,6 @@ func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, 
 // mostUnits is the default limit of units that one call returns.
 const mostUnits = 1000
 
-// Units implements [state.Units].
 func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
 	err = l.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)

@@ -240,7 +240,6 @@ func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, all, 90)
 }
 
-// model is a minimal model of an inbox.
 type model struct {
 	kept   []state.Event
 	bodies map[string][]string // by source and id, in order of arrival
@@ -270,7 +269,7 @@ func (m *model) append(e state.Event) state.Appended {
 	return was
 }
 
-// inboxModel appends and trims in random order. The inbox must agree with the model.
+// inboxModel requires that the inbox agrees with the model after appends and trims in random order.
 func inboxModel(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	m := &model{bodies: map[string][]string{}}

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contextOf returns the context of a test.
 func contextOf(t require.TestingT) context.Context {
 	if c, ok := t.(interface{ Context() context.Context }); ok {
 		return c.Context()

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// readSources returns what another process would read, or nothing if nothing is stored.
 func readSources(t *testing.T, s state.Store) (paused map[string]state.Pause, records []state.SourceRecord) {
 	t.Helper()
 	b, err := s.ReadSources(t.Context())
@@ -28,7 +27,6 @@ func readSources(t *testing.T, s state.Store) (paused map[string]state.Pause, re
 	return paused, records
 }
 
-// changeSources opens the sources briefly and changes them, as commands and runs do.
 func changeSources(t *testing.T, s state.Store, do func(state.Sources)) {
 	t.Helper()
 	b, err := s.OpenSources(t.Context())

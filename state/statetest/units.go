@@ -147,8 +147,7 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 }
 
 // unitsBroken has one unit whose worker disappears at each attempt. This unit fails in the end, and does not keep the
-// other units of its source from being done.
-// Invariant 15
+// other units of its source from being done. Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
@@ -229,7 +228,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
 }
 
-// unitsForgotten makes many runs. The units of only the last runs are kept. // Invariant 6
+// unitsForgotten keeps the units of only the last of many runs. // Invariant 6
 func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	for n := range 30 {
@@ -247,8 +246,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// unitsForgottenMany makes runs with very many units. Only the units of the last run are kept.
-// Invariant 6
+// unitsForgottenMany makes runs with very many units. Only the units of the last run are kept. Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {
 		t.Skip("takes seconds")
