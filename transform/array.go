@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// array reads an array, the value of f at i. It stores child rows, a list, or JSON text.
+// array stores child rows, a list, or JSON text.
 func (m *Mapper) array(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -34,8 +34,7 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	return m.anyArray(f, i, row)
 }
 
-// emptyList stores an empty array. In a column of scalars it becomes null, because the platform
-// also writes [] if there is no such object.
+// emptyList stores null in a column of scalars, because the platform also writes [] if there is no such object.
 func (m *Mapper) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:
@@ -52,8 +51,7 @@ func (m *Mapper) emptyList(c *column, row int) {
 	}
 }
 
-// list reads the elements of an array of scalars into a list column. i is the position of the first
-// element.
+// list reads an array of scalars. i is the position of the first element.
 func (m *Mapper) list(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -87,7 +85,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 	return i
 }
 
-// element reads one element of an array into row n of e, the column of elements.
+// element reads one element of an array into row n of e.
 func (m *Mapper) element(e *column, i, n int) (end int) {
 	b := m.raw
 	m.tok.kind = 0
@@ -113,8 +111,7 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	return end
 }
 
-// objectAfterNulls reports whether the elements from i on are one or more nulls, followed by an
-// object.
+// objectAfterNulls reports whether the elements from i on are one or more nulls, followed by an object.
 func objectAfterNulls(b []byte, i int) bool {
 	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
 		if i = space(b, i+4); b[i] != ',' {
@@ -125,9 +122,8 @@ func objectAfterNulls(b []byte, i int) bool {
 	return b[i] == '{'
 }
 
-// children reads an array of objects into rows of the child table of f. i is the position of the
-// first element. Each null among the objects becomes a reject. If there is an element of another
-// type, children stores nothing and returns decline.
+// children reads an array of objects into child rows. i is the position of the first element. Each null among the
+// objects becomes a reject. If there is an element of another type, children stores nothing and returns decline.
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
@@ -200,8 +196,7 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	return end
 }
 
-// typeOfElement returns the narrowest type that holds the element t. The declared type of the
-// column does not apply to elements.
+// typeOfElement ignores the declared type of the column, which does not apply to elements.
 func (c *column) typeOfElement(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -209,8 +204,7 @@ func (c *column) typeOfElement(t *token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns the list type that holds the array at i for column c; nil if an element is
-// not a scalar. end is the position after the array, or a negative code.
+// elementType returns nil if an element is not a scalar. end is the position after the array, or a negative code.
 func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null

@@ -46,8 +46,8 @@ func BenchmarkMapper(b *testing.B) {
 	}
 }
 
-// BenchmarkBaseline measures other ways to read the same bytes, for comparison: a copy, a decoder
-// without results, and the standard library.
+// BenchmarkBaseline measures other ways to read the same bytes: a copy, a decoder without results, and the standard
+// library.
 func BenchmarkBaseline(b *testing.B) {
 	pages := contacts(20, 1000)
 	b.Run("copy", func(b *testing.B) {
@@ -76,8 +76,7 @@ func BenchmarkBaseline(b *testing.B) {
 	})
 }
 
-// perRecord reports the speed by wall time and by CPU time, because other programs may use the
-// machine.
+// perRecord reports the speed by wall time and by CPU time, because other programs may use the machine.
 func perRecord(b *testing.B, pages [][]byte, size int, read func(page []byte)) {
 	for _, p := range pages {
 		read(p)

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rootColumns are those of penstock's own columns whose values differ between records.
 type rootColumns struct{ ordinal, hash *column }
 
 func newRootColumns(mem memory.Allocator) rootColumns {
@@ -21,7 +20,6 @@ func ownColumn(mem memory.Allocator, t arrow.DataType) *column {
 	return c
 }
 
-// append adds the ordinal and the hash of a record.
 func (o *rootColumns) append(row int, ordinal int64, s *sum) {
 	if row >= o.ordinal.room {
 		o.ordinal.grow(row)
@@ -56,8 +54,8 @@ func (o *rootColumns) free() {
 	o.hash.free()
 }
 
-// constants are the columns that have the same value in all rows. They are built for the longest
-// batch so far, and shorter batches use a slice of them.
+// constants are the columns that have the same value in all rows. They are built for the longest batch so far, and
+// shorter batches use a slice of them.
 type constants struct {
 	stamp   Stamp
 	rows    int
@@ -67,7 +65,7 @@ type constants struct {
 	via     arrow.Array
 }
 
-// reserve extends the constants to at least this many rows. It uses Go memory, which needs no release.
+// reserve uses Go memory, which needs no release.
 func (c *constants) reserve(rows int) {
 	if rows <= c.rows {
 		return
@@ -111,15 +109,13 @@ func sameText(s string, rows int) arrow.Array {
 	return fixedArray(schemas.Text, rows, nil, arrow.Int32Traits.CastToBytes(offsets), data[:cap(data)])
 }
 
-// slice returns penstock's own columns that every table has, cut to the given number of rows. One
-// of them is the column hash. The caller releases them.
+// slice returns penstock's own columns that every table has. The caller releases them.
 func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	cut := func(a arrow.Array) arrow.Array { return array.NewSlice(a, 0, int64(rows)) }
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}
 }
 
-// ownFields returns penstock's own columns of a table. The level is 0 for the root table, 1 for its
-// child tables, and so on. key is the type of the key of the root table.
+// ownFields takes level 0 for the root table, 1 for its child tables, and so on.
 func ownFields(level int, key arrow.DataType) []arrow.Field {
 	field := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lines returns the cells of a column as text, on one line.
 func lines(a arrow.Array) string {
 	var cells []string
 	for row := range a.Len() {
@@ -207,8 +206,7 @@ func TestTypesOutliveBatches(t *testing.T) {
 	m.Close()
 }
 
-// TestCountersOutliveAFlush checks that counters and ordinals go on after a flush. A pass has many
-// batches.
+// Counters and ordinals go on after a flush.
 func TestCountersOutliveAFlush(t *testing.T) {
 	m := NewMapper(schemas.Stream{Name: "a.b", Table: schemas.Table{Name: "a_b", Key: []string{"id"}}}, Stamp{Run: "r", Via: "poll"}, nil)
 	defer m.Close()

@@ -48,8 +48,7 @@ func newBound(s schemas.Stream, known []schemas.Table) bound {
 	return b
 }
 
-// admit counts the column c, unless it is already counted. It returns false if the limit is
-// reached. Then c gets no values.
+// admit returns false if the limit is reached. Then c gets no values.
 func (b *bound) admit(c *column) bool {
 	if c.counted {
 		return true
@@ -63,7 +62,6 @@ func (b *bound) admit(c *column) bool {
 	return true
 }
 
-// dismiss uncounts all admitted columns except the first n.
 func (b *bound) dismiss(n int) {
 	for _, c := range b.admitted[n:] {
 		c.counted = false
@@ -79,8 +77,7 @@ func (b *bound) countTable(t *table) {
 	}
 }
 
-// roomFor reports whether a member of this name may get a field. If it may, roomFor counts the
-// field. limit is how many fields there may be.
+// roomFor counts the field if a member of this name may get one. limit is how many fields there may be.
 func (b *bound) roomFor(name string, limit int) bool {
 	if len(name) > maxNameBytes || b.fields >= limit {
 		return false
@@ -89,8 +86,7 @@ func (b *bound) roomFor(name string, limit int) bool {
 	return true
 }
 
-// fieldBeyondLimit returns the field for a member beyond the limit, whose value is at i. If the
-// value is empty, it returns a field that all members with empty values share, otherwise nil.
+// fieldBeyondLimit returns a field that all members with empty values share, or nil if the value at i is not empty.
 func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
@@ -101,8 +97,8 @@ func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	return f
 }
 
-// void reports whether the value at i is null, [], {}, or an object that has only such values
-// and at most maxDepth levels. If ok is true, end is the position after the value.
+// void reports whether the value at i is null, [], {}, or an object that has only such values and at most maxDepth
+// levels. If ok is true, end is the position after the value.
 func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
@@ -141,7 +137,7 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	return i, false
 }
 
-// noteBeyond stores up to maxBeyond pointers of fields beyond the limit, for messages.
+// noteBeyond stores pointers of fields beyond the limit, for messages.
 func (b *bound) noteBeyond(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {
@@ -153,9 +149,8 @@ func (b *bound) noteBeyond(pointers []string) {
 // maxBeyond is how many pointers noteBeyond stores.
 const maxBeyond = 3
 
-// always reports whether the field at a pointer in the rows of t has a column even beyond the
-// limit. Fields that the stream or its rules name have one, and so has the field for records that
-// are not objects.
+// always reports whether the field has a column even beyond the limit: the stream or its rules name it, or it is the
+// field for records that are not objects.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := m.declared[path]; declared || m.rules.filters(path) {

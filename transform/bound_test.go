@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// bounded returns a stream that may have few columns and child tables.
 func bounded(columns, tables int) schemas.Stream {
 	return schemas.Stream{
 		Table: schemas.Table{Name: "x_records", Key: []string{"id"}}, Name: "x.records",
@@ -21,7 +20,7 @@ func bounded(columns, tables int) schemas.Stream {
 	}
 }
 
-// restOf returns the rest of each row of the root table; "" for a row without a rest.
+// restOf returns "" for a row without a rest.
 func restOf(out mapped) (all []string) {
 	a, _ := out.batches[0].own(schemas.ColRest).(*array.String)
 	for row := range int(out.batches[0].Batch.NumRows()) {
@@ -49,7 +48,6 @@ func tablesMapped(out mapped) (all []schemas.Table) {
 	return all
 }
 
-// mapKnown maps a page, starting from the tables of an earlier pass.
 func mapKnown(t require.TestingT, s schemas.Stream, known []schemas.Table, page string) mapped {
 	m := NewMapper(s, testStamp, known)
 	require.NoError(t, appendAll(m, []byte(page)))
@@ -106,7 +104,7 @@ func TestRestIsMasked(t *testing.T) {
 	require.Contains(t, restOf(out)[0], `"a":1`)
 }
 
-// TestDroppedMembersDoNotCount checks that members that a rule drops do not count as columns.
+// A rule drops the members.
 func TestDroppedMembersDoNotCount(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules = schemas.Rules{Masks: masks("x", "drop", "o__y", "drop")}
@@ -115,8 +113,7 @@ func TestDroppedMembersDoNotCount(t *testing.T) {
 	require.Equal(t, []string{`{"b":4}`, `{"b":6}`}, restOf(out))
 }
 
-// TestRecordWithoutRestKeepsHash checks that a record without a rest has the same hash, whether it
-// is read by the splitter or directly.
+// The hash is the same whether the splitter reads the record or not.
 func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	var nulls strings.Builder
 	for i := range spareFields + 50 {
@@ -146,8 +143,8 @@ func TestLargerLimitChangesOnlyRowsWithRest(t *testing.T) {
 	require.NotEqual(t, hashesOf(small)[1], hashesOf(large)[1])
 }
 
-// TestLimitDoesNotDependOnOrder checks that a later pass gives each record the same hash and rest,
-// in whatever order the records come. The columns are those of the destination.
+// A later pass gives each record the same hash and rest, in whatever order the records come. The columns are those of
+// the destination.
 func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(drawWide), 1, 12).Draw(t, "records")
@@ -177,7 +174,6 @@ func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	})
 }
 
-// drawWide draws the members of a record after its id.
 func drawWide(t *rapid.T) string {
 	var b strings.Builder
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 6, rapid.ID[int]).Draw(t, "names") {
@@ -187,8 +183,7 @@ func drawWide(t *rapid.T) string {
 	return b.String()
 }
 
-// lossless checks that each member of a record is either in a column or in the rest. It does not
-// check objects and child rows.
+// lossless checks that each member of a record is either in a column or in the rest, except objects and child rows.
 func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped) {
 	columns := 0
 	for _, b := range out.batches {
@@ -221,8 +216,7 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 	}
 }
 
-// TestUnlimitedNamesAreBounded checks that the number of columns and tables in memory is limited,
-// however many names the source sends. // Invariant 6
+// However many names the source sends, the number of columns and tables in memory is limited. // Invariant 6
 func TestUnlimitedNamesAreBounded(t *testing.T) {
 	for name, member := range map[string]string{
 		"values": `"k%d":1`, "nulls": `"k%d":null`, "objects": `"k%d":{"a":1}`, "lists": `"k%d":[{"a":1}]`, "long": `"k%0300d":1`,
@@ -252,8 +246,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecordsThatAreSplitAtOnce checks a record after one with a rest, which is split at once. It
-// has the same hash, rest and rejects as when it is read directly first.
+// A record after one with a rest is split at once. It has the same hash, rest and rejects as when it is read directly
+// first.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
@@ -283,8 +277,7 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	})
 }
 
-// TestFittingRecordAfterARest checks that a record without a rest has the same hash after a record
-// with a rest. A mask drops one of its members.
+// A record without a rest has the same hash after a record with a rest. A mask drops one of its members.
 func TestFittingRecordAfterARest(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules.Masks = masks("secret", "drop")

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendText appends the value of a key column in row as text. Equal values give equal text.
+// appendText gives equal values equal text.
 func (c *column) appendText(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -20,7 +20,6 @@ func (c *column) appendText(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// appendJSON appends the value of a key column in row as JSON.
 func (c *column) appendJSON(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindBool:

@@ -56,7 +56,6 @@ func (m *Mapper) Repeats() Repeats {
 	return m.clashes.repeats
 }
 
-// clashes finds records with the same key and different content.
 type clashes struct {
 	judge func(Clash) ClashVerdict
 	seen  keyTable
@@ -99,8 +98,8 @@ func (c *clashes) flush() {
 // contextName is the name of the member in which penstock adds where a record was found.
 const contextName = "_context"
 
-// clashing compares the record raw[begin:end], stored in row, with an earlier record of the same
-// key. It reports whether the record must be rejected.
+// clashing compares the record with an earlier record of the same key, and reports whether the record must be
+// rejected.
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
 	if c == nil || m.stale || len(m.key) == 0 {
@@ -143,8 +142,8 @@ func (m *Mapper) content() uint32 {
 	return uint32(v ^ v>>32)
 }
 
-// appendKeyPart appends the value in row as text. A number gives the same text as a string with
-// that number, because the column may be widened to text during the pass.
+// appendKeyPart writes a number like a string with that number, because the column may be widened to text during the
+// pass.
 func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindInt:
@@ -155,12 +154,11 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// keyEntry is what keyTable stores about the first record with a key: a hash of its content, and
-// its ordinal.
+// keyEntry is a hash of the content and the ordinal of the first record with a key.
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable is a hash table with open addressing. It maps hashes of keys to entries. When it has its
-// maximum of slots and three quarters are used, new keys may replace old ones. // Invariant 6
+// keyTable is a hash table with open addressing. When it has its maximum of slots and three quarters are used, new
+// keys may replace old ones. // Invariant 6
 type keyTable struct {
 	most  int // maximum of slots
 	slots []keySlot

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// compared maps pages with CompareKeys. It returns the ids in the batches, the rejects and the
-// counts.
+// compared maps pages with CompareKeys.
 func compared(t *testing.T, s schemas.Stream, judge func(Clash) ClashVerdict, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -88,8 +87,7 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// TestCompareKeysAppendMore checks that a page that is appended in parts counts as one page. That
-// also holds when it is read again because a type was widened.
+// A page that is appended in parts counts as one page, also when it is read again because a type was widened.
 func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	for _, flush := range []bool{false, true} {
@@ -120,8 +118,8 @@ func TestCompareKeysAppendMore(t *testing.T) {
 	}
 }
 
-// TestCompareKeysAfterFlush checks the rest of a page whose beginning was flushed. It still belongs
-// to that page when it is read again together with the next page. // Invariant 11
+// The rest of a page whose beginning was flushed still belongs to that page when it is read again together with the
+// next page. // Invariant 11
 func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
@@ -149,8 +147,7 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	require.EqualValues(t, 1, m.Repeats().Rejected)
 }
 
-// TestKeyTableIsBounded checks that keys take limited memory, and that the table reports when it
-// has replaced keys. // Invariant 6
+// Keys take limited memory, and the table reports when it has replaced keys. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}
 	for i := range uint64(MostKeySlots / 2) {

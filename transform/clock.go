@@ -1,15 +1,14 @@
 package transform
 
-// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A value without a zone is
-// text, and so is one with more than six decimals, a leap second or another separator. A date has
-// the form 2006-01-02. Both must be days of the calendar in the years 1 to 9999.
+// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A value without a zone is text, and so is
+// one with more than six decimals, a leap second or another separator. A date has the form 2006-01-02. Both must be
+// days of the calendar in the years 1 to 9999.
 const (
 	shortestTime = len("2006-01-02T15:04:05Z")
 	longestTime  = len("2006-01-02T15:04:05.999999+07:00")
 )
 
-// parseTime reads an instant at the beginning of b. It returns the microseconds since 1970, and the
-// length of the instant; 0 if there is none.
+// parseTime returns the microseconds since 1970, and the length of the instant; 0 if there is none.
 func parseTime(b []byte) (micros int64, n int) {
 	if len(b) < shortestTime {
 		return 0, 0
@@ -31,8 +30,7 @@ func parseTime(b []byte) (micros int64, n int) {
 	return seconds*1e6 + micros, n
 }
 
-// fraction reads the fraction of a second at i, if there is one. It returns the microseconds and
-// the position after the fraction; position 0 if the fraction is invalid.
+// fraction returns the microseconds and the position after the fraction; position 0 if the fraction is invalid.
 func fraction(b []byte, i int) (micros int64, end int) {
 	if b[i] != '.' {
 		return 0, i
@@ -48,8 +46,7 @@ func fraction(b []byte, i int) (micros int64, end int) {
 	return micros * pow10[6-count], end
 }
 
-// zone reads the zone at i. It returns the seconds east of UTC and the position after the zone;
-// position 0 if the zone is invalid.
+// zone returns the seconds east of UTC and the position after the zone; position 0 if the zone is invalid.
 func zone(b []byte, i int) (east, end int) {
 	if i < len(b) && b[i] == 'Z' {
 		return 0, i + 1
@@ -68,7 +65,7 @@ func zone(b []byte, i int) (east, end int) {
 	return east, i + 6
 }
 
-// pair returns the number in the two digits at i; 100 if they are not digits.
+// pair returns 100 if the bytes at i are not two digits.
 func pair(b []byte, i int) int {
 	t, u := b[i]-'0', b[i+1]-'0'
 	if t > 9 || u > 9 {
@@ -77,7 +74,7 @@ func pair(b []byte, i int) int {
 	return int(t)*10 + int(u)
 }
 
-// parseDate reads a date at the beginning of b and returns the days since 1970.
+// parseDate returns the days since 1970.
 func parseDate(b []byte) (days int32, ok bool) {
 	century, year, month, day := pair(b, 0), pair(b, 2), pair(b, 5), pair(b, 8)
 	if century > 99 || year > 99 || b[4] != '-' || b[7] != '-' {
@@ -99,8 +96,7 @@ func daysIn(year, month int) int {
 
 var monthDays = [12]uint8{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// civil returns the number of days from 1970-01-01 to a day of the Gregorian calendar. Its years
-// begin in March, so that the leap day is the last day of a year.
+// civil returns the days since 1970-01-01. Its years begin in March, so that the leap day is the last day of a year.
 func civil(year, month, day int) int32 {
 	if month <= 2 {
 		year--

@@ -53,7 +53,6 @@ func kindOf(t arrow.DataType) kind {
 	return kindNone
 }
 
-// width returns how many bytes a row takes in the fixed buffer of the column.
 func (k kind) width() int {
 	switch k {
 	case kindInt, kindTime, kindFloat:
@@ -66,14 +65,14 @@ func (k kind) width() int {
 	return 0
 }
 
-// column collects the values of one field in buffers that Arrow takes over. A row without a value
-// costs nothing until a later row has one: writing row n first fills the rows since the last value
-// with nulls. Only columns with nulls have a validity bitmap.
+// column collects the values of one field in buffers that Arrow takes over. A row without a value costs nothing until
+// a later row has one: writing row n first fills the rows since the last value with nulls. Only columns with nulls
+// have a validity bitmap.
 type column struct {
 	mem  memory.Allocator
 	kind kind
 	n    int // rows so far, up to the last one with a value
-	room int // how many rows the buffers can hold
+	room int
 
 	used  int    // used bytes of data
 	data  []byte // texts, one after the other
@@ -139,7 +138,6 @@ func (c *column) settle() {
 
 func isDecimal(t arrow.DataType) bool { return t != nil && t.ID() == arrow.DECIMAL128 }
 
-// clear drops the rows but keeps the buffers.
 func (c *column) clear() {
 	c.n, c.used, c.items, c.empty = 0, 0, 0, false
 	c.release(&c.valid)
@@ -149,7 +147,6 @@ func (c *column) clear() {
 	}
 }
 
-// free releases the buffers.
 func (c *column) free() {
 	c.release(&c.fixed)
 	c.release(&c.data)
@@ -207,7 +204,6 @@ func fill(s []int32, v int32) {
 	}
 }
 
-// set notes that row, which is the last one, has a value.
 func (c *column) set(row int) {
 	if c.valid != nil {
 		c.valid[row>>3] |= 1 << (row & 7)
@@ -215,15 +211,13 @@ func (c *column) set(row int) {
 	c.n = row + 1
 }
 
-// has reports whether row, which is the last row of the table, has a value.
 func (c *column) has(row int) bool { return c.n == row+1 }
 
-// null reports whether row has no value.
 func (c *column) null(row int) bool {
 	return row >= c.n || c.valid != nil && c.valid[row>>3]&(1<<(row&7)) == 0
 }
 
-// grow makes room for row. It at least doubles the capacity.
+// grow at least doubles the capacity.
 func (c *column) grow(row int) {
 	room := max(firstRoom, c.rowHint, 2*c.room, row+1)
 	room = (room + 63) &^ 63
@@ -319,8 +313,8 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes returns how many bytes the stored values take. The elements of lists count with what a destination takes for
-// them, because an empty text in a list has only three bytes in the page.
+// bytes counts the elements of lists with what a destination takes for them, because an empty text in a list has only
+// three bytes in the page.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0
@@ -332,7 +326,6 @@ func (c *column) bytes() int64 {
 	return int64(size)
 }
 
-// setBits sets the first n bits.
 func setBits(b []byte, n int) {
 	for i := range b[:n>>3] {
 		b[i] = 0xff
@@ -342,7 +335,6 @@ func setBits(b []byte, n int) {
 	}
 }
 
-// clearBits clears the bits from begin to end, without end.
 func clearBits(b []byte, begin, end int) {
 	if b == nil {
 		return
@@ -352,7 +344,6 @@ func clearBits(b []byte, begin, end int) {
 	}
 }
 
-// countBits counts the set bits among the first n.
 func countBits(b []byte, n int) int {
 	count := 0
 	for _, v := range b[:n>>3] {

@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contacts returns pages of records that resemble contacts. Each has 25 top-level members and 32
-// scalars, and about 709 bytes of compact JSON.
+// contacts returns records with 25 top-level members and 32 scalars, and about 709 bytes of compact JSON.
 func contacts(pages, size int) [][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([][]byte, pages)
@@ -74,8 +73,7 @@ func TestContactsAreAsMeasured(t *testing.T) {
 	require.InDelta(t, 709, len(page)/1000, 12)
 }
 
-// TestContactsAgreeWithTheOracle covers long batches, columns that are widened late, and nulls that
-// come late.
+// The batches are long, with columns that are widened late, and nulls that come late.
 func TestContactsAgreeWithTheOracle(t *testing.T) {
 	var pages []string
 	for _, p := range contacts(3, 300) {

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pendingReject is a reject that a contract causes, before the original record is read from the
-// page.
+// pendingReject is a reject that a contract causes, before the original record is read from the page.
 type pendingReject struct {
 	row     int    // row of the root table
 	pointer string // "": the whole record
@@ -21,8 +20,8 @@ type pendingReject struct {
 	raw     string // the value, if the pointer does not lead to it; otherwise ""
 }
 
-// checkContract checks the batches against the contract of the stream. It returns an error only for
-// violations of a frozen contract. For other violations, it leaves out records or values.
+// checkContract returns an error only for violations of a frozen contract. For other violations, it leaves out
+// records or values.
 func (w *work) checkContract() error {
 	var diff []string
 	for _, t := range w.tables {
@@ -45,8 +44,7 @@ func (w *work) checkContract() error {
 	return nil
 }
 
-// checkNewTable handles a table that the contract does not allow. If t is the root table,
-// checkNewTable leaves out all records, otherwise all rows of t. With a frozen contract, it leaves
+// checkNewTable leaves out all rows of t, or all records if t is the root table. With a frozen contract, it leaves
 // out nothing, and diff says what is new.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
@@ -81,13 +79,11 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	return nil
 }
 
-// parentExcluded reports whether the parent table of t is left out too.
 func (w *work) parentExcluded(t *openBatch) bool {
 	return slices.ContainsFunc(w.tables, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// checkNewColumn handles a column that the contract does not allow. A column without values is not
-// created, and violates no contract.
+// checkNewColumn ignores a column without values: it is not created.
 func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
@@ -101,8 +97,8 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// checkType handles a column whose type was widened. Values that fit the type in the destination
-// are stored in that type. A record is left out if a value of its key does not fit.
+// checkType stores values that fit the type in the destination in that type. A record is left out if a value of its
+// key does not fit.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
@@ -157,8 +153,7 @@ func (w *work) refuse(row int, wanted, reason string) {
 	w.notes = append(w.notes, pendingReject{row: row, wanted: wanted, reason: reason})
 }
 
-// remainingRows returns the rows of t whose records are not left out. If src is not nil, it returns
-// only rows that have a value in src.
+// remainingRows returns, if src is not nil, only rows that have a value in src.
 func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
 		if !w.excluded[t.recordOf(row)] && (src == nil || !src.isEmpty(row)) {
@@ -177,8 +172,7 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread inserts the names of members into a path of array positions. From /0/2 it makes
-// /items/0/prices/2.
+// spread makes /items/0/prices/2 from /0/2.
 func spread(t *table, path string) string {
 	if t.parent == nil {
 		return ""

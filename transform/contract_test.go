@@ -212,8 +212,8 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	require.False(t, HasWholeRecord(out.rejects[0].Reason))
 }
 
-// TestRejectsOfRecordsCanBeReadAgain checks a record that a contract excluded. Its reject has the
-// record unchanged, which can be loaded once the contract allows it.
+// The reject of a record that a contract excluded has the record unchanged, which can be loaded once the contract
+// allows it.
 func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	s, known := contracted(t, schemas.Contract{Columns: discardRow})
 	const record = `{"id":1, "extra" : [1,{"ü":"\u00fc"}],"d":1.50}`

@@ -12,8 +12,7 @@ import (
 // buffers of the column. It returns the position after the value. For a value of another kind or
 // with an unusual spelling, it returns decline, and [Mapper.store] handles the value.
 
-// text stores the string that begins at i, after its opening quote. It copies while it scans, eight
-// bytes at a time.
+// text stores the string that begins at i, after its opening quote. It copies while it scans, eight bytes at a time.
 func (c *column) text(row int, b []byte, i int) (end int) {
 	c.at(row)
 	dst, d := c.data, c.used
@@ -62,8 +61,7 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 	return i + 1
 }
 
-// fastDigits is the maximum of digits in these functions. Every number with so many digits fits
-// into an int64.
+// fastDigits is the maximum of digits in these functions: every number with so many digits fits into an int64.
 const fastDigits = 18
 
 // int stores the integer at i.
@@ -97,7 +95,7 @@ func (c *column) int(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// decimal stores the number at i, which may be quoted if the column accepts quoted decimals.
+// decimal accepts a quoted number if the column accepts quoted decimals.
 func (c *column) decimal(row int, b []byte, i int) (end int) {
 	quoted := b[i] == '"'
 	if quoted {
@@ -126,9 +124,8 @@ func (c *column) decimal(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// shortDecimal reads a plain number with at most fastDigits digits. It returns the digits as one
-// integer, and how many are before and after the point. For any other number, and for negative
-// zero, whole is 0.
+// shortDecimal returns the digits of a plain number as one integer, and how many are before and after the point. For
+// any other number, for one with more than fastDigits digits, and for negative zero, whole is 0.
 func shortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {
@@ -174,7 +171,6 @@ func times(v, p int64) decimal128.Num {
 	return decimal128.New(int64(hi), lo)
 }
 
-// bool stores true or false.
 func (c *column) bool(row int, b []byte, i int) (end int) {
 	end = decline
 	value := false

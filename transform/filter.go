@@ -51,8 +51,8 @@ func newLimit(text string) limit {
 	return limit{text: text, number: numberIn([]byte(text)), time: timeIn([]byte(text))}
 }
 
-// numberIn returns the number that a text spells in JSON syntax. It returns nil for other texts,
-// for more than 64 bytes, and for numbers with an exponent that no float can hold.
+// numberIn returns nil for texts in other than JSON syntax, for more than 64 bytes, and for numbers with an exponent
+// that no float can hold.
 func numberIn(text []byte) *big.Rat {
 	if len(text) == 0 || len(text) > 64 || !isDigit(text[len(text)-1]) {
 		return nil
@@ -70,8 +70,7 @@ func numberIn(text []byte) *big.Rat {
 	return v
 }
 
-// timeIn returns the instant that a text spells; nil if it spells none. A date is the beginning of
-// that day in UTC.
+// timeIn takes a date for the beginning of that day in UTC.
 func timeIn(text []byte) *int64 {
 	if len(text) > longestTime {
 		return nil
@@ -111,10 +110,9 @@ func (w *work) filter() error {
 	return nil
 }
 
-// filterColumn returns the index of the column that a condition tests; -1 if no record of the batch
-// has a value in that column. If neither the destination nor a record of the pass so far has the
-// column, the name is probably a typing error. Then filterColumn returns an error for a condition
-// with In, Min or Max. // Invariant 11
+// filterColumn returns -1 if no record of the batch has a value in the column that a condition tests. If neither the
+// destination nor a record of the pass so far has the column, the name is probably a typing error, and a condition
+// with In, Min or Max gets an error. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -128,9 +126,8 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met reports whether the value in row meets the condition. src is nil if no row has a value. The
-// result depends only on the value. It does not depend on the type to which other values have
-// widened the column. // Invariant 8
+// met takes nil for src if no row has a value. The result depends only on the value, not on the type to which other
+// values have widened the column. // Invariant 8
 func (c *condition) met(src *column, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
@@ -150,7 +147,6 @@ func (c *condition) met(src *column, row int) bool {
 	return ok && order <= 0
 }
 
-// among reports whether the value is one of the values in c.in.
 func (c *condition) among(src *column, row int) bool {
 	for i := range c.in {
 		if order, ok := src.compare(row, &c.in[i]); ok && order == 0 {
@@ -160,8 +156,7 @@ func (c *condition) among(src *column, row int) bool {
 	return false
 }
 
-// isEmpty reports whether row has no value. A list without values counts as no value, because in a
-// column of scalars it is none.
+// isEmpty counts a list without values as no value, because in a column of scalars it is none.
 func (c *column) isEmpty(row int) bool {
 	switch {
 	case c.null(row):
@@ -180,8 +175,7 @@ func (c *column) isEmpty(row int) bool {
 	return false
 }
 
-// compare compares the value in row with a limit. ok is false if they are not comparable, such as a
-// number and a date.
+// compare returns ok false if the value and the limit are not comparable, such as a number and a date.
 func (c *column) compare(row int, l *limit) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -210,9 +204,9 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 	return cmp.Compare(micros, *l.time), true
 }
 
-// compareText compares a text by what it spells: a number with a number, an instant with an
-// instant. The texts true and false also equal the numbers 1 and 0. If neither the text nor the
-// limit spells a number or an instant, both are compared as texts. In all other cases, ok is false.
+// compareText compares a number with a number, an instant with an instant. The texts true and false also equal the
+// numbers 1 and 0. If neither side spells a number or an instant, both are compared as texts. In all other cases, ok
+// is false.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {
@@ -241,8 +235,7 @@ func compareJSON(v jsontext.Value, l *limit) (order int, ok bool) {
 	return compareText(bytes.TrimSpace(v), l)
 }
 
-// compareNumber compares the number in row with the limit. If possible, it compares both as
-// decimals of the column's scale, otherwise as fractions.
+// compareNumber compares as decimals of the column's scale if possible, otherwise as fractions.
 func (c *column) compareNumber(row int, l *limit) int {
 	if c.kind != kindFloat {
 		if l.units == nil || l.scale != c.scale {
@@ -258,8 +251,7 @@ func (c *column) compareNumber(row int, l *limit) int {
 	return c.rat(row).Cmp(l.number)
 }
 
-// units is a number as a decimal of some scale. ok is false if it cannot be written with that
-// scale.
+// units is a number as a decimal of some scale. ok is false if it cannot be written with that scale.
 type units struct {
 	n  decimal128.Num
 	ok bool
@@ -273,7 +265,6 @@ func unitsOf(v *big.Rat, scale int32) *units {
 	return &units{n: decimal128.FromBigInt(scaled.Num()), ok: true}
 }
 
-// rat returns the number in row, exactly.
 func (c *column) rat(row int) *big.Rat {
 	switch c.kind {
 	case kindInt:

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// finish returns an array with the given number of rows, which takes over the buffers of the
-// column. The column becomes empty.
+// finish returns an array that takes over the buffers of the column. The column becomes empty.
 func (c *column) finish(rows int) arrow.Array {
 	data := c.finishData(rows)
 	defer data.Release()
@@ -71,7 +70,6 @@ func storage(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// discard releases the buffers of t and of the tables below it.
 func (t *table) discard() {
 	for _, c := range t.columns {
 		c.free()

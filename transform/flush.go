@@ -24,8 +24,7 @@ func (m *Mapper) describe(t *table) schemas.Table {
 	return schemas.Table{Name: t.name, Key: key, Columns: t.schema, Mode: m.stream.Mode}
 }
 
-// schemaOf returns a schema with one column for each field that has a type, and penstock's own
-// columns.
+// schemaOf returns a schema with one column for each field that has a type, and penstock's own columns.
 func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	var fields []arrow.Field
 	for _, c := range t.columns {
@@ -48,8 +47,7 @@ func (m *Mapper) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema {
 	return arrow.NewSchema(fields, &md)
 }
 
-// declaredTable returns the root table with the columns that the stream declares, for a stream
-// without any records. It leaves out columns that could belong to a child table.
+// declaredTable is for a stream without any records. It leaves out columns that could belong to a child table.
 func (m *Mapper) declaredTable() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
@@ -90,7 +88,7 @@ func (m *Mapper) batches() []TableBatch {
 	return batches
 }
 
-// batch returns the rows of t as a batch, in which penstock's own columns come last.
+// batch returns the rows of t, with penstock's own columns last.
 func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 	arrays := make([]arrow.Array, 0, len(t.columns)+len(own))
 	for _, c := range t.columns {

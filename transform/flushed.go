@@ -1,14 +1,13 @@
 package transform
 
-// flushed has the pages from which the last batch was made. Its bytes are valid until the next page
-// is appended.
+// flushed has the pages from which the last batch was made. Its bytes are valid until the next page is appended.
 type flushed struct {
 	raw   []byte
 	pages []span
 	first int64 // ordinal of the first record
 }
 
-// records calls visit for each record that has one of the ordinals. The ordinals must ascend.
+// records expects ascending ordinals.
 func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {

@@ -15,7 +15,6 @@ const (
 	elementBytes   = 24        // about what a destination takes per element of a list, besides the element's value
 )
 
-// capacity has the limits for the columns of a mapper.
 type capacity struct {
 	batch, record int64 // bytes that a batch or one record may take
 	rows          int   // rows between two measurements
@@ -23,9 +22,9 @@ type capacity struct {
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows reports whether the columns are too large. It measures them every m.capacity.rows rows.
-// If the batch already has other records, overflows also sets m.full, and the current record waits
-// for the next batch. While the pages are read again, such a batch never counts as too large.
+// overflows measures the columns every m.capacity.rows rows. If the batch already has other records, it also sets
+// m.full, and the current record waits for the next batch. While the pages are read again, such a batch never counts
+// as too large.
 func (m *Mapper) overflows() bool {
 	if m.unmeasured++; m.unmeasured < m.capacity.rows {
 		return false
@@ -38,9 +37,9 @@ func (m *Mapper) overflows() bool {
 	return m.full
 }
 
-// columnBytes returns how many bytes the columns take in a batch. A column with a value also counts
-// for the rows without one. A column whose type was widened counts with its new size. Child tables
-// count with penstock's own columns, because one short record may have thousands of child rows.
+// columnBytes counts a column with a value also for the rows without one, and a column whose type was widened with
+// its new size. Child tables count with penstock's own columns, because one short record may have thousands of child
+// rows.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
 		if t.parent != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// appendAll appends a page that must fit into one batch.
 func appendAll(m *Mapper, page []byte) error {
 	rest, err := m.Append(page)
 	return wholly(rest, err)
@@ -31,8 +30,7 @@ func wholly(rest []byte, err error) error {
 	return err
 }
 
-// flushWhenFull appends pages, and flushes whenever the columns are full. It calls visit for every
-// flush, and returns the number of flushes.
+// flushWhenFull calls visit for every flush, and returns the number of flushes.
 func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {
 		rest, err := m.Append([]byte(p))
@@ -47,9 +45,8 @@ func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]T
 	return flushes + 1
 }
 
-// identities returns a function that collects what identifies rows and rejects. That does not
-// depend on where a batch ends. It leaves out negative zeros, for which a text column has no
-// rejects.
+// identities collects what identifies rows and rejects, which does not depend on where a batch ends. It leaves out
+// negative zeros, for which a text column has no rejects.
 func identities(into *[]string) func([]TableBatch, []Reject) {
 	return func(batches []TableBatch, rejects []Reject) {
 		for _, b := range batches {
@@ -78,8 +75,7 @@ func byKind(all []string) map[string]string {
 	return out
 }
 
-// TestFullColumnsChangeNoRow checks that rows and rejects do not depend on where a batch ends.
-// Invariant 1
+// Rows and rejects do not depend on where a batch ends. Invariant 1
 func TestFullColumnsChangeNoRow(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	split := 0
@@ -110,8 +106,8 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 	require.NotZero(t, split)
 }
 
-// TestNeighborsRejectNoRecord checks many records that fill the columns only together. All of them
-// are kept. Only a record that fills the columns by itself is rejected. Invariants 1 and 6
+// Many records fill the columns only together, so all of them are kept. Only a record that fills the columns by
+// itself is rejected. Invariants 1 and 6
 func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)

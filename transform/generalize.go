@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// rounding rounds numbers to multiples of a power of ten, and halves away from zero. It truncates
-// dates and instants to the beginning of their day, month or year in UTC.
+// rounding rounds numbers to multiples of a power of ten, and halves away from zero. It truncates dates and instants
+// to the beginning of their day, month or year in UTC.
 type rounding struct {
 	zeros int    // exponent of the power of ten: 2 for hundreds
 	span  string // "day", "month" or "year"
@@ -28,7 +28,7 @@ func newRounding(to string) *rounding {
 	return r
 }
 
-// int64 rounds v. If the rounded number is out of range, it rounds v toward zero.
+// int64 rounds v toward zero if the rounded number is out of range.
 func (r *rounding) int64(v int64) int64 {
 	unit := pow10[r.zeros]
 	down := v - v%unit
@@ -41,8 +41,7 @@ func (r *rounding) int64(v int64) int64 {
 	return down
 }
 
-// decimal rounds a decimal of the given precision and scale. If the rounded number would need more
-// digits, it rounds v toward zero.
+// decimal rounds v toward zero if the rounded number would need more digits.
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
@@ -87,8 +86,7 @@ func (r *rounding) days(v int32) int32 {
 	return int32(r.time(time.Unix(int64(v)*86400, 0)).Unix() / 86400)
 }
 
-// appendText appends the rounded value that a text spells. ok is false if the text spells neither a
-// number in at most 64 bytes, nor a date, nor an instant.
+// appendText returns ok false if the text spells neither a number in at most 64 bytes, nor a date, nor an instant.
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	padded := append(slices.Clone(text), zeros[:]...)
 	if len(text) <= 64 && number(padded, 0) == len(text) {
@@ -106,8 +104,8 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// maxZeros is the largest exponent that is written as zeros. Numbers with a larger one stay as they
-// are, such as 1e500.
+// maxZeros is the largest exponent that is written as zeros. Numbers with a larger one stay as they are, such as
+// 1e500.
 const maxZeros = 400
 
 func (n *numeral) sign(dst []byte) []byte {
@@ -142,7 +140,6 @@ func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
 	return append(append(dst, kept...), bytes.Repeat([]byte{'0'}, r.zeros)...)
 }
 
-// increment adds one to a decimal number.
 func increment(digits []byte) []byte {
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] < '9' {

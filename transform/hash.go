@@ -2,9 +2,9 @@ package transform
 
 import "math/bits"
 
-// sum is the hash of a record. It adds up the hashes of the members, each over the bytes of name
-// and value as received, so the order of members does not matter. It has 72 bits and is written as
-// twelve characters, the longest text that DuckDB stores inline.
+// sum is the hash of a record. It adds up the hashes of the members, each over the bytes of name and value as
+// received, so the order of members does not matter. It has 72 bits and is written as twelve characters, the longest
+// text that DuckDB stores inline.
 type sum struct{ added, mixed uint64 }
 
 const (

@@ -2,8 +2,7 @@ package transform
 
 import "github.com/zeebo/xxh3"
 
-// cut is a range of the page that must not enter the hash of the record, and the bytes that enter
-// it instead.
+// cut is a range of the page that must not enter the hash of the record, and the bytes that enter it instead.
 type cut struct {
 	begin, end int
 	with       []byte
@@ -13,8 +12,8 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 	m.cuts = append(m.cuts, cut{begin, end, with})
 }
 
-// specialValue reads the value at i of a field whose bytes are not hashed as they are: a volatile
-// field, or one with a rule. The member begins at begin.
+// specialValue is for a field whose bytes are not hashed as they are: a volatile field, or one with a rule. The
+// member begins at begin.
 func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = m.void(i, 0)

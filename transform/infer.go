@@ -12,12 +12,11 @@ import (
 // destination accepts such texts. If a later value has another form, it is kept, and widens the
 // column to text. // Invariant 11
 
-// quotedDecimals is how many texts a column must have to become a decimal column. All of them must
-// be plain decimals with the same number of digits after the point.
+// quotedDecimals is how many texts a column must have to become a decimal column.
 const quotedDecimals = 1000
 
-// inferDecimals turns the text columns of the batch that have only such texts into decimal columns.
-// It returns true if there are some. Then the batch must be read again.
+// inferDecimals returns true if it has turned text columns of the batch into decimal columns. Then the batch must be
+// read again.
 func (m *Mapper) inferDecimals() bool {
 	m.root.each(func(t *table) {
 		if t.known {
@@ -37,9 +36,8 @@ func (m *Mapper) inferDecimals() bool {
 	return m.stale
 }
 
-// decimalOfTexts returns the decimal type that holds all texts of c. It returns false if there are
-// too few texts, if one is no plain decimal, if they differ in their number of digits after the
-// point, or if no decimal type has enough digits.
+// decimalOfTexts returns false if there are too few texts, if one is no plain decimal, if they differ in their number
+// of digits after the point, or if no decimal type has enough digits.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

@@ -59,8 +59,8 @@ func TestQuotedDecimals(t *testing.T) {
 	}
 }
 
-// TestQuotedDecimalsOfKnownTable checks a column that is a decimal in the destination. It accepts
-// any number of quoted decimals; other values widen it and are kept. A text column stays text.
+// The destination's decimal column accepts any number of quoted decimals; other values widen it and are kept. A text
+// column stays text.
 func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	table := func(typ string) schemas.Table {
 		m := NewMapper(keyedStream, testStamp, nil)
@@ -98,8 +98,7 @@ func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	}
 }
 
-// TestQuotedDecimalsOverPages checks that the result depends neither on the size of pages nor on
-// later batches of the pass.
+// The result depends neither on the size of pages nor on later batches of the pass.
 func TestQuotedDecimalsOverPages(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, nil)
 	defer m.Close()

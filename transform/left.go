@@ -19,7 +19,6 @@ func (s *Shaper) FilteredKeys() []TableBatch {
 	return left
 }
 
-// collectLeft stores the keys of the excluded rows of the root table.
 func (w *work) collectLeft() {
 	var rows []int32
 	for row, gone := range w.excluded {

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lineage relates the rows of a child table to their parent rows. It also has the columns that
-// follow from this relation.
+// lineage relates the rows of a child table to their parent rows.
 type lineage struct {
 	table   *table
 	parent  *lineage // nil: the parent is the root table
@@ -39,7 +38,7 @@ func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineag
 	return below
 }
 
-// finish builds the columns. The column keys has the key of each row of the root table.
+// finish takes in keys the key of each row of the root table.
 func (l *lineage) finish(m *Mapper, keys *column) {
 	l.hash = gather(m.own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
@@ -74,8 +73,7 @@ func (l *lineage) parents(keys *column) arrow.Array {
 	return c.finish(l.table.rows)
 }
 
-// path appends the key of a row of the table of l: the key of the record, and then, for each level
-// down to the row, a slash and the array position. An example is 17/0/2.
+// path appends the key of the record and, for each level down to the row, a slash and the array position: 17/0/2.
 func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))
@@ -99,7 +97,7 @@ func gather(src *column, rows []int32) arrow.Array {
 	return dst.finish(len(rows))
 }
 
-// copyFrom copies the value of src in row from to the given row. Both columns have the same type.
+// copyFrom expects two columns of the same type.
 func (c *column) copyFrom(row int, src *column, from int) {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -126,7 +124,6 @@ func (c *column) copyFrom(row int, src *column, from int) {
 	c.set(row)
 }
 
-// cell returns the text in row.
 func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
 
 // plainKey reports whether the key is the value of one column. Other keys are written as text.
@@ -141,8 +138,7 @@ func (m *Mapper) keyType() arrow.DataType {
 	return schemas.Text
 }
 
-// rootKeys returns a column with the key of each row of the root table. If the stream has no key,
-// hash and ordinal take its place.
+// rootKeys uses hash and ordinal if the stream has no key.
 func (m *Mapper) rootKeys() *column {
 	if m.plainKey() {
 		return m.key[0]
@@ -160,8 +156,7 @@ func (m *Mapper) rootKeys() *column {
 	return c
 }
 
-// keyOf returns the key of a row of the root table as JSON, with its mask applied; "" if the stream
-// has no key.
+// keyOf returns the key of a row as JSON, with its mask applied; "" if the stream has no key.
 func (m *Mapper) keyOf(row int) string {
 	if len(m.key) == 0 {
 		return ""
@@ -173,8 +168,7 @@ func (m *Mapper) keyOf(row int) string {
 	return joinKey(values)
 }
 
-// appendKeyless appends the hash and the ordinal of a record, which identify it in a stream without
-// a key.
+// appendKeyless appends what identifies a record in a stream without a key.
 func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	dst = append(append(dst, hash...), '-')
 	return strconv.AppendInt(dst, ordinal, 10)

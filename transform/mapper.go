@@ -74,7 +74,6 @@ type Mapper struct {
 	tokens
 }
 
-// span is a range of Mapper.raw: a page, or further records of the page before.
 type span struct {
 	begin, end int
 	first      int64 // ordinal of the first record of the page
@@ -195,8 +194,7 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 
 var zeros [padding]byte
 
-// maxBuffered limits the bytes of the pages in one batch, so that the offsets in a text column fit
-// into 32 bits.
+// maxBuffered limits the bytes of the pages in one batch, so that the offsets in a text column fit into 32 bits.
 const maxBuffered = 1 << 30
 
 // Rows returns how many rows of the root table wait for Flush.

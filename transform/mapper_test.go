@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// mapped is the result of mapping some pages.
 type mapped struct {
 	batches []TableBatch
 	rejects []Reject
@@ -54,7 +53,7 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	return out, failed
 }
 
-// release releases the batches. It panics if other memory was not released.
+// release panics if other memory was not released.
 func (out mapped) release() {
 	for _, b := range out.batches {
 		b.Batch.Release()
@@ -80,7 +79,7 @@ func (out mapped) table(path string) *TableBatch {
 	return nil
 }
 
-// column returns the array for a field; nil if the table has none.
+// column returns nil if the table has no column for the field.
 func (b *TableBatch) column(source string) (arrow.Array, arrow.DataType) {
 	for i, f := range b.Table.Columns.Fields() {
 		if s, ok := f.Metadata.GetValue(schemas.SourceKey); ok && s == source {
@@ -153,7 +152,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 	}
 }
 
-// check maps pages with the mapper and with the oracle, and compares the results.
+// check compares the mapper with the oracle.
 func check(t require.TestingT, s schemas.Stream, pages ...string) {
 	o := newOracle(s)
 	bad := 0
@@ -170,7 +169,7 @@ func check(t require.TestingT, s schemas.Stream, pages ...string) {
 		require.Error(t, err, "%.200q", pages)
 	}
 	if out.key != "" && out.key != "/"+s.Key[0] {
-		return // names differ only in case, which the oracle does not handle
+		return
 	}
 	compare(t, o, out)
 }
@@ -288,7 +287,6 @@ func TestTypesDoNotDependOnOrder(t *testing.T) {
 	})
 }
 
-// summary returns the types of all columns and the rows of all tables, with hashes, sorted.
 func summary(out mapped) []string {
 	var lines []string
 	for _, b := range out.batches {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// masker replaces texts. It caches some results, because a column often has many equal values.
+// masker caches some results, because a column often has many equal values.
 type masker struct {
 	mask    schemas.Mask
 	make    func(dst, text []byte) []byte
@@ -32,7 +32,7 @@ const (
 // errNoKey is the error for an hmac mask without a key.
 var errNoKey = errors.New("mask hmac has no key")
 
-// newMasker returns a masker for the mask m. It returns nil if the mask does not produce text.
+// newMasker returns nil if the mask does not produce text.
 func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	k := &masker{mask: m, known: map[string]string{}}
 	switch m.Action {
@@ -63,7 +63,7 @@ func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	return k, nil
 }
 
-// append appends the replacement of a text. An empty text stays empty.
+// append leaves an empty text empty.
 func (k *masker) append(dst, text []byte) []byte {
 	if len(text) == 0 {
 		return dst
@@ -104,8 +104,7 @@ func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 // hidden takes the place of any number of characters.
 const hidden = "***"
 
-// maskEmail hides the part before the @ of a text that looks like one address. It hides any other
-// text completely.
+// maskEmail hides the part before the @ of a text that looks like one address. It hides any other text completely.
 func maskEmail(dst, text []byte) []byte {
 	dst = append(dst, hidden...)
 	at := bytes.IndexByte(text, '@')
@@ -115,8 +114,7 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial appends *** and the last characters of a text. The argument keep is the number of
-// characters to show, but at most half of the text is shown.
+// maskPartial shows keep characters at the end, but at most half of the text.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

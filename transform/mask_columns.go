@@ -33,7 +33,6 @@ func (w *work) mask() {
 	}
 }
 
-// maskColumn masks one column.
 func (w *work) maskColumn(t *openBatch, st step) {
 	src := w.view(t, st.column)
 	if t == w.root && slices.Contains(t.keys, st.column) {
@@ -62,7 +61,6 @@ func (w *work) maskColumn(t *openBatch, st step) {
 	t.put(st.column, dst.finish(t.rows))
 }
 
-// opaqueMask masks the JSON texts in a column.
 type opaqueMask struct {
 	redactor
 	at          *place
@@ -75,8 +73,7 @@ func (x *opaqueMask) cell(v []byte) []byte {
 	return x.out
 }
 
-// copy stores the value of src in row from, masked, in the given row of dst. If the mask yields no
-// value, copy stores nothing and returns false.
+// copy returns false if the mask yields no value.
 func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindText:
@@ -132,8 +129,7 @@ func isNothing(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
 
-// appendCanonical appends the canonical spelling of the value in row. It is the same for all column
-// types that can hold the value.
+// appendCanonical appends a spelling that is the same for all column types that can hold the value.
 func (c *column) appendCanonical(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindDecimal:
@@ -161,8 +157,7 @@ func (c *column) appendCanonical(dst []byte, row int) []byte {
 	return c.appendText(dst, row)
 }
 
-// appendCanonicalJSON appends the spelling of a JSON value that appendCanonical gives the same
-// value in a column of another type.
+// appendCanonicalJSON appends the spelling that appendCanonical gives the same value in a column of another type.
 func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	switch v.Kind() {
 	case 'n':
@@ -191,7 +186,6 @@ func (w *work) mark(t *openBatch, column int, what string) {
 	}
 }
 
-// add adds h to the hash of the record to which a row of t belongs.
 func (w *work) add(t *openBatch, row int, h uint64) {
 	if w.sums == nil {
 		w.sums = make([]sum, w.root.rows)
@@ -199,8 +193,8 @@ func (w *work) add(t *openBatch, row int, h uint64) {
 	w.sums[t.recordOf(row)].add(h)
 }
 
-// position returns a number that distinguishes the rows of one record in one table. It depends on
-// the position of the row in its array, and on the positions of the rows above it.
+// position distinguishes the rows of one record in one table: by the position of the row in its array, and by those
+// of the rows above it.
 func (w *work) position(t *openBatch, row int) uint64 {
 	if t.node.parent == nil {
 		return 0
@@ -212,8 +206,7 @@ func (w *work) position(t *openBatch, row int) uint64 {
 	return p * 0x9e3779b97f4a7c15
 }
 
-// parents returns the array positions of a row's parent, from the record down, each after a slash.
-// Its result /0/2 means element 2 in the array of element 0.
+// parents returns the array positions of a row's parent: /0/2 means element 2 in the array of element 0.
 func (t *openBatch) parents(row int) []byte {
 	if t.node.level < 2 {
 		return nil

@@ -16,9 +16,8 @@ type narrowed struct {
 	minusZeros []int32 // rows with a negative zero that was stored as zero
 }
 
-// narrow stores each value of a column that fits the type in the destination. The spelling and
-// quotes of numbers do not matter, so the result does not depend on the type to which other values
-// have widened the column. // Invariant 8
+// narrow stores each value of a column that fits the type in the destination. The spelling and quotes of numbers do
+// not matter, so the result does not depend on the type to which other values have widened the column. // Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)
@@ -41,15 +40,13 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 	return out
 }
 
-// narrower copies values to columns of narrower types.
 type narrower struct {
 	padded    []byte
 	text      []byte
 	minusZero bool
 }
 
-// store copies the value of src in row from to the given row of dst. It returns false if dst cannot
-// hold the value. A list without values is no value if dst is not a list.
+// store returns false if dst cannot hold the value. A list without values is no value if dst is not a list.
 func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindList:
@@ -64,8 +61,7 @@ func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	return n.scalar(dst, row, n.text)
 }
 
-// list stores a list of the given size. It calls element for each index, which stores that element
-// in dst.elem.
+// list calls element for each index, which stores that element in dst.elem.
 func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bool {
 	if dst.kind != kindList {
 		return size == 0
@@ -114,7 +110,7 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 	return items
 }
 
-// scalar stores the value that a text spells. It returns false if dst cannot hold the value.
+// scalar returns false if dst cannot hold the value that the text spells.
 func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
 	switch dst.kind {
@@ -156,7 +152,7 @@ func (n *narrower) bool(dst *column, row int, text []byte) bool {
 	return ok
 }
 
-// number stores the number that a text spells. How it is spelled does not matter.
+// number accepts any spelling of a number.
 func (n *narrower) number(dst *column, row int, text []byte) bool {
 	v := parseNumeral(text, nil)
 	v.trim()

@@ -6,8 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// emptyColumns makes the arrays of the columns that have no value in a batch. In a wide table,
-// these are most columns. They share one buffer of zeros. // Invariant 6
+// emptyColumns makes the arrays of the columns that have no value in a batch, which are most columns of a wide table.
+// They share one buffer of zeros. // Invariant 6
 type emptyColumns struct{ zeros *memory.Buffer }
 
 // array returns the array of a column without values.

@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestColumnsWithoutValuesTakeNoMemory checks that only the columns with values take memory in a
-// wide table. The other columns are null. // Invariants 6 and 11
+// Only the columns with values take memory in a wide table. // Invariants 6 and 11
 func TestColumnsWithoutValuesTakeNoMemory(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
@@ -62,8 +61,7 @@ func TestColumnsWithoutValuesTakeNoMemory(t *testing.T) {
 	release(batches, nil)
 }
 
-// TestRecordOfManyWideRows checks that a record whose rows need too much memory is rejected. Other
-// records are kept. // Invariants 6 and 11
+// A record whose rows need too much memory is rejected. Other records are kept. // Invariants 6 and 11
 func TestRecordOfManyWideRows(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// numeral is a number as written: digits × 10^-scale. A number without an exponent keeps its
-// trailing zeros. A number with an exponent has none, so its scale is the smallest exact scale.
+// numeral is a number as written: digits × 10^-scale. A number without an exponent keeps its trailing zeros. A number
+// with an exponent has none, so its scale is the smallest exact scale.
 type numeral struct {
 	raw      []byte
 	digits   []byte // without leading zeros; empty for zero
@@ -23,11 +23,11 @@ type numeral struct {
 	fraction bool // written with a decimal point
 }
 
-// farExponent is how many significant digits of an exponent are used. No type can hold a number
-// with a larger exponent.
+// farExponent is how many significant digits of an exponent are used. No type can hold a number with a larger
+// exponent.
 const farExponent = 6
 
-// parseNumeral parses raw, which must be a valid number. It stores the digits in scratch.
+// parseNumeral expects a valid number. It stores the digits in scratch.
 func parseNumeral(raw []byte, scratch []byte) numeral {
 	n := numeral{raw: raw, digits: scratch[:0]}
 	for i, c := range raw {
@@ -72,7 +72,6 @@ func (n *numeral) shift(exponent []byte) {
 	n.scale -= sign * e
 }
 
-// trim removes trailing zeros after the decimal point.
 func (n *numeral) trim() {
 	for n.scale > 0 && len(n.digits) > 0 && n.digits[len(n.digits)-1] == '0' {
 		n.digits = n.digits[:len(n.digits)-1]
@@ -88,14 +87,13 @@ func (n *numeral) trim() {
 // integer reports whether n is written as a whole number, or is one because of its exponent.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
 
-// whole returns the number of digits before the decimal point. The number of digits after the point
-// is n.scale.
+// whole returns the number of digits before the decimal point.
 func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
 
 // minusZero reports whether n is a negative zero, which no numeric column can hold.
 func (n *numeral) minusZero() bool { return n.negative && len(n.digits) == 0 }
 
-// int64 returns n as an integer. ok is false if n is not an integer or does not fit.
+// int64 returns ok false if n is not an integer or does not fit.
 func (n *numeral) int64() (v int64, ok bool) {
 	if !n.integer() || n.whole() > 19 {
 		return 0, false
@@ -116,7 +114,6 @@ func (n *numeral) int64() (v int64, ok bool) {
 	return 0, false
 }
 
-// decimal returns n as a decimal with the given scale, which must be at least n.scale.
 func (n *numeral) decimal(scale int32) decimal128.Num {
 	var hi, lo uint64
 	step := func(d uint64) {
@@ -137,8 +134,7 @@ func (n *numeral) decimal(scale int32) decimal128.Num {
 	return v
 }
 
-// float returns n as a float64. ok is true only if the shortest form of the float has the same
-// digits as n.
+// float returns ok true only if the shortest form of the float has the same digits as n.
 func (n *numeral) float() (v float64, ok bool) {
 	v, err := strconv.ParseFloat(string(n.raw), 64)
 	if err != nil || n.minusZero() {

@@ -14,9 +14,8 @@ const (
 	maxRecord = 8 << 20 // bytes of a record
 )
 
-// object describes the objects at one place of the records: their members, and the order of the
-// members in the last object. As long as the order stays the same, finding a member takes one
-// comparison.
+// object describes the objects at one place of the records. As long as the order of members stays the same as in the
+// last object, finding a member takes one comparison.
 type object struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table to the object
@@ -28,8 +27,8 @@ type object struct {
 	root    bool   // it is the record itself, whose members are hashed
 }
 
-// field is one member of the objects at one place. It can have a column, an object and child rows,
-// because its values may have different types.
+// field is one member of the objects at one place. It can have a column, an object and child rows, because its values
+// may have different types.
 type field struct {
 	word, mask [2]uint64 // the first 16 bytes of `"name":`, and which of them exist
 	rest       []byte    // the bytes after these 16
@@ -60,8 +59,7 @@ func newObject(t *table, pointer string, depth, level int) *object {
 	return o
 }
 
-// members reads the members of an object into row of its table. i is the position after the opening
-// brace.
+// members starts at i, the position after the opening brace.
 func (m *Mapper) members(o *object, i, row int) (end int) {
 	b := m.raw
 	o.serial++
@@ -126,12 +124,12 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	return i + 1
 }
 
-// hasRest reports whether the bytes at i are f.rest, the end of a long name.
+// hasRest compares the end of a long name.
 func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
 
-// name reads the name at i and its colon. It is called if the name is not the expected one.
+// name is called if the name at i is not the expected one.
 func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	b := m.raw
 	if b[i] != '"' {
@@ -159,9 +157,8 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member, whose value is at i. If the name is too long or the
-// stream has too many fields, learn creates none, and returns a shared field if the value is empty,
-// otherwise nil. // Invariant 6
+// learn creates the field for a new member, whose value is at i. If the name is too long or the stream has too many
+// fields, learn returns a shared field if the value is empty, otherwise nil. // Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
@@ -178,8 +175,8 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the fast comparison with a name. A name that needs escapes never matches there,
-// and is always looked up in object.fields.
+// expect prepares the fast comparison with a name. A name that needs escapes never matches there, and is always
+// looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // matches no input
@@ -207,7 +204,6 @@ func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// value reads the value at i, which is a value of f, into row.
 func (m *Mapper) value(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -247,7 +243,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	return end
 }
 
-// skipNull skips a null. It need not be stored, because a row that is not written is null.
+// skipNull stores nothing, because a row that is not written is null.
 func (m *Mapper) skipNull(i int) (end int) {
 	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
 		return refuseSyntax
@@ -255,7 +251,6 @@ func (m *Mapper) skipNull(i int) (end int) {
 	return i + 4
 }
 
-// nested reads the object at i, which is a value of f.
 func (m *Mapper) nested(f *field, i, row int) (end int) {
 	b := m.raw
 	if k := space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
@@ -274,8 +269,8 @@ func (m *Mapper) nested(f *field, i, row int) (end int) {
 	return m.members(f.object, i+1, row)
 }
 
-// numericNames reports whether all names of the object at i are numbers. Such an object is a map,
-// whose names are data.
+// numericNames reports whether all names of the object at i are numbers. Such an object is a map, whose names are
+// data.
 func (m *Mapper) numericNames(i int) bool {
 	b := m.raw
 	i = space(b, i+1)

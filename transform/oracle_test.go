@@ -20,7 +20,6 @@ import (
 // of the values in each column, and then returns the cells as text. It shares only the lattice and
 // the rules with the mapper.
 
-// node is a JSON value.
 type node struct {
 	kind    jsontext.Kind
 	raw     string
@@ -33,14 +32,12 @@ type node struct {
 	parts []oraclePart // for an object: its members in the original order
 }
 
-// oraclePart is one member of an object.
 type oraclePart struct {
 	raw, name string
 	bad       bool // the name is not valid UTF-8
 	value     *node
 }
 
-// parseNode reads a value that may have duplicate names and invalid UTF-8.
 func parseNode(raw string) (*node, error) {
 	d := jsontext.NewDecoder(strings.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := d.ReadValue()
@@ -95,8 +92,7 @@ func parseNode(raw string) (*node, error) {
 // null returns what replaces a value that no column can hold.
 func null() *node { return &node{kind: 'n', raw: "null"} }
 
-// repair replaces values that no column can hold by null, and reports whether there were any.
-// Objects and arrays around such values lose white space.
+// repair replaces values that no column can hold by null. Objects and arrays around such values lose white space.
 func (n *node) repair(level int) (fixed *node, changed bool) {
 	if level-1+n.depth() > maxLevels && (n.kind != '{' || level > maxDepth) || n.bad {
 		return null(), true
@@ -158,7 +154,6 @@ func (n *node) depth() int {
 	return deepest
 }
 
-// oracle computes the expected result for some pages.
 type oracle struct {
 	stream  schemas.Stream
 	tables  map[string]*oracleTable // by path in the record
@@ -185,7 +180,7 @@ func (o *oracle) table(path string) *oracleTable {
 	return o.tables[path]
 }
 
-// page maps a page. It returns an error if the page is not a JSON array.
+// page returns an error if the page is not a JSON array.
 func (o *oracle) page(raw []byte) error {
 	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	if !jsontext.Value(raw).IsValid(loose...) {
@@ -237,7 +232,6 @@ func (o *oracle) fault(record *node) string {
 	return ""
 }
 
-// row adds one row and its nested values.
 func (o *oracle) row(t *oracleTable, path string, record *node, parent, index int) {
 	t.rows = append(t.rows, map[string]*node{})
 	t.parent = append(t.parent, parent)
@@ -330,8 +324,7 @@ func (o *oracle) declared(path, pointer string) arrow.DataType {
 	return t
 }
 
-// listType returns the type of an array that is stored in one column; nil if its elements are rows
-// of a child table.
+// listType returns nil if the elements of the array are rows of a child table.
 func listType(v *node) arrow.DataType {
 	if len(v.items) == 0 {
 		return schemas.Empty
@@ -453,8 +446,7 @@ func plainType(s, whole, fraction string, declared kind) arrow.DataType {
 	return schemas.Text
 }
 
-// oracleFloat reports whether the shortest spelling of the float nearest to s has exactly the value
-// of s.
+// oracleFloat reports whether the shortest spelling of the float nearest to s has exactly the value of s.
 func oracleFloat(s string) bool {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || v == 0 && strings.HasPrefix(s, "-") {
@@ -474,7 +466,7 @@ func rat(s string) *big.Rat {
 	return r
 }
 
-// cell returns the value v as text, as a column of type t holds it; "null" if there is no value.
+// cell returns v as text, as a column of type t holds it.
 func cell(v *node, t arrow.DataType) string {
 	k := kindOf(t)
 	switch {

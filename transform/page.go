@@ -19,8 +19,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p, which is an array or the rest of an array, until the columns are
-// full. taken is the position where it stopped: the end of p, or the comma before a record.
+// page reads the records of p, which is an array or the rest of an array, until the columns are full. taken is the
+// position where it stopped: the end of p, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
@@ -68,10 +68,9 @@ func (m *Mapper) page(p span) (taken int, err error) {
 	return end, nil
 }
 
-// record reads the record at begin into the next row, or rejects it. If the record must wait for the
-// next batch, m.full is set and end is begin. If the JSON is invalid, ok is false and end is the
-// position of the error. The argument long is true if the page may have a record longer than
-// maxRecord, which must be rejected before it fills the buffers.
+// record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
+// m.full is set and end is begin. If the JSON is invalid, end is the position of the error. long is true if the page
+// may have a record longer than maxRecord, which must be rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
@@ -120,16 +119,14 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep adds row to the root table. The rejects that were added since k belong to values of this
-// row.
+// keep adds row to the root table. The rejects that were added since k belong to values of this row.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.sum)
 	m.root.rows++
 	m.keyRejects(k, row)
 }
 
-// checkSize returns refuseSize if the record at begin is too long, otherwise 0. It does nothing if
-// long is false.
+// checkSize returns refuseSize if the record at begin is too long. It does nothing if long is false.
 func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
@@ -140,7 +137,7 @@ func (m *Mapper) checkSize(begin int, long bool) int {
 	return 0
 }
 
-// fill reads the record at i into row. It returns the position after the record, or a refusal code.
+// fill returns the position after the record, or a refusal code.
 func (m *Mapper) fill(i, row int) (end int) {
 	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
 	m.bound.exceeded = false
@@ -192,8 +189,8 @@ func (m *Mapper) longKey(row int) bool {
 	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
-// keyRejects sets Key and ID of the rejects that were added since k. They belong to the record in
-// row. If the stream has no key, ID is the hash of the record.
+// keyRejects sets Key and ID of the rejects that were added since k. If the stream has no key, ID is the hash of the
+// record.
 func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// plan is what a Shaper does with the batches of one table. It applies as long as the batches have
-// the same schema.
+// plan is what a Shaper does with the batches of one table, as long as they have the same schema.
 type plan struct {
 	schema *arrow.Schema // the schema of the batches
 	node   *table
@@ -21,7 +20,6 @@ type plan struct {
 	fresh  bool           // the table is new, and a contract applies to new tables
 }
 
-// step is what a Shaper does with one column.
 type step struct {
 	column int
 	field  arrow.Field
@@ -33,7 +31,7 @@ type step struct {
 
 func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
 
-// planFor returns the plan for t. It makes a new one if the schema of t has changed.
+// planFor makes a new plan if the schema of t has changed.
 func (s *Shaper) planFor(t schemas.Table) *plan {
 	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
 		return p
@@ -73,8 +71,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 // restricts reports whether a policy of a contract restricts changes.
 func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// require sets what the contract requires of a column. The destination already has the table of the
-// column.
+// require sets what the contract requires of a column. The destination already has the table of the column.
 func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
 		return
@@ -95,8 +92,7 @@ func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	}
 }
 
-// known returns a table as it is in the destination. ok is false if the destination does not have
-// it.
+// known returns a table as it is in the destination.
 func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
 	if i < 0 || s.m.known[i].Columns == nil {
@@ -105,9 +101,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	return s.m.known[i], true
 }
 
-// newTable reports whether a table that the destination does not have counts as new for a contract.
-// The root table does if the destination has other tables of the pipeline. A child table does if the
-// destination has the root table.
+// newTable reports whether a table that the destination does not have counts as new for a contract. The root table
+// does if the destination has other tables of the pipeline, a child table if the destination has the root table.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables
@@ -125,8 +120,7 @@ func (m *Mapper) tableNamed(name string) (found *table) {
 	return found
 }
 
-// keyColumn returns the index of a key column in the batches of the root table; -1 if no record had
-// a value in it.
+// keyColumn returns -1 if no record had a value in the key column.
 func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 	i := slices.Index(m.stream.Key, name)
 	if c := m.key[i]; c != nil {

@@ -4,8 +4,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// realign updates penstock's own columns after rows have changed. These are the hashes, and the
-// keys of records in child tables.
+// realign updates the hashes, and the keys of records in child tables, after rows have changed.
 func (w *work) realign() {
 	if w.root.rows == 0 {
 		return
@@ -25,8 +24,7 @@ func (w *work) realign() {
 	}
 }
 
-// rehash adds w.sums to the hashes of the records. It copies the new hashes to the rows of child
-// tables.
+// rehash adds w.sums to the hashes of the records, also in child tables.
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)
@@ -86,7 +84,7 @@ func (w *work) rekey(t *openBatch, keys *column) {
 	t.put(i, gather(keys, t.rootRow))
 }
 
-// join adds a hash to s. spelled is the hash as write has written it.
+// join adds the hash spelled, as write has written it.
 func (s *sum) join(spelled []byte) {
 	var v uint64
 	for i := range 10 {
@@ -98,7 +96,6 @@ func (s *sum) join(spelled []byte) {
 	s.mixed ^= last >> 4 << 56
 }
 
-// sextet returns the index of c in the alphabet.
 func sextet(c byte) uint64 {
 	switch {
 	case c >= 'a':

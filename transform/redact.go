@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// place is a field in JSON text, which has no column of its own.
 type place struct {
 	pointer string
 	verdict schemas.Verdict
@@ -34,8 +33,7 @@ func onlyDigits(name []byte) bool {
 	return true
 }
 
-// member returns the place of a member of the object at p. Numeric names are the keys of a map, so
-// they all share one place.
+// member lets numeric names, which are the keys of a map, share one place.
 func (r *fieldRules) member(p *place, name []byte) *place {
 	if onlyDigits(name) {
 		name = name[:0]
@@ -60,9 +58,8 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 	return c
 }
 
-// longestPointer returns the pointer of a member of the object at parent. If names are deep or
-// long, it returns only the last part of the pointer, so that the time stays linear in the size of
-// the input. No rule has such a long pointer.
+// longestPointer returns only the last part of the pointer if names are deep or long, so that the time stays linear
+// in the size of the input. No rule has such a long pointer.
 func longestPointer(parent string, name []byte) string {
 	if len(name) == 0 {
 		return parent
@@ -74,8 +71,7 @@ func longestPointer(parent string, name []byte) string {
 	return p
 }
 
-// redactor rewrites JSON text according to the rules for the fields in it. The text must be valid
-// JSON.
+// redactor rewrites JSON text according to the rules for the fields in it. The text must be valid JSON.
 type redactor struct {
 	rules   *fieldRules
 	reject  bool // the text is for a reject, so values are hidden completely
@@ -105,7 +101,6 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 	return x.scalar(dst, b, i, end, p.rule), end
 }
 
-// scalar appends the replacement of the scalar b[i:end].
 func (x *redactor) scalar(dst, b []byte, i, end int, k *fieldRule) []byte {
 	if x.reject || k.Drop {
 		return append(dst, `"`+masked+`"`...)
@@ -167,7 +162,6 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 	return append(dst, '}'), i + 1
 }
 
-// plain returns the decoded content of the string b[begin:end].
 func (x *redactor) plain(b []byte, begin, end int) []byte {
 	if bytes.IndexByte(b[begin:end], '\\') < 0 {
 		return b[begin+1 : end-1]
@@ -176,8 +170,8 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. It masks the fields in
-// the text. If a rule masks f itself, the [Shaper] does that.
+// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. If a rule masks f itself, the [Shaper]
+// does that.
 func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	value := m.raw[i:end]
 	m.lastOpaque = f
@@ -200,8 +194,7 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	return out[from:]
 }
 
-// redacted returns the record raw[begin:end] as a reject may show it. lossy reports that something
-// was hidden.
+// redacted returns the record as a reject may show it. lossy reports that something was hidden.
 func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !m.rules.any() {
 		return raw[begin:end], false

@@ -7,8 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rejects returns the rejects for w.notes, with the original records or values. If a whole record
-// is rejected, it leaves out the rejects of single values.
+// rejects leaves out the rejects of single values if the whole record is rejected.
 func (w *work) rejects() []Reject {
 	if len(w.notes) == 0 {
 		return nil

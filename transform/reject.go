@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These are how many bytes a reject keeps of a value, and of a record. A record should be complete,
-// so that it can be read again.
+// These are how many bytes a reject keeps of a value, and of a record. A record should be complete, so that it can be
+// read again.
 const (
 	maxRaw       = 64 << 10
 	maxRawRecord = 1 << 20
 )
 
-// The reason of a reject ends with one of these texts if the reject does not have the original
-// record. Reading the record again would then give another record.
+// The reason of a reject ends with one of these texts if the reject does not have the original record, so that it
+// cannot be read again.
 const (
 	lost      = ", and cannot be read again"
 	notMasked = "; kept without masked values" + lost
@@ -83,8 +83,7 @@ func indexed(rejects []Reject) []Reject {
 	return rejects
 }
 
-// shown returns the record page[begin:end] as a reject may show it, with its hash. note is not
-// empty if the text is not the original.
+// shown returns the record as a reject may show it, with its hash. note is not empty if the text is not the original.
 func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := m.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)
@@ -112,22 +111,18 @@ func keptValue(v []byte) string {
 	return s
 }
 
-// mostShown returns how many bytes of text a reject keeps for n bytes of input: limit, or less for
-// short input. A byte of input that is not UTF-8 takes four bytes of text. Without mostShown, a
-// page of such bytes would take four times its size. // Invariant 6
+// mostShown returns how many bytes of text a reject keeps for n bytes of input. A byte that is not UTF-8 takes four
+// bytes of text, so a page of such bytes would take four times its size. // Invariant 6
 func mostShown(n, limit int) int { return min(limit, n+n/8+64) }
 
-// rejectValue adds a reject for a value of f in row that could not be stored unchanged.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
 	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
 }
 
-// rejectElement adds a reject for the array element in m.tok.
 func (m *Mapper) rejectElement(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.tok.raw, minusZero)
 }
 
-// rejectNull adds a reject for a null in an array of objects.
 func (m *Mapper) rejectNull(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
@@ -166,8 +161,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// keyIn returns the key of a record that was not stored, as JSON; "" if a value of the key is
-// missing. If a member comes twice, it uses the first.
+// keyIn returns the key of a record that was not stored, as JSON; "" if a value of the key is missing. If a member
+// comes twice, it uses the first.
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
 	for i := range m.stream.Key {
@@ -180,8 +175,7 @@ func (m *Mapper) keyIn(record []byte) string {
 	return joinKey(values)
 }
 
-// keyValue returns the value of a record for the i-th key column; nil if there is none. If no
-// record has had such a value yet, keyValue finds the member by its name.
+// keyValue finds the member by its name if no record has had such a value yet.
 func (m *Mapper) keyValue(record []byte, i int) []byte {
 	if m.key[i] != nil {
 		return memberIn(record, m.key[i].source)
@@ -197,7 +191,7 @@ func (m *Mapper) keyValue(record []byte, i int) []byte {
 	return nil
 }
 
-// maskedKey returns v, the value of the i-th key column as JSON, with its mask applied.
+// maskedKey applies the mask of the i-th key column to v, a JSON value.
 func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	k := m.rules.at(m.keySource(i))
 	if !k.hides() {
@@ -214,8 +208,7 @@ func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	return out
 }
 
-// keySource returns the pointer of the field for the i-th key column. If no record has had the
-// field yet, it derives the pointer from the name of the column.
+// keySource derives the pointer from the name of the key column if no record has had the field yet.
 func (m *Mapper) keySource(i int) string {
 	if c := m.key[i]; c != nil {
 		return c.source
@@ -223,7 +216,6 @@ func (m *Mapper) keySource(i int) string {
 	return schemas.PathPointer(m.stream.Key[i])
 }
 
-// joinKey returns one value as it is, and several values as a JSON array.
 func joinKey(values []string) string {
 	if len(values) == 1 {
 		return values[0]
@@ -234,8 +226,8 @@ func joinKey(values []string) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// memberIn returns the first value at a pointer in a record; nil if there is none or it is null.
-// The record must have valid JSON syntax, but may have duplicate names and invalid UTF-8.
+// memberIn returns nil if there is no value at the pointer or it is null. The record may have duplicate names and
+// invalid UTF-8.
 func memberIn(record []byte, pointer string) []byte {
 	names := namesIn(pointer)
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
@@ -253,7 +245,6 @@ func memberIn(record []byte, pointer string) []byte {
 	return v
 }
 
-// namesOf returns the names of the members of a record, as far as they can be read.
 func namesOf(record []byte) []string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -288,9 +279,7 @@ func namesIn(pointer string) []string {
 	return names
 }
 
-// enter moves d into the next object, to the value of the member with this name. If the next value
-// is an array, the name is an index, and enter moves d to that element. It returns false if there is
-// no such member or element.
+// enter moves d into the next object, to the value of the member with this name. In an array, the name is an index.
 func enter(d *jsontext.Decoder, name string) bool {
 	if d.PeekKind() == '[' {
 		return enterArray(d, name)
@@ -327,8 +316,7 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 	return err == nil && d.PeekKind() != ']'
 }
 
-// printable returns b as text. It cuts the text after limit bytes, or up to three bytes later.
-// Bytes that are not UTF-8 become \xNN.
+// printable cuts the text after limit bytes, or up to three bytes later. Bytes that are not UTF-8 become \xNN.
 func printable(b []byte, limit int) string {
 	if len(b) <= limit && utf8.Valid(b) {
 		return string(b)

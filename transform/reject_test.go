@@ -66,8 +66,7 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// TestLongestKey checks that a key of the maximum length is accepted, and that a record with a
-// longer key is rejected. The length is that of the key as JSON.
+// The length of a key is that of the key as JSON.
 func TestLongestKey(t *testing.T) {
 	longest := strings.Repeat("k", schemas.MaxKeyBytes-len(`""`))
 	for _, long := range []string{longest + "k", strings.Repeat(`\u0001`, schemas.MaxKeyBytes/6+1), strings.Repeat("l", 1<<20)} {
@@ -81,7 +80,7 @@ func TestLongestKey(t *testing.T) {
 	}
 }
 
-// TestLongPointer checks that rejects of values below long names have short pointers that differ.
+// The short pointers of values below long names differ.
 func TestLongPointer(t *testing.T) {
 	name := strings.Repeat("n", 1000)
 	at := func(last string) string {
@@ -95,8 +94,7 @@ func TestLongPointer(t *testing.T) {
 	require.NotEqual(t, out.rejects[0].Pointer, out.rejects[1].Pointer)
 }
 
-// TestKeyIsFoundByItsColumn checks that the member for a key column is found, however the source
-// spells its name.
+// The source may spell the name of a key column differently.
 func TestKeyIsFoundByItsColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +134,7 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 
 func deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// TestValueIsRejectedAlone checks that only a value that no column can hold is rejected. Its record
-// is stored, and so are the other values of the array, object or JSON text around it.
+// The record of a value that no column can hold is stored, and so are the other values around it.
 func TestValueIsRejectedAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, value, want string // of column a, beside a sound record
@@ -171,8 +168,7 @@ func TestValueIsRejectedAlone(t *testing.T) {
 	}
 }
 
-// TestNullsInAListOfObjects checks that a null in an array of objects has no row, and that the
-// other elements keep their positions.
+// A null in an array of objects has no row, and the other elements keep their positions.
 func TestNullsInAListOfObjects(t *testing.T) {
 	out := mustMap(t, keyedStream, `[{"id":1,"items":[null,{"n":1},null,{"n":2}]},{"id":2,"items":[{"n":3}]},{"id":3,"items":[null]}]`)
 	items := out.table("/items")
@@ -206,8 +202,8 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Equal(t, "/x", out.rejects[0].Pointer)
 }
 
-// TestRepairOfLargeRecords checks that large records are repaired in linear time: one with many
-// duplicate names, and one with an invalid value deep inside. // Invariants 11 and 15
+// Large records are repaired in linear time: one with many duplicate names, and one with an invalid value deep
+// inside. // Invariants 11 and 15
 func TestRepairOfLargeRecords(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -228,9 +224,8 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
 
-// TestRejectsOfInvalidUTF8AreBounded checks that a reject takes about as much space as its value,
-// although each byte that is not UTF-8 is shown in four bytes. A value with a few such bytes is
-// kept completely. // Invariants 6 and 11
+// A reject takes about as much space as its value, although each byte that is not UTF-8 is shown in four bytes. //
+// Invariants 6 and 11
 func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		page   string

@@ -21,14 +21,13 @@ type fault struct {
 	reason  string
 }
 
-// repairable reports whether a record with this refusal code may be stored with null in place of
-// some values.
+// repairable reports whether a record with this refusal code may be stored with null in place of some values.
 func repairable(code int) bool {
 	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
 }
 
-// repair stores the record raw[begin:end] in the given row, without the values that no column can
-// hold. It returns false if the record is not an object, or cannot be stored this way either.
+// repair stores a record without the values that no column can hold. It returns false if the record is not an object,
+// or cannot be stored this way either.
 func (m *Mapper) repair(begin, end, row int) bool {
 	if m.raw[begin] != '{' {
 		return false
@@ -53,7 +52,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	return true
 }
 
-// repairer rewrites a record. It keeps the bytes of every value that has no fault.
+// repairer keeps the bytes of every value that has no fault.
 type repairer struct {
 	b       []byte
 	rules   *fieldRules
@@ -62,9 +61,9 @@ type repairer struct {
 	changed int // number of values that were changed or omitted
 }
 
-// maxRepaired is the greatest depth at which only the faulty values are replaced by null. A deeper object
-// or array with a fault is replaced as a whole. Looking for the faulty value would scan the content
-// once more per level. // Invariant 15
+// maxRepaired is the greatest depth at which only the faulty values are replaced by null. A deeper object or array
+// with a fault is replaced as a whole, because looking for the faulty value would scan the content once more per
+// level. // Invariant 15
 const maxRepaired = 20
 
 // valuePath is where a value is in the record.
@@ -87,14 +86,13 @@ func (x *repairer) member(s valuePath, name []byte) valuePath {
 	return in
 }
 
-// element returns the path of element i of the array at path s.
 func (s valuePath) element(i int) valuePath {
 	s.pointer += "/" + strconv.Itoa(i)
 	s.level++
 	return s
 }
 
-// value appends the value at i, whose path is s, with null in place of faulty values.
+// value appends the value at i, with null in place of faulty values.
 func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
 	end, depth, _ := x.walk.value(b, i)
@@ -158,7 +156,6 @@ func (x *repairer) shown(v []byte, s valuePath) []byte {
 	return v
 }
 
-// array appends the array b[i:end].
 func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 	from, changed := len(dst), x.changed
 	dst = append(dst, '[')
@@ -186,7 +183,6 @@ type part struct {
 	others     int    // set in the first part with a name: how many others have another value
 }
 
-// object appends the object b[i:end].
 func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	from, changed := len(dst), x.changed
 	parts := x.parts(i)
@@ -220,8 +216,8 @@ func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, '}')
 }
 
-// valuesOf returns all values of each name that has several different values. Its map has them by
-// the index of the first part with the name.
+// valuesOf returns all values of each name that has several different values, by the index of the first part with the
+// name.
 func valuesOf(b []byte, parts []part) map[int][][]byte {
 	var values map[int][][]byte
 	for _, p := range parts {
@@ -236,7 +232,6 @@ func valuesOf(b []byte, parts []part) map[int][][]byte {
 	return values
 }
 
-// parts returns the members of the object at i.
 func (x *repairer) parts(i int) []part {
 	var all []part
 	first := map[uint64]int{} // for the hash of each name, the index of the first part
@@ -269,8 +264,7 @@ func (x *repairer) parts(i int) []part {
 	return all
 }
 
-// escapeControls returns a page in which the raw control characters in strings are escaped, as JSON
-// requires. ok is false if there are none.
+// escapeControls escapes raw control characters in strings, as JSON requires. ok is false if there are none.
 func escapeControls(page []byte) (out []byte, ok bool) {
 	inside := false
 	for i := 0; i < len(page); i++ {

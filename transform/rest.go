@@ -15,7 +15,7 @@ import (
 // level, so that equal records give equal texts. A record whose members all fit is not split.
 // Invariants 6 and 11
 
-// readRecord reads the record at i into row. It stores members beyond the limit in the rest.
+// readRecord stores members beyond the limit in the rest.
 func (m *Mapper) readRecord(i, row int) (end int) {
 	crossed := m.bound.crossed && m.raw[i] == '{'
 	m.bound.crossed = false
@@ -55,9 +55,8 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	return end
 }
 
-// storeRest stores the rest of a record in row. It returns false if there is nothing to store. It
-// also adds the rest to the hash of the record, so that the row is written again when a larger
-// limit gives these members columns.
+// storeRest returns false if there is nothing to store. It also adds the rest to the hash of the record, so that the
+// row is written again when a larger limit gives these members columns.
 func (m *Mapper) storeRest(row int, rest []byte) bool {
 	if rest != nil && m.rules.any() {
 		x := redactor{rules: m.rules}
@@ -84,7 +83,6 @@ func (t *table) addRest(m *Mapper) {
 	m.layout++
 }
 
-// splitter splits one record, which must be valid JSON.
 type splitter struct {
 	m      *Mapper
 	b      []byte
@@ -110,9 +108,8 @@ type restMember struct {
 	value []byte // nil: nothing of the value
 }
 
-// object splits the object at i, whose position is s. kept is nil if everything is in the rest, and
-// rest is nil if nothing is. A value that is kept completely keeps its bytes, so that the hash of
-// the record is the same as without splitting.
+// object returns kept nil if everything is in the rest, and rest nil if nothing is. A value that is kept completely
+// keeps its bytes, so that the hash of the record is the same as without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -160,8 +157,7 @@ func (s position) member(name string) position {
 	return s
 }
 
-// sorted returns an object with those parts of the members that are in the rest, sorted by name;
-// nil if there are none.
+// sorted returns an object with those parts of the members that are in the rest, sorted by name.
 func (x *splitter) sorted(parts []restMember) []byte {
 	slices.SortFunc(parts, func(a, b restMember) int { return strings.Compare(a.text, b.text) })
 	var out []byte
@@ -185,7 +181,6 @@ func (x *splitter) sorted(parts []restMember) []byte {
 	return out
 }
 
-// value splits the value at i, which is that of the member at s.
 func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	c, m := s.table.sources[s.pointer], x.m
 	end, depth, _ := x.walk.value(x.b, i)
@@ -221,7 +216,6 @@ func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	return nil, whole, end
 }
 
-// nested splits the object at i, whose members have columns.
 func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	in := s
 	in.depth, in.level = s.depth+1, s.level+1
@@ -232,8 +226,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i, which are rows of t. In the rest, null takes the
-// place of objects that are kept completely.
+// array splits the objects of the array at i, which are rows of t. In the rest, null takes the place of objects that
+// are kept completely.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
@@ -266,8 +260,7 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 	return append(kept, ']'), append(rest, ']'), i + 1
 }
 
-// rows reports whether the array at i has rows of a child table: one or more objects, and possibly
-// nulls.
+// rows accepts one or more objects, and possibly nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
 	for i = space(x.b, i+1); ; i = space(x.b, i+1) {
@@ -285,7 +278,7 @@ func (x *splitter) rows(i int) bool {
 	}
 }
 
-// table returns the child table for the array at s; nil if the stream may have no further one.
+// table returns nil if the stream may have no further child table.
 func (x *splitter) table(s position) *table {
 	m, path := x.m, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {

@@ -18,8 +18,7 @@ type fieldRule struct {
 	needed bool      // the field is dropped, but the filter uses it
 }
 
-// fieldRules caches the rules by field. A field gets its rule when it is first seen. So a field
-// without a rule costs nothing afterwards.
+// fieldRules caches the rules by field, so that a field without a rule costs nothing after it was first seen.
 type fieldRules struct {
 	stream schemas.Stream
 	known  map[string]*fieldRule // by pointer from the record, without array positions
@@ -55,7 +54,7 @@ func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
 
-// at returns the rule for the field at a pointer; nil if the field is loaded unchanged.
+// at returns nil if the field is loaded unchanged.
 func (r *fieldRules) at(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -68,7 +67,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek is like at, but does not cache the rule. It is for fields whose names may be data.
+// peek does not cache the rule. It is for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -83,8 +82,7 @@ func (r *fieldRules) make(pointer string) *fieldRule {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
 
-// carryOut returns the rule that carries out the verdict v on the field at a pointer; nil if there
-// is nothing to do.
+// carryOut returns nil if the verdict asks for nothing.
 func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	if !v.Touched() {
 		return nil
@@ -94,8 +92,7 @@ func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	return k
 }
 
-// ready prepares the mask. If the mask is invalid, ready stores the error in r.err and redacts the
-// field.
+// ready stores the error of an invalid mask in r.err and redacts the field.
 func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
@@ -116,18 +113,16 @@ func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
-// hides reports whether the values of a field must not appear anywhere. Only the result of the mask
-// may appear.
+// hides reports whether the values of a field must not appear anywhere, except as the result of the mask.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
-// verbatim reports whether the values of the field are stored as they were spelled, because its
-// mask produces text. The result of the mask must not depend on the type to which other values have
-// widened the column. // Invariant 8
+// verbatim reports whether the values of the field are stored as they were spelled, because its mask produces text.
+// The result of the mask must not depend on the type to which other values have widened the column. // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
-// rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A
-// verbatim column becomes text with its first value, even if the destination has a narrower type
-// from before the rule. Only a list of texts or JSON keeps its type.
+// rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A verbatim column
+// becomes text with its first value, even if the destination has a narrower type from before the rule. Only a list of
+// texts or JSON keeps its type.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:
@@ -141,9 +136,9 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// valueWithRule reads the value at i of a field with a rule. The hash of the record must depend
-// neither on values that are not loaded nor on values before they are masked. So such values are
-// cut out of the hash, and the [Shaper] adds the masked values.
+// valueWithRule reads the value at i of a field with a rule. The hash of the record must depend neither on values
+// that are not loaded nor on values before they are masked, so these are cut out of the hash, and the [Shaper] adds
+// the masked values.
 func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {
@@ -172,8 +167,8 @@ func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Partial && m.contains(i))
 }
 
-// isNull reports whether the value at i is null, an empty object, or an array that has only nulls.
-// Such a value needs no mask. The column decides whether it is stored.
+// isNull reports whether the value at i is null, an empty object, or an array that has only nulls. Such a value needs
+// no mask.
 func (m *Mapper) isNull(i int) bool {
 	b := m.raw
 	switch b[i] {
@@ -194,8 +189,8 @@ func (m *Mapper) isNull(i int) bool {
 	return false
 }
 
-// contains reports whether the value at i is an object, or an array that begins with one. Their
-// members have rules of their own.
+// contains reports whether the value at i is an object, or an array that begins with one. Their members have rules of
+// their own.
 func (m *Mapper) contains(i int) bool {
 	if m.raw[i] == '[' {
 		i = space(m.raw, i+1)
@@ -203,10 +198,9 @@ func (m *Mapper) contains(i int) bool {
 	return m.raw[i] == '{'
 }
 
-// pointerOf returns the JSON pointer from the record to f, without array positions.
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
-// maskText appends the masked text. ok is false if the mask yields no text.
+// maskText returns ok false if the mask yields no text.
 func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:

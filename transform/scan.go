@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// The caller must append padding zero bytes to the input. So eight or sixteen bytes can be loaded
-// at any position, and a zero byte, which is invalid in JSON, ends every loop.
+// The caller must append padding zero bytes to the input, so that eight or sixteen bytes can be loaded at any
+// position. A zero byte, which is invalid in JSON, ends every loop.
 const padding = 32
 
-// The functions that read JSON return one of these refusal codes in place of a position.
-// Mapper.record then finds out whether the page is invalid, or only the record is refused.
+// The functions that read JSON return one of these refusal codes in place of a position. Mapper.record then finds out
+// whether the page is invalid, or only the record is refused.
 const (
 	refuseSyntax    = -1 - iota // invalid JSON
 	refuseDuplicate             // a name comes twice in an object
@@ -26,8 +26,8 @@ const (
 	refuseWide                  // rows that take more memory than those of a record may
 )
 
-// A function that reads a value returns decline if it has stored nothing. A more general function
-// then reads the value.
+// A function that reads a value returns decline if it has stored nothing. A more general function then reads the
+// value.
 const decline = 0
 
 const (
@@ -40,15 +40,13 @@ const (
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// special looks for quotes, backslashes and control characters in w. It sets the high bit of each
-// byte that is one of them. Only the lowest set bit is reliable.
+// special sets the high bit of each quote, backslash and control character in w. Only the lowest set bit is reliable.
 func special(w uint64) uint64 {
 	q := w ^ quotes
 	b := w ^ backslash
 	return ((q-ones)&^q | (b-ones)&^b | (w-blanks)&^w) & highs
 }
 
-// space returns the position of the first byte from i on that is not white space.
 func space(b []byte, i int) int {
 	for b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t' {
 		i++
@@ -56,8 +54,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// text scans a string. i is the position after the opening quote, end the position after the
-// closing quote, or a refusal code. plain reports that the string has no escapes.
+// text scans a string from i, the position after the opening quote. end is the position after the closing quote, or a
+// refusal code. plain reports that the string has no escapes.
 func text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64
@@ -90,8 +88,7 @@ func text(b []byte, i int) (end int, plain bool) {
 	}
 }
 
-// escape reads the escape sequence at i. It returns the character and the length of the sequence.
-// If the sequence is invalid, the length is a refusal code.
+// escape returns the character and the length of the escape sequence at i, or a refusal code as the length.
 func escape(b []byte, i int) (r rune, n int) {
 	switch c := b[i+1]; c {
 	case '"', '\\', '/':
@@ -132,7 +129,7 @@ func unicodeEscape(b []byte, i int) (r rune, n int) {
 	return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, 12
 }
 
-// hex4 returns the value of four hexadecimal digits; -1 if they are invalid.
+// hex4 returns -1 for invalid digits.
 func hex4(b []byte, i int) rune {
 	var r rune
 	for _, c := range b[i : i+4] {
@@ -149,8 +146,8 @@ func hex4(b []byte, i int) rune {
 	return r
 }
 
-// unescape appends a decoded string. i is the position after the opening quote. The function [text]
-// or [looseText] must have scanned the string before.
+// unescape starts at i, the position after the opening quote. The function [text] or [looseText] must have scanned
+// the string before.
 func unescape(dst, b []byte, i int) []byte {
 	for b[i] != '"' {
 		if b[i] != '\\' {

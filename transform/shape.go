@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prune removes the records that the filter or the contract excludes, with their child rows.
 func (w *work) prune() {
 	for _, t := range w.tables {
 		kept := make([]int32, 0, t.rows)
@@ -29,7 +28,6 @@ func (w *work) prune() {
 	}
 }
 
-// keep removes all rows of t except the given ones.
 func (w *work) keep(t *openBatch, rows []int32) {
 	for i, a := range t.arrays {
 		if a != nil {
@@ -50,7 +48,6 @@ func kept(sums []sum, gone []bool) []sum {
 	return sums[:n]
 }
 
-// batches returns the shaped batches of the tables that have rows.
 func (w *work) batches() ([]TableBatch, error) {
 	for _, t := range w.tables {
 		if err := t.rename(); err != nil {

@@ -110,10 +110,9 @@ func (s *Shaper) idle(batches []TableBatch) bool {
 	return idle
 }
 
-// work is the state of one call of Shape.
 type work struct {
 	*Shaper
-	tables []*openBatch // the root table first
+	tables []*openBatch
 	root   *openBatch
 
 	excluded    []bool // for each row of the root table, whether it is excluded
@@ -124,7 +123,6 @@ type work struct {
 	keysChanged bool  // the mask or the contract has changed values of keys
 }
 
-// openBatch is one batch that is being shaped.
 type openBatch struct {
 	*plan
 	table    schemas.Table
@@ -141,7 +139,6 @@ type openBatch struct {
 	parent, place *column
 }
 
-// newWork returns the state for shaping batches.
 func (s *Shaper) newWork(batches []TableBatch) *work {
 	w := &work{Shaper: s}
 	for _, b := range batches {
@@ -156,8 +153,7 @@ func (s *Shaper) newWork(batches []TableBatch) *work {
 	return w
 }
 
-// align finds the row of the root table for each row of a child table. Both have the ordinal of the
-// record, and ordinals ascend.
+// align finds the root row of each child row by the ordinal of the record; ordinals ascend.
 func (w *work) align() {
 	ordinals := w.root.own(schemas.ColOrdinal).ints
 	for _, t := range w.tables[1:] {
@@ -173,18 +169,15 @@ func (w *work) align() {
 	}
 }
 
-// put replaces column i by the array a, which release will release.
 func (t *openBatch) put(i int, a arrow.Array) {
 	t.arrays[i] = a
 	t.made = append(t.made, a)
 }
 
-// view returns column i of t for reading.
 func (w *work) view(t *openBatch, i int) *column {
 	return viewOf(t.arrays[i], t.types[i], w.m.mem)
 }
 
-// own returns one of penstock's own columns for reading.
 func (t *openBatch) own(name string) *column {
 	i := t.index[name]
 	return viewOf(t.arrays[i], t.types[i], nil)
@@ -199,7 +192,6 @@ func (w *work) release() {
 	}
 }
 
-// recordOf returns the row of the root table to which a row of t belongs.
 func (t *openBatch) recordOf(row int) int {
 	if t.rootRow == nil {
 		return row

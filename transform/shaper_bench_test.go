@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// BenchmarkJSONText measures the cost of rules for JSON text.
 func BenchmarkJSONText(b *testing.B) {
 	for name, rules := range map[string]schemas.Rules{"no rules": {}, "rules": {Masks: masks("password", "drop", "*_token", "drop")}} {
 		b.Run(name, func(b *testing.B) {

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// hashes returns the hashes of the root table's rows.
 func hashes(t *testing.T, s schemas.Stream, known []schemas.Table, page string) []string {
 	return strings.Fields(shape(t, s, known, page).column("t", schemas.ColHash))
 }
@@ -61,8 +60,8 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 	require.NotEqual(t, one(selected, `{"id":1,"x":1,"y":2}`), one(with(), `{"id":1,"x":1,"y":2}`))
 }
 
-// TestHashDoesNotDependOnTheBatch checks that an unchanged record keeps its hash, whatever the
-// other values are and whatever types the columns in the destination have.
+// An unchanged record keeps its hash, whatever the other values are and whatever types the columns in the destination
+// have.
 func TestHashDoesNotDependOnTheBatch(t *testing.T) {
 	s := ruledStream(schemas.Rules{Masks: append(masks("x", "hash", "id", "hmac"), schemas.MaskRule{Column: "y", Mask: schemas.Mask{Action: "round"}})})
 	const records = `{"id":1,"x":5.50,"y":149},{"id":2,"x":true,"y":150.00},{"id":3,"x":"2026-01-01","y":1}`

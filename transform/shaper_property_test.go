@@ -12,13 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These are the values of the members called secret. They must not appear anywhere in the output.
+// These values of the members called secret must not appear anywhere in the output.
 const (
 	rawText   = "RAWVALUE"
 	rawNumber = "9977553311"
 )
 
-// secretValue draws a value to hide, or an object or array of such values.
 func secretValue(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		kinds := []string{`"` + rawText + `"`, `"x ` + rawText + `"`, rawNumber, rawNumber + ".5", `"` + rawNumber + `"`, "null", "true", "[]", "{}", `""`}
@@ -91,8 +90,7 @@ func someRules(t *rapid.T) schemas.Rules {
 	return rules
 }
 
-// run reads pages and shapes their batches. It flushes once at the end if together is true,
-// otherwise after each page.
+// run flushes once at the end if together is true, otherwise after each page.
 func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, together bool) (out shaped, fetched, refused int64) {
 	m := NewMapper(s, testStamp, known)
 	defer m.Close()
@@ -114,7 +112,6 @@ func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, to
 	return out, m.Fetched(), m.Rejected()
 }
 
-// everything returns all visible output of a run.
 func (s shaped) everything() string {
 	var b strings.Builder
 	for _, t := range s.batches {
@@ -128,7 +125,6 @@ func (s shaped) everything() string {
 	return b.String()
 }
 
-// hashesByOrdinal returns the hash of each record by its ordinal.
 func (s shaped) hashesByOrdinal() map[int64]string {
 	all := map[int64]string{}
 	for _, b := range s.batches {
@@ -217,8 +213,7 @@ func TestShaperWithoutRulesDoesNothing(t *testing.T) {
 	}
 }
 
-// onAnyPages shapes arbitrary pages, with a mask of one kind for every column. It checks the
-// counts.
+// onAnyPages shapes arbitrary pages, with a mask of one kind for every column.
 func onAnyPages(t *testing.T, action string, pages ...string) {
 	s := schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t", Rules: schemas.Rules{Masks: masks("*", action)}}
 	m := NewMapper(s, testStamp, nil)

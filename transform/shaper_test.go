@@ -19,7 +19,7 @@ type shaped struct {
 	err                error
 }
 
-// shape reads pages with the rules of s, and flushes after each page.
+// shape flushes after each page.
 func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...string) shaped {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -48,8 +48,7 @@ func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...strin
 	return out
 }
 
-// cells returns each column of a table as a text such as `id: 1 2`. It leaves out penstock's own
-// columns.
+// cells returns each column of a table as a text such as `id: 1 2`.
 func (s shaped) cells(table string) []string {
 	var out []string
 	for _, b := range s.batches {

@@ -2,14 +2,14 @@ package transform
 
 import "math/bits"
 
-// walker scans a JSON value of any depth without recursion. It checks the grammar strictly. It
-// checks neither for duplicate names nor for the encoding of strings.
+// walker scans a JSON value of any depth without recursion. It checks neither for duplicate names nor for the
+// encoding of strings.
 type walker struct {
 	stack []bool // open containers; true for an object
 }
 
-// value returns the position after the value at i, and how deep it is: 0 for a scalar, 1 for [7],
-// 2 for [[7]]. If the JSON is invalid, ok is false and end is the position of the error.
+// value returns the position after the value at i, and its depth: 0 for a scalar, 1 for [7], 2 for [[7]]. If the JSON
+// is invalid, end is the position of the error.
 func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	w.stack = w.stack[:0]
 	for {
@@ -40,8 +40,8 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// after continues at the end of a value, or at the bracket that closes an empty object or array.
-// more reports that there is another value, which begins at next.
+// after continues at the end of a value, or at the bracket that closes an empty object or array. more reports that
+// there is another value, which begins at next.
 func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]
@@ -94,7 +94,7 @@ func (w *walker) scalar(b []byte, i int) (end int, ok bool) {
 	return end, true
 }
 
-// looseText scans a string as [text] does, but does not check its encoding.
+// looseText does not check the encoding, unlike [text].
 func looseText(b []byte, i int) (end int, ok bool) {
 	for {
 		m := special(load(b, i))

@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// store stores the scalar m.tok as the value of f, and widens the type of the column if necessary.
-// In a numeric column, it stores a negative zero as zero and adds a reject. It returns false if the
-// column has become a JSON column, for which the caller stores the value. // Invariant 11
+// store widens the type of the column if necessary. In a numeric column, it stores a negative zero as zero and adds a
+// reject. It returns false if the column has become a JSON column, for which the caller stores the value. //
+// Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {
@@ -32,7 +32,6 @@ func (m *Mapper) store(f *field, row int) bool {
 	return true
 }
 
-// typeOf returns the narrowest type that holds t in the column.
 func (c *column) typeOf(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -40,7 +39,7 @@ func (c *column) typeOf(t *token) arrow.DataType {
 	return c.scalarType(t)
 }
 
-// scalarType returns the narrowest type that holds t in c, regardless of masks.
+// scalarType ignores masks.
 func (c *column) scalarType(t *token) arrow.DataType {
 	if c.quoted && t.kind == '"' {
 		if n, ok := t.plainNumber(); ok && n.fraction {
@@ -61,7 +60,7 @@ func (c *column) losesSign(t *token) bool {
 	return n.minusZero()
 }
 
-// store stores t in row. It returns false if the type of the column cannot hold t.
+// store returns false if the type of the column cannot hold t.
 func (c *column) store(row int, t *token) bool {
 	switch c.kind {
 	case kindText:
@@ -91,7 +90,7 @@ func (c *column) store(row int, t *token) bool {
 	return false
 }
 
-// spelling returns t as text: the content of a string, and any other token as written.
+// spelling returns the content of a string, and any other token as written.
 func (t *token) spelling() []byte {
 	if t.kind == '"' {
 		return t.text
@@ -99,7 +98,6 @@ func (t *token) spelling() []byte {
 	return t.raw
 }
 
-// number returns the number in a token that a numeric column has stored.
 func (t *token) number() numeral {
 	if t.kind == '"' {
 		n, _ := t.plainNumber()

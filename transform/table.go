@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// table collects the rows of the root table or of a child table.
 type table struct {
 	name   string
 	path   string // JSON pointer from the record, without array positions; "" for the root
@@ -36,8 +35,7 @@ type table struct {
 	layout int
 }
 
-// newTable returns the table with this name. If the destination has such a table, it begins with
-// the columns of that table.
+// newTable begins with the columns of the table in the destination.
 func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
@@ -81,8 +79,8 @@ func (m *Mapper) renamed(pointer string) string {
 	return ""
 }
 
-// stillNamed reports whether f is the current column of its field. The destination may have two
-// columns for a field that was renamed: other is the one that was found before f.
+// stillNamed reports whether f is the current column of its field. The destination may have two columns for a field
+// that was renamed: other is the one that was found before f.
 func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := m.renamed(pointer)
 	if name == "" {
@@ -91,12 +89,9 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// childTable returns the table for the objects in the arrays at a pointer within the rows of
-// parent. depth and level are those of the array.
-//
-// A member may be an array of objects in one record and an object in another. Then child rows of
-// the array's rows and child rows of the record have the same path, but different parents. They are
-// stored in two tables. // Invariant 17
+// childTable returns the table for the objects in the arrays at a pointer within the rows of parent. A member may be
+// an array of objects in one record and an object in another. Then child rows of the array's rows and child rows of
+// the record have the same path, but different parents, so they are stored in two tables. // Invariant 17
 func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {
@@ -115,8 +110,8 @@ func (m *Mapper) childTable(parent *table, within string, depth, level int) *tab
 	return t
 }
 
-// taken reports whether a table of the other kind already has this path. One kind are the children
-// of the root table. The other kind are the children of child tables, for which deep is true.
+// taken reports whether a table of the other kind already has this path. One kind are the children of the root table,
+// the other the children of child tables, for which deep is true.
 func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	m.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -127,8 +122,7 @@ func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	return taken
 }
 
-// placeOf returns the place of a table in the record, which [Mapper.withOwnColumns] has stored in
-// the metadata.
+// placeOf returns the place that [Mapper.withOwnColumns] has stored in the metadata.
 func placeOf(t schemas.Table) string {
 	if t.Columns == nil {
 		return ""
@@ -146,9 +140,8 @@ func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
 	return m.known[i].Columns.Fields(), true
 }
 
-// sourceOf returns the pointer of the field from which a column was made. ok is false for
-// penstock's own columns and for columns that users have added. The column for records that are not
-// objects has the pointer "" and a fixed name.
+// sourceOf returns ok false for penstock's own columns and for columns that users have added. The column for records
+// that are not objects has the pointer "" and a fixed name.
 func sourceOf(f arrow.Field) (source string, ok bool) {
 	source = schemas.Source(f)
 	if source == "" {
@@ -157,7 +150,6 @@ func sourceOf(f arrow.Field) (source string, ok bool) {
 	return source, !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// columnAt returns the column of t for the field at the pointer source.
 func (m *Mapper) columnAt(t *table, source string) *column {
 	if c, ok := t.sources[source]; ok {
 		return c
@@ -194,8 +186,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	return c
 }
 
-// add adds a row for one element of an array. The array is in the row parentRow of the parent
-// table, and the element has this index.
+// add adds a row for the element with this index of the array in the row parentRow of the parent table.
 func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++
@@ -205,7 +196,6 @@ func (t *table) add(parentRow, index int) (row int) {
 	return row
 }
 
-// truncate removes row and all rows after it, with their child rows.
 func (t *table) truncate(row int) {
 	t.rows = row
 	if t.parent != nil {
@@ -223,7 +213,7 @@ func (t *table) truncate(row int) {
 	}
 }
 
-// clear removes all rows, also of the tables below t. It prepares each column for its present type.
+// clear removes all rows, also of the tables below t, and prepares each column for its present type.
 func (t *table) clear() {
 	t.rows = 0
 	t.parentRow, t.position = t.parentRow[:0], t.position[:0]
@@ -235,7 +225,6 @@ func (t *table) clear() {
 	}
 }
 
-// each calls the function f for t and for the tables below t, parents first.
 func (t *table) each(f func(*table)) {
 	f(t)
 	for _, child := range t.children {

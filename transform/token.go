@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// token is a scalar of the input.
 type token struct {
 	raw     []byte  // as written in the page
 	text    []byte  // for a string: the decoded content
@@ -23,8 +22,8 @@ type tokens struct {
 	digits    []byte
 }
 
-// token scans the scalar at i, which must not be null, into m.tok. It returns the position after
-// the scalar, or a refusal code.
+// token scans the scalar at i, which must not be null, into m.tok. It returns the position after the scalar, or a
+// refusal code.
 func (m *Mapper) token(i int) (end int) { return m.scan(m.raw, i) }
 
 func (m *tokens) scan(b []byte, i int) (end int) {
@@ -55,8 +54,7 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 	return end
 }
 
-// plainNumber returns the number that a string spells in JSON syntax, without an exponent and in at
-// most 64 bytes. ok is false for other strings.
+// plainNumber accepts strings in JSON syntax, without an exponent and of at most 64 bytes.
 func (t *token) plainNumber() (n numeral, ok bool) {
 	s := t.text
 	if len(s) == 0 || len(s) > 64 || bytes.ContainsAny(s, "eE") {
@@ -70,9 +68,8 @@ func (t *token) plainNumber() (n numeral, ok bool) {
 	return parseNumeral(s, make([]byte, 0, len(s))), true
 }
 
-// typeOf returns the narrowest type that holds t in a column. declared is the type that the stream
-// declares for the column, or nil. The result depends on nothing else, so the order of values does
-// not matter. // Invariant 8
+// typeOf returns the narrowest type that holds t. declared is the type that the stream declares for the column, or
+// nil. The result depends on nothing else, so the order of values does not matter. // Invariant 8
 func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	switch t.kind {
 	case 't', 'f':
@@ -94,8 +91,7 @@ func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	return schemas.Text
 }
 
-// takesNumbers reports whether a column of this declared type stores strings that spell numbers as
-// numbers.
+// takesNumbers reports whether a column of this declared type stores strings that spell numbers as numbers.
 func takesNumbers(declared arrow.DataType) bool {
 	switch kindOf(orNull(declared)) {
 	case kindBool, kindInt, kindDecimal:

@@ -12,8 +12,7 @@ import (
 // column with values, the mapper reads all pages again with the new types. This ends, because a type
 // can be widened only a few times.
 
-// change is the state of a column before its type was widened. It is restored if the record or the
-// page is not kept.
+// change is the state of a column before its type was widened. It is restored if the record or the page is not kept.
 type change struct {
 	column *column
 	typ    arrow.DataType
@@ -46,7 +45,6 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	c.empty = empty
 }
 
-// checkpoint is a state of the mapper to which undo can return.
 type checkpoint struct {
 	changes, rejects, cuts, admitted int
 	stale                            bool
@@ -56,8 +54,7 @@ func (m *Mapper) mark() checkpoint {
 	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
 }
 
-// undo restores the types and rejects that the mapper had at k. It also removes row of t and all
-// rows after it.
+// undo restores the types and rejects that the mapper had at k, and removes row of t and all rows after it.
 func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	for i := len(m.changes) - 1; i >= k.changes; i-- {
 		c := m.changes[i]
