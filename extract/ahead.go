@@ -11,7 +11,7 @@ type ahead[K comparable] struct {
 	c     *Client
 	fetch func(ctx context.Context, k K) (*answer, error)
 	queue []*pending[K]
-	size  int64 // bytes of the last body, the estimate for the next one
+	size  int64
 	wg    sync.WaitGroup
 }
 
@@ -25,7 +25,6 @@ type pending[K comparable] struct {
 	err error
 }
 
-// take drops the answers queued before k.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)

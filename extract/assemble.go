@@ -24,7 +24,7 @@ type assembler struct {
 
 	group   []byte // the stream's Context as JSON: the member of _context that says where the record was
 	groupOf string
-	scratch []byte   // a context
+	scratch []byte
 	members []string // for each key column, the name of the record member that holds it; the column's name until another name was seen
 }
 
@@ -35,7 +35,7 @@ type batch struct {
 	n       int
 	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
 	content []uint64 // hashes of the records' content; only with assembler.deep
-	first   value    // the first record, in its body
+	first   value
 	last    value
 	cuts    cuts
 
@@ -129,7 +129,7 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 	if a.stream.Context != "" && p.in.ok() {
 		if a.groupOf != a.stream.Context {
 			a.groupOf = a.stream.Context
-			a.group, _ = json.Marshal(a.groupOf) // a string always marshals
+			a.group, _ = json.Marshal(a.groupOf)
 		}
 		out = append(append(out, a.group...), ':')
 		if p.in.key != nil {

@@ -72,7 +72,6 @@ func (p *pagerProbe) stated() [][]pagerCandidate {
 	return all
 }
 
-// counted orders the kinds as the answer suggests.
 func (p *pagerProbe) counted() [][]pagerCandidate {
 	s := p.first.signals
 	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
@@ -93,7 +92,6 @@ func (p *pagerProbe) without(candidates, excluded []pagerCandidate) []pagerCandi
 	})
 }
 
-// hinted returns the candidate with the parameter that the stream states.
 func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	hint := p.l.pager.hint
 	if hint.Page == "" || hint.Type == "none" {

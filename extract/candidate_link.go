@@ -56,7 +56,6 @@ func rank(name string) int {
 	return len(usual)
 }
 
-// leads reports whether a parameter of a next link usually selects the next page.
 func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }

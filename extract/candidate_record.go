@@ -57,7 +57,6 @@ func identityOf(rows []row) (field, value string) {
 	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
 }
 
-// fromRecords returns the candidates that send a token of the last record.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
@@ -125,7 +124,6 @@ func momentFields(rows []row) []string {
 // timePriority sorts times of creation first, times of changes last.
 func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
-// aboutOtherTime reports whether one name is about creation and the other about changes.
 func aboutOtherTime(param, field string) bool {
 	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

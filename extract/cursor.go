@@ -84,7 +84,7 @@ func pagesOf(s schemas.Stream) string {
 func (m passCursor) cursor() state.Cursor {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // a struct of strings, numbers and times always marshals
+		panic(err)
 	}
 	return state.Cursor(b)
 }

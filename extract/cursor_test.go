@@ -32,7 +32,6 @@ func TestCursorsDiffer(t *testing.T) {
 	require.NotEqual(t, fingerprint(list("x.things")), fingerprint(list("x.others")))
 }
 
-// Every accepted cursor is encoded again to the same text.
 func FuzzCursor(f *testing.F) {
 	m := newPassCursor(list("x.things"))
 	f.Add(string(m.cursor()))

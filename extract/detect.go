@@ -213,7 +213,6 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-// detectMap takes the values of v if all are arrays of objects of one kind, or all are records of one kind.
 func (f *finder) detectMap(v value, path string) bool {
 	lists, objects := 0, 0
 	for raw, m := range f.d.members(v) {
@@ -237,7 +236,6 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-// detectOne takes an object that is itself the record, as detail endpoints return it.
 func (f *finder) detectOne(v value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false

@@ -6,7 +6,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// declaresList reports whether a member of the object v says that v is a list.
 func (f *finder) declaresList(v value) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })

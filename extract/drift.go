@@ -23,7 +23,7 @@ type Drift struct {
 type drift struct {
 	Drift
 	total   int64
-	fullest int  // records on the fullest page so far
+	fullest int
 	short   int  // pages with fewer records than the fullest, since the last page with records
 	blank   int  // the empty pages among those that short counts
 	counted bool // a page was requested by number or offset
@@ -71,7 +71,6 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age counts an answer that is older than an earlier one.
 func (d *drift) age(h http.Header) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {

@@ -28,27 +28,25 @@ type tuples interface {
 	count() int
 }
 
-// fanPass is a pass of a stream that is requested several times, once per record of its parent or once per time
-// window.
 type fanPass struct {
 	*pass
 	over    tuples
-	fed     []schemas.Param // the parameters whose values a tuple holds
-	windows *windows        // the value of the field over if the tuples are time windows; otherwise nil
+	fed     []schemas.Param
+	windows *windows // the value of the field over if the tuples are time windows; otherwise nil
 	traits  endpointTraits
-	done    uint64        // fingerprint of the tuples that are done
-	list    *ParentList   // how the parents were read; nil if their own pass provided them
-	test    parameterTest // whether the source uses the parameters
+	done    uint64      // fingerprint of the tuples that are done
+	list    *ParentList // how the parents were read; nil if their own pass provided them
+	test    parameterTest
 
-	records  []byte // gathered for the next page
-	cuts     []int  // of records
+	records  []byte
+	cuts     []int // of records
 	size     int64
 	files    []File
 	gaps     []Gap // of the next page; mark has those of the whole pass
 	parents  []Parent
 	current  Parent
-	answered bool     // at least one parent was answered
-	refusal  error    // error of the last parent that could not be read
+	answered bool // at least one parent was answered
+	refusal  error
 	failed   int      // parents that were requested and could not be read
 	ofStream bool     // the current error concerns the stream, not one parent
 	controls []string // tuples to request again as a control: see othersAnswer
@@ -165,7 +163,6 @@ type tupleRequest struct {
 	sum   uint64
 }
 
-// Each tuple is in a lookahead once.
 type lookahead struct {
 	next    func() (tuple, error, bool)
 	selects func(tuple) bool // nil requests all

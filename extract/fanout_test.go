@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// family serves a parent stream with n records, and a child stream with one detail per parent record.
 type family struct {
 	*fixture
 	parent, child schemas.Stream
@@ -149,7 +148,6 @@ func TestFanOutLastPassCounts(t *testing.T) {
 	require.Equal(t, wanted(3), r.ids())
 }
 
-// If the parent's pass stops early, the parent is read again for its children.
 func TestFanOutParentPassStopsEarly(t *testing.T) {
 	f := newFamily(t, 30)
 	for range f.Pages(context.Background(), f.parent, "") {
@@ -385,7 +383,6 @@ func TestFanOutPanicInParentPass(t *testing.T) {
 	require.Equal(t, 12, records)
 }
 
-// beforePatienceEnds fails if the child waits for its parent as long as parentWait.
 func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), parentWait*2/3)

@@ -69,7 +69,6 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 	}
 }
 
-// once lets wire send one request, with its retries, and checks the envelope of the answer.
 func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream, r wire.Request) (*answer, error) {
 	a := &answer{d: c.docs.Get().(*doc)}
 	if !r.File {
@@ -97,7 +96,6 @@ func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream
 	return a, nil
 }
 
-// verdict returns the failure that the body of an answer reports.
 func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	e := &wire.Error{Class: wire.Malformed, Status: a.resp.Status, Method: r.Method, Path: r.Path, Attempts: a.requests}
 	if a.d.b == nil {
@@ -112,7 +110,6 @@ func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	return e
 }
 
-// release returns an answer's memory to the pools.
 func (c *Client) release(a *answer) {
 	if a == nil || a.d == nil {
 		return

@@ -44,7 +44,7 @@ func (a *answer) file(s schemas.Stream) error {
 	declared, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	if s.Media != "" && kind != s.Media {
 		if json.Valid(body) {
-			return a.d.scan(body) // the caller checks whether the JSON reports a failure
+			return a.d.scan(body)
 		}
 		return a.unlike(s, kind+titled(body))
 	}

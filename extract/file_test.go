@@ -125,7 +125,6 @@ func TestFanOutBrokenParent(t *testing.T) {
 	require.Contains(t, r.end.Gaps[0].String(), "parent [7]: ")
 }
 
-// The gap comes before the interruption.
 func TestFanOutBrokenParentResumed(t *testing.T) {
 	f := newFamily(t, gatherParents+20)
 	f.broken = "7"

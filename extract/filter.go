@@ -45,7 +45,6 @@ type trial struct {
 	page int
 }
 
-// expand leaves out parameters that the stream already sends.
 func (t *trial) expand(names []string) []string {
 	var out []string
 	for _, name := range names {

@@ -258,7 +258,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A member status of a record reports no failure of the request.
 func TestStatusOfRecords(t *testing.T) {
 	s := list("x.thing", "id")
 	s.Class = schemas.ClassSingleton
@@ -445,7 +444,6 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Round)
 }
 
-// goleak checks that no goroutine is left.
 func TestLeaveEarly(t *testing.T) {
 	s := list("x.things", "id")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -501,7 +499,6 @@ func TestPagesInParallel(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// Records move between pages during the reading.
 func TestDrift(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))

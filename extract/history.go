@@ -96,7 +96,6 @@ func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	return nil, nil, time.Time{}
 }
 
-// text returns a time in the form in which passes send it.
 func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
 
 func (h history) id(r row) string {

@@ -143,7 +143,6 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// testParameters returns an error if the test shows that the source ignores the parameters.
 func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
@@ -199,7 +198,6 @@ func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answ
 	return same && within(differing, volatile), nil
 }
 
-// within reports whether the set whole contains every member of the set part.
 func within(part, whole map[string]bool) bool {
 	for name := range part {
 		if !whole[name] {
@@ -240,7 +238,6 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	return print, err == nil, nil
 }
 
-// nonexistent returns a tuple of values that no object has.
 func nonexistent(months bool, line string) string {
 	if months {
 		return "[1,1901]"
@@ -268,7 +265,7 @@ func (f *fanPass) testable() bool {
 // such a value, because the key could not distinguish the parent's records from others.
 type keyedTuples struct {
 	*paramSpool
-	at []int // indexes of the values that the key needs
+	at []int
 }
 
 func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {

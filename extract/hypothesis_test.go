@@ -90,7 +90,6 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 	}
 }
 
-// The key contains the month.
 func TestMonthsAreContextWhereTheKeyNeedsThem(t *testing.T) {
 	c, s := clock(t, func(m, y int) string { return fmt.Sprintf(`[{"id":1,"in":"%d-%02d"}]`, y, m) })
 	r, err := read(c.Client, s, "")

@@ -113,7 +113,6 @@ func (m *passCursor) nextRecall() recall {
 
 func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Plan.Part }
 
-// bounds returns the parameters that leave out records changed before Since.
 func (m *passCursor) bounds(s schemas.Stream) []bound {
 	if m.Since.IsZero() {
 		return nil
@@ -292,6 +291,6 @@ func momentJSON(at time.Time, format string) []byte {
 	case schemas.MomentRFC3339:
 		at = at.Truncate(time.Second)
 	}
-	text, _ := json.Marshal(at.UTC().Format(layouts[format])) // a string always marshals
+	text, _ := json.Marshal(at.UTC().Format(layouts[format]))
 	return text
 }

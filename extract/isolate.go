@@ -61,8 +61,8 @@ const (
 
 type gaps struct {
 	all  []Gap
-	tail string // key of the last record that was read
-	open bool   // the record after the last gap is not known yet
+	tail string
+	open bool // the record after the last gap is not known yet
 
 	pages int
 }
@@ -84,7 +84,6 @@ func (l *listReader) follow(st *step) {
 	g.tail = l.asm.keyText(st.a.d, st.batch.last)
 }
 
-// errorWords match the messages of servers whose code fails on a record.
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
 // failsOnData reports whether an error looks like a failure on the requested data, not like a server in trouble.
@@ -138,15 +137,15 @@ type isolation struct {
 	s         schemas.Stream
 	page      part
 	st        *step
-	tail      string // key of the last record that was read
-	open      bool   // the record after the last gap is not known yet
+	tail      string
+	open      bool // the record after the last gap is not known yet
 	copyLists bool
 
 	failed int // failed requests for parts
 
 	total int64
 	last  *signals // signals of the part at the end of the page; nil if that is a gap
-	end   part     // the part that last belongs to
+	end   part
 }
 
 type part struct{ from, rows int64 }
@@ -248,7 +247,6 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// maxFailedParts ends the isolation if this many parts fail before any record of the page was read.
 const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")

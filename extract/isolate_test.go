@@ -251,7 +251,6 @@ func TestFailingServerIsNotAGap(t *testing.T) {
 	require.Equal(t, wanted(20), r.ids())
 }
 
-// Every record of a long list is broken.
 func TestIsolationIsBounded(t *testing.T) {
 	var ids []int
 	for id := 5; id <= 5000; id += 10 {

@@ -12,11 +12,11 @@ import (
 type form byte
 
 const (
-	formNone    form = iota // not known yet: all answers so far were empty
-	formList                // an array of records
-	formValues              // an object whose values are the records: {"10":{…},"11":{…}}
-	formOne                 // a single record
-	formEntries             // an object whose values are records or arrays of records; each value is a place: see [found.all]
+	formNone form = iota // not known yet: all answers so far were empty
+	formList
+	formValues // an object whose values are the records: {"10":{…},"11":{…}}
+	formOne
+	formEntries // an object whose values are records or arrays of records; each value is a place: see [found.all]
 )
 
 type place struct {
@@ -33,7 +33,6 @@ type container struct {
 
 func (c container) ok() bool { return c.key != nil || c.object.ok() }
 
-// found is the result of looking for records.
 type found struct {
 	pointer string // where they are; * stands for each element or value
 	form    form
@@ -68,9 +67,9 @@ func (f found) all(d *doc) iter.Seq[place] {
 
 type finder struct {
 	d      *doc
-	single bool     // the endpoint may answer with one object
-	owned  bool     // the user defined the stream: its class is unknown
-	names  []string // likely names for the member with the records
+	single bool // the endpoint may answer with one object
+	owned  bool // the user defined the stream: its class is unknown
+	names  []string
 
 	pathNames []string // likely names, by the stream's path
 	out       found
@@ -162,7 +161,6 @@ func singleClass(c schemas.Class) bool {
 	return false
 }
 
-// pointerMatch is how surely a pointer leads to records.
 type pointerMatch int
 
 const (
@@ -225,7 +223,7 @@ func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
 	case d.isList(v) && len(tokens) == 0:
-		return f.take(v, container{}) // the elements are the records
+		return f.take(v, container{})
 	case d.isList(v):
 		for e := range d.elements(v) {
 			if !d.isObject(e) {
@@ -278,7 +276,6 @@ func (f *finder) take(v value, in container) pointerMatch {
 	return present
 }
 
-// recordMap accepts {"Sales":[…],"Marketing":[…]}, or an object whose values are all records.
 func (f *finder) recordMap(v value) bool {
 	lists, objects, n := 0, 0, 0
 	for _, m := range f.d.members(v) {

@@ -20,7 +20,7 @@ type RecordForm struct {
 	shown    map[string]bool
 	always   []string
 	sample   map[string][]attribute // the members of each analysed record, by its key as a JSON scalar
-	order    []string               // the keys, in the order of the list
+	order    []string
 }
 
 type attribute struct {
@@ -134,7 +134,6 @@ func KeyOf(record []byte, key string) string {
 	return keyAmong(ms, key)
 }
 
-// keyAmong returns the value that [KeyOf] returns, from the members of a record.
 func keyAmong(ms []attribute, key string) string {
 	for _, m := range ms {
 		if m.name == key {

@@ -20,7 +20,6 @@ type endpointTraits struct {
 	isolating int // requests spent on finding broken records
 }
 
-// listReader reads one list from a position to its end.
 type listReader struct {
 	c      *Client
 	s      schemas.Stream
@@ -32,35 +31,35 @@ type listReader struct {
 	volatility *volatility // of a negotiation; nil in a pass
 	others     *otherLists // of a negotiation that chooses between several lists; nil otherwise
 
-	stepwise        bool // the reading may end at any page, so nothing is fetched ahead
+	stepwise        bool
 	pages           int
 	firstTotal      int64
 	lastTotal       int64
 	seen            map[uint64]bool // fingerprints of pages, to recognize a repeated one
-	visited         map[uint64]bool // hashes of cursors
-	before          []uint64        // keys of the previous page, sorted
-	lastID          string          // id of the last record, by which the next page may be requested
+	visited         map[uint64]bool
+	before          []uint64 // keys of the previous page, sorted
+	lastID          string   // id of the last record, by which the next page may be requested
 	lastN           int
-	echoed          int64    // page number that the first page reported; -1 for none
-	clampedTo       int64    // number of the last page, if the server returned that page again for the next number; otherwise -1
-	firstPrint      uint64   // fingerprint of the first page's records
+	echoed          int64 // page number that the first page reported; -1 for none
+	clampedTo       int64 // number of the last page, if the server returned that page again for the next number; otherwise -1
+	firstPrint      uint64
 	hasEqualRecords bool     // a page held two records with the same content
 	firstKeys       []uint64 // of the first page, sorted; hashes of content where records have no key
-	lastPrint       uint64   // of the previous page
-	lastKey         uint64   // of the last record of the previous page
+	lastPrint       uint64
+	lastKey         uint64
 	beyondEnd       position // a position that is known to be beyond the end; zero for none
 	misplaced       int64    // page number reported by a later page that repeats the first page; -1 for none
-	buf             []byte   // for assembled records
+	buf             []byte
 
 	lastSignals   signals
-	promised      bool // a page has said that there are more
+	promised      bool
 	signalsBefore signals
-	shorter       []shortPage     // the pages after the last full one
-	firstN        int             // records of the first page; 0 if some of them could not be read
-	shortRereads  int             // short pages that were requested again
-	capped        bool            // the server refused the page after a full one: the list has ended, or the server allows no deeper page
-	unproved      bool            // no parameter that was tried returned other records, but some could not be tried
-	incomplete    []string        // the first statements of pages that they are incomplete
+	shorter       []shortPage // the pages after the last full one
+	firstN        int         // records of the first page; 0 if some of them could not be read
+	shortRereads  int         // short pages that were requested again
+	capped        bool        // the server refused the page after a full one: the list has ended, or the server allows no deeper page
+	unproved      bool        // no parameter that was tried returned other records, but some could not be tried
+	incomplete    []string
 	constant      map[string]bool // texts of the first page without a known meaning, by pointer and value
 
 	counts   bool // the totals that the list states count only the records of a page

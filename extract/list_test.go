@@ -34,7 +34,6 @@ func serve(t *testing.T, h http.HandlerFunc, streams ...schemas.Stream) *fixture
 	return serveTrying(t, 1, h, streams...)
 }
 
-// serveTrying is serve for a client that tries each request up to the given number of times.
 func serveTrying(t *testing.T, attempts int, h http.HandlerFunc, streams ...schemas.Stream) *fixture {
 	t.Helper()
 	f := &fixture{}

@@ -25,7 +25,6 @@ func (m members) with(name string, v any) members {
 
 func (m members) object() string { return "{" + strings.Join(m, ",") + "}" }
 
-// beside returns the members as JSON that can follow other members of the same object.
 func (m members) beside() string {
 	if len(m) == 0 {
 		return ""
@@ -203,7 +202,6 @@ func (l matrixList) byCursor(param string, sizes ...string) (a matrixAnswer, nex
 	return a, next
 }
 
-// matrixPagers divide the list into pages.
 var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	"whole": func(l matrixList) matrixAnswer { return matrixAnswer{to: l.n} },
 	"cut at a limit": func(l matrixList) matrixAnswer {

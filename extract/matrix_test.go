@@ -164,7 +164,6 @@ func (m *matrix) readCell(ctx context.Context, i int, s schemas.Stream) outcome 
 	return judgeReading(m.cells[i], ids, end)
 }
 
-// each runs f for all lists, up to eight at a time.
 func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) []outcome {
 	t.Helper()
 	all := make([]outcome, len(m.cells))
@@ -177,7 +176,6 @@ func (m *matrix) each(t *testing.T, f func(ctx context.Context, i int) outcome) 
 	return all
 }
 
-// tally fails the test for a list that was neither read completely nor stopped with an explanation.
 func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -219,7 +217,6 @@ func TestMatrix(t *testing.T) {
 	require.Less(t, counts["stopped"], len(m.cells)/20, "too many lists stop")
 }
 
-// The parameters are in the body or in the query.
 func TestMatrixOfPosts(t *testing.T) {
 	every := 7
 	if testing.Short() {

@@ -62,7 +62,7 @@ type negotiation struct {
 	s    schemas.Stream
 	l    *listReader
 	at   found
-	rows []row // records of all pages so far
+	rows []row
 	now  time.Time
 	out  Convention
 
@@ -183,7 +183,6 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-// recordsNotFound proposes a pointer to the records for the configuration.
 func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
@@ -249,7 +248,6 @@ func (n *negotiation) key() {
 	}
 }
 
-// checkKey checks the key again, with the records of all pages that were read.
 func (n *negotiation) checkKey() {
 	key := n.s.Key
 	if len(key) == 0 {
@@ -279,7 +277,6 @@ func (n *negotiation) checkKey() {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("present and different in all %d records", len(n.rows)))
 }
 
-// keyFields returns the members that hold the key columns, as the records spell them.
 func (n *negotiation) keyFields() []string {
 	key := slices.Clone(n.s.Key)
 	if len(key) == 0 {
@@ -297,7 +294,6 @@ func (n *negotiation) keyFields() []string {
 	return key
 }
 
-// record adds a fact with its evidence.
 func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
@@ -339,7 +335,6 @@ func (d *doc) success() (evidence, value string) {
 
 var errProbes = errors.New("no result within the limit of probes")
 
-// checkBudget returns an error if the reader has sent as many requests as its budget allows.
 func (l *listReader) checkBudget() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}

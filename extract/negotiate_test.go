@@ -212,7 +212,6 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	}
 }
 
-// Facts that the user has stated are kept; evidence against them is reported.
 func TestNegotiateStated(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -294,7 +293,6 @@ func (c changes) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(out, ","), p, max(1, (len(all)+9)/10))
 }
 
-// Explore accepts the filters and orders that the records comply with.
 func TestNegotiateThorough(t *testing.T) {
 	for name, tt := range map[string]struct {
 		list  changes

@@ -54,7 +54,6 @@ func (n *negotiation) ordered(f *Fact, name string, desc bool) {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records are in this order", len(n.rows)))
 }
 
-// fieldTrend is how the values of a field change from record to record.
 type fieldTrend int
 
 const (
@@ -144,7 +143,6 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	return nil
 }
 
-// maxSorts is how many ways to sort are tried.
 const maxSorts = 5
 
 func (n *negotiation) rowsIn(st *step) []row {

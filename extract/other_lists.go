@@ -12,7 +12,7 @@ import (
 // holds the records.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading
-	changed string            // pointer of the first list that a probe has changed; "" for none
+	changed string
 }
 
 // observe ignores lists that change without a probe.
@@ -32,7 +32,7 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 			o.first = map[string]uint64{place: h}
 		case at == position{}:
 			if known && before != h {
-				h = 0 // the list differs on every reading
+				h = 0
 			}
 			o.first[place] = h
 		case known && before != 0 && before != h:
@@ -56,7 +56,7 @@ func (d *doc) at(pointer string) value {
 
 type otherListError struct {
 	taken, place string
-	cause        error // returned if the records are not at place either
+	cause        error
 }
 
 func (e *otherListError) Error() string { return e.cause.Error() }

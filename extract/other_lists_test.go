@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The records are the list that changes with paging parameters, or the list that is named like the path.
 func TestSeveralLists(t *testing.T) {
 	users := `[{"id":901,"name":"Ada"},{"id":902,"name":"Bob"}]`
 	for name, format := range map[string]string{

@@ -29,7 +29,6 @@ type continuation struct {
 	open bool
 }
 
-// pager decides from the signals of an answer how the list continues.
 type pager struct {
 	hint      schemas.Pagination
 	settled   bool
@@ -123,7 +122,6 @@ func (p *pager) noNext(guess bool) error {
 	return errNoNext
 }
 
-// account updates the pager's state with an answer.
 func (p *pager) account(at position, n int, s signals) error {
 	p.rows += int64(n)
 	p.last = max(s.lastPage, 0)

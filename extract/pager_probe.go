@@ -13,9 +13,9 @@ type pagerProbe struct {
 	renamed bool // an answer had the keys of the first page but other content
 	l       *listReader
 	first   *step
-	second  *step // the second page; nil if none was found
+	second  *step
 	paging  schemas.Pagination
-	whole   bool // the list ignores all parameters: the first page is the whole list
+	whole   bool
 	counts  bool // the total in an answer is only the number of records on that page
 	shrank  bool // the first page was read again in smaller pages, which showed how the list continues
 
@@ -29,20 +29,20 @@ type pagerProbe struct {
 	words, strange []string // words of the last refusal, and of the refusal of noParameter
 	takes          []string // parameters that the server knows, because it refused only their values
 
-	reacted       bool // at least one parameter changes the list
+	reacted       bool
 	fromZero      bool // page 1 is not the first page under one of the names of page numbers
 	changedToPart bool // the changed list is a part of the first answer
-	refuses       bool // the server refuses several parameters in one request
+	refuses       bool
 
-	inBody        bool   // for a POST: the server reads the parameters in the body
+	inBody        bool
 	refusedInBody string // for a POST: the last parameter that the server refused in the body
 
 	lastContent uint64 // hash of the first page's content when it was last read again
 
-	triedAlone map[position]bool // parameters that were tried alone
-	known      bool              // the parameter that was tried last returned the first page again
-	tried      []string          // what was tried, with the outcome
-	reread     bool              // the first page was read again and was the same
+	triedAlone map[position]bool
+	known      bool // the parameter that was tried last returned the first page again
+	tried      []string
+	reread     bool // the first page was read again and was the same
 }
 
 // maxSearch limits the probes for the paging parameter of a list that announces more, maxSingleSearch if each
@@ -53,7 +53,6 @@ const (
 	maxSilentSearch = 22
 )
 
-// most takes silent for a list that announces nothing.
 func (p *pagerProbe) most(silent bool) int {
 	switch {
 	case silent:

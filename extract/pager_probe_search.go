@@ -122,7 +122,7 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 		if p.lenient {
 			return otherRecords, false, nil // the server refuses the value of a parameter that it knows
 		}
-		return 0, true, nil // try each parameter alone
+		return 0, true, nil
 	}
 	if probeRefused(err) {
 		return otherRecords, false, nil

@@ -62,7 +62,6 @@ func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagin
 	return true, nil
 }
 
-// sizeName returns the parameter that sets the page size.
 func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	names := p.sizeNames()
 	if !p.refuses {
@@ -88,7 +87,6 @@ func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	return "", nil
 }
 
-// maxSingleSizes is how many size parameters are tried in requests of their own.
 const maxSingleSizes = 6
 
 func first(names []string) string {

@@ -37,7 +37,6 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 	return accepted, err
 }
 
-// place marks whether a POST sends the parameter in the query.
 func (p *pagerProbe) place(at position) position {
 	at.placed = p.l.s.Pagination.Query
 	return at
@@ -247,7 +246,6 @@ func (p *pagerProbe) safeMoment(st *step) bool {
 	return len(keys) > 0 && slices.Contains(st.batch.keys, keys[len(keys)-1])
 }
 
-// accept sets a candidate's parameter as the paging of the list.
 func (p *pagerProbe) accept(c pagerCandidate) {
 	p.paging.Type, p.paging.Page, p.paging.Field, p.paging.Query = c.typ, c.at.param, c.field, p.l.s.Pagination.Query
 	p.paging.One, p.paging.Zero = false, false

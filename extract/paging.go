@@ -17,7 +17,7 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 		n.out.Pagination = n.s.Pagination
 		f := n.open(FactPager)
 		f.From, f.Value = n.stated("pagination"), describe(n.s.Pagination)
-		return nil // configured paging is not probed
+		return nil
 	}
 	if st.rule != "" && !st.open && len(st.signals.doubts(int64(st.batch.n))) == 0 {
 		return n.claim(ctx, st)

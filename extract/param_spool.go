@@ -27,12 +27,12 @@ const maxTupleValue = 64 << 10
 // spool is filled, then sealed, then read by any number of readers.
 type paramSpool struct {
 	dir      string
-	params   []schemas.Param // parameters that come from the parent
-	volatile []string        // members that the fingerprint leaves out
-	keyed    []bool          // by parameter: its value is part of the parent's key and of the path
+	params   []schemas.Param
+	volatile []string // members that the fingerprint leaves out
+	keyed    []bool   // by parameter: its value is part of the parent's key and of the path
 	seed     maphash.Seed
-	seen     map[uint64]int32 // index of each line by its hash
-	prints   []uint64         // by index of the line: its fingerprint
+	seen     map[uint64]int32
+	prints   []uint64 // by index of the line: its fingerprint
 
 	memory []byte
 	file   *os.File

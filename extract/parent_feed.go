@@ -43,9 +43,9 @@ type parentFeed struct {
 	running bool                       // a goroutine reads the parent into filling
 	filling map[string]*paramSpool
 	ready   map[string]*paramSpool // of the last complete reading; nil before the first
-	err     error                  // of the last reading, while nothing is ready
-	list    *ParentList            // of the last complete reading, if it was made only for the children
-	old     []*paramSpool          // of earlier readings; children may still read them
+	err     error
+	list    *ParentList   // of the last complete reading, if it was made only for the children
+	old     []*paramSpool // of earlier readings; children may still read them
 }
 
 func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
@@ -214,7 +214,6 @@ func (c *Client) NoMorePasses(stream string) {
 	}
 }
 
-// giveUp ends the waiting of children for a pass over the parent.
 func (f *parentFeed) giveUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,7 +306,7 @@ func (f *parentFeed) refill() {
 type parentReading struct {
 	ParentList
 	seen map[uint64]bool // hashes of keys
-	sum  uint64          // of the hashes of all records
+	sum  uint64
 }
 
 func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentReading, error) {

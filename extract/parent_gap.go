@@ -11,8 +11,6 @@ import (
 
 const parentAt = "parent "
 
-// maxControls is how many other parents are requested to find out whether an error concerns one parent or all of
-// them.
 const maxControls = 3
 
 // maxShown is how many bytes of a parent's values a gap shows.

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A resumed pass requests the rest of the parents.
 func TestFanOutOfSomeParents(t *testing.T) {
 	f := newFamily(t, 900)
 	f.absent["8"] = true

@@ -12,7 +12,7 @@ import (
 type pass struct {
 	c       *Client
 	s       schemas.Stream
-	mark    passCursor // current position
+	mark    passCursor
 	resumed bool
 	note    string                      // for people; it becomes [End].Note
 	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p, one of so many; nil: all
@@ -127,7 +127,7 @@ func (l *listReader) unexplained(st *step) []string {
 	}
 	for _, u := range st.signals.doubts(l.pager.rows) {
 		if u.number >= 0 && st.rule == RuleNoNext && l.pages > 1 && schemas.Paging().Estimates(u.pointer) {
-			continue // the list itself says that it has ended
+			continue
 		}
 		if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
 			out = append(out, u.String())

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// farBeyond is a page number that no list reaches.
 const farBeyond = 1_000_000
 
 // past reports whether err refuses a page because the page is beyond the end of the list. That is so if as many

@@ -149,7 +149,6 @@ func TestFirstTokenInThePath(t *testing.T) {
 	}
 }
 
-// The next page is an object, whose members are sent in another object of the body.
 func TestNextPageOfAPost(t *testing.T) {
 	s := own("x.things")
 	s.Method = http.MethodPost
@@ -171,7 +170,6 @@ func TestNextPageOfAPost(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// The name of the text suggests a token.
 func TestConstantTextIsNotAToken(t *testing.T) {
 	s, learned := own("x.things"), false
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {

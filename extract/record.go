@@ -62,7 +62,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 // parameter that requested the record. The argument value is a JSON scalar. With the parameter id
 // and the value 7, it adds the member "_context":{"id":7}.
 func WithContext(record []byte, param string, value []byte) []byte {
-	name, _ := json.Marshal(param) // a string always marshals
+	name, _ := json.Marshal(param)
 	body := bytes.TrimRight(record, " \t\r\n")
 	out := append(slices.Clone(body[:len(body)-1]), `,"`+contextKey+`":{`...)
 	return append(append(append(append(out, name...), ':'), value...), "}}"...)

@@ -162,7 +162,7 @@ func setBody(body map[string]json.RawMessage, name, value string) {
 		inner = map[string]json.RawMessage{}
 	}
 	inner[member] = constantJSON(value)
-	body[in], _ = json.Marshal(inner) // raw values always marshal
+	body[in], _ = json.Marshal(inner)
 }
 
 func setQuery(r *wire.Request, name, value string) {
@@ -212,7 +212,6 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	return append(params, values...), nil
 }
 
-// valuesFor leaves out parameters whose value is null.
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	d := new(doc)
 	if err := d.scan(line); err != nil {

@@ -121,7 +121,6 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// The memory is in proportion to the body, and the scan uses no stack.
 func TestScanDeep(t *testing.T) {
 	for _, depth := range []int{10, 200, 100_000} {
 		b := strings.Repeat("[", depth) + strings.Repeat("]", depth)

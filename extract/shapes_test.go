@@ -174,7 +174,6 @@ func TestOneRecord(t *testing.T) {
 	require.Equal(t, 1, c.Requests)
 }
 
-// A list whose answers no longer fit what was learned can be negotiated again.
 func TestErrShape(t *testing.T) {
 	shapes := map[string]http.HandlerFunc{
 		"items": func(w http.ResponseWriter, r *http.Request) {

@@ -12,12 +12,12 @@ import (
 
 // signals are what an answer states about the pages of its list. A number that it does not state is -1.
 type signals struct {
-	total     int64 // number of all records
+	total     int64
 	lastPage  int64
 	page      int64 // number of this page, as the server states it
 	offset    int64
 	limit     int64 // records per page, as the server states it
-	remaining int64 // number of records after this page
+	remaining int64
 
 	more    tristate
 	linked  bool // the answer has a member for the next link, possibly null
@@ -33,9 +33,9 @@ type signals struct {
 
 	tokenName, pageName, offsetName, sizeName named // names of these values in the answer
 
-	unread     []unread // values without a known role that may announce more records
-	skipped    bool     // there may be further unread signals, which were dropped
-	incomplete []string // statements that the answer lacks records
+	unread     []unread
+	skipped    bool // there may be further unread signals, which were dropped
+	incomplete []string
 }
 
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
@@ -87,7 +87,6 @@ const (
 	no
 )
 
-// signalsOf looks in the objects around the records, in what is beside the records, and in the headers.
 func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
@@ -151,7 +150,6 @@ func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
 }
 
-// describe returns a text for the signal that announces more records.
 func (s *signals) describe() string {
 	switch {
 	case len(s.unread) > 0:

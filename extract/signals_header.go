@@ -48,7 +48,6 @@ func (r *signalReader) header(h http.Header) {
 	}
 }
 
-// leadsOn reports whether a link with this relation leads to the next page.
 func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
 // relationsOf returns last and next for rel=last next. The attributes must be in lower case and without quotes.

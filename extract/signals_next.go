@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nextMember reads a member about the next page: a link, a token, a page number, or a flag.
 func (r *signalReader) nextMember(name string, v value, at named) {
 	switch r.d.kind(v) {
 	case 't':

@@ -18,17 +18,15 @@ type signalReader struct {
 	doubted int // members without a role that were examined
 }
 
-// maxBeside is down to which depth objects beside the records are read.
 const maxBeside = 5
 
-// scope says how the members of an object are interpreted.
 type scope struct {
-	name    string // of the object
-	trusted bool   // the object is about paging, so its names have their usual meaning
-	top     bool   // the records are in this object, at any depth
-	total   bool   // the object holds a total: {"value": 87, "relation": "eq"}
-	next    bool   // the object describes the next page: {"href": …}, {"cursor": …}
-	ignored bool   // only statements that records are missing count
+	name    string
+	trusted bool // the object is about paging, so its names have their usual meaning
+	top     bool // the records are in this object, at any depth
+	total   bool // the object holds a total: {"value": 87, "relation": "eq"}
+	next    bool // the object describes the next page: {"href": …}, {"cursor": …}
+	ignored bool // only statements that records are missing count
 	depth   int
 }
 
@@ -111,7 +109,6 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	}
 }
 
-// harmless reports whether an object for faults, such as errors, says that there are none.
 func (r *signalReader) harmless(v value) bool {
 	for _, m := range r.d.members(v) {
 		if i, err := r.d.integer(m); !r.d.void(m) && !r.d.isFalse(m) && (err != nil || i != 0) {
@@ -142,7 +139,7 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 		target := r.first(e, r.words.LinkTargets()...)
 		switch {
 		case relation == "" || !target.ok():
-			return // not a list of links
+			return
 		case r.words.Role(relation) == schemas.RoleNext:
 			r.link(r.d.text(target))
 		default:
@@ -245,7 +242,6 @@ func (r *signalReader) first(v value, names ...string) value {
 	return missing
 }
 
-// plain returns the content of a string, or the JSON of another scalar.
 func (r *signalReader) plain(v value) string {
 	if r.d.kind(v) == '"' {
 		return r.d.text(v)

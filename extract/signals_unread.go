@@ -74,7 +74,6 @@ func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	return named{in: in.name, name: name}
 }
 
-// isPagingLink reports whether a text is a link with a parameter that usually selects the next page.
 func isPagingLink(t string) bool {
 	s := noSignals
 	if !isLink(t) {

@@ -16,7 +16,6 @@ func (r *signalReader) total(v value, pointer string) {
 	r.number(v, &r.s.total)
 }
 
-// more reads a flag, a number of records, or a link.
 func (r *signalReader) more(v value, pointer string) {
 	before := r.s.more
 	r.flag(v, yes, no)
@@ -76,7 +75,6 @@ func (r *signalReader) named(v value, to *int64, name *named, at named) {
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
 
-// parseFlag returns unstated for texts that state no boolean.
 func parseFlag(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":

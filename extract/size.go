@@ -108,8 +108,6 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	return nil, nil
 }
 
-// enlarge requests larger pages as long as the server returns more records, and returns the largest number that it
-// returned.
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
 		if size <= st.batch.n {
@@ -141,7 +139,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 			return size, nil // the answer is the whole list, so the server accepts this size
 		}
 		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
-			break // a larger page would be refused, not filled, or too large
+			break
 		}
 	}
 	return most, nil

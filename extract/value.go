@@ -63,7 +63,6 @@ func (d *doc) envelope(b []byte) error {
 	return d.err
 }
 
-// duplicateDepth is down to which depth of a body duplicate members are looked for.
 const duplicateDepth = 2
 
 func (d *doc) check(v value, depth int) {
@@ -291,7 +290,6 @@ func delimiter(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t'
 }
 
-// isNumber reports whether b is a JSON number.
 func isNumber(b []byte) bool {
 	b = bytes.TrimPrefix(b, []byte("-"))
 	whole := digits(b)

@@ -44,7 +44,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	came := map[uint64]value{} // records of this answer by key
+	came := map[uint64]value{}
 	all, seen := 0, 0
 	for p := range f.all(d) {
 		for _, r := range d.records(p) {
@@ -78,7 +78,6 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 }
 
-// hashes returns the hashes of the members of a record, by their index in v.members.
 func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	h := map[int]uint64{}
 	for raw, m := range d.members(r) {
@@ -106,7 +105,6 @@ func (v *volatility) place(raw []byte) (i int, ok bool) {
 	return i, ok
 }
 
-// compare counts the members that both readings of a record have, and those that differ.
 func (v *volatility) compare(before, now map[int]uint64) {
 	v.again++
 	for i, h := range now {

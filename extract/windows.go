@@ -59,7 +59,6 @@ func (w *windows) fed() []schemas.Param {
 	return []schemas.Param{{Name: names[0], In: in}, {Name: names[1], In: in}}
 }
 
-// placeOf returns where the requests of a stream have their paging parameters.
 func placeOf(s schemas.Stream) string {
 	if s.Method == http.MethodPost && !s.Pagination.Query {
 		return "body"

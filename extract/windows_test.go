@@ -26,10 +26,10 @@ type calendar struct {
 	mu       sync.Mutex
 	at       []time.Time // times of the records; the first record has id 1
 	format   string
-	requests [][2]string // requested windows, in order
+	requests [][2]string
 
 	lowExclusive, highInclusive bool
-	ignores                     bool // the list ignores all parameters
+	ignores                     bool
 	zone                        *time.Location
 	fail                        func(window string) bool
 }

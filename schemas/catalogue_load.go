@@ -19,7 +19,6 @@ var files embed.FS
 // file, line and column.
 func Load() (*Catalogue, error) { return load(files) }
 
-// group is one file of the catalogue, with one documented group of endpoints.
 type group struct {
 	Group    string
 	Module   string
@@ -75,7 +74,7 @@ func load(fsys fs.FS) (*Catalogue, error) {
 
 type loader struct {
 	streams   []Stream
-	positions map[string]string // file:line:col, by stream
+	positions map[string]string
 	faults    []error
 }
 

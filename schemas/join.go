@@ -25,7 +25,6 @@ func JoinTables(sets ...[]Table) []Table {
 	return out
 }
 
-// foreign reports whether someone other than penstock created a column.
 func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }

@@ -30,7 +30,6 @@ func KeyColumn(part string) string {
 	return Column(part)
 }
 
-// columnName matches the results of [Column]: plain names, and names with a hash suffix.
 var columnName = regexp.MustCompile(`^[a-z0-9_]+$|^[^A-Z/.\- ]+_[0-9a-f]{8}$`)
 
 // KeyColumns returns the columns of a stated key, or nil if there is none.

@@ -67,7 +67,6 @@ func fold(seen []arrow.DataType) arrow.DataType {
 	return t
 }
 
-// sample is a JSON value with a simple test for the types that can hold it exactly.
 type sample struct {
 	json string
 	fits func(arrow.DataType) bool

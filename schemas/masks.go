@@ -24,7 +24,6 @@ const (
 // Presets are named sets of masks.
 type Presets struct{ sets map[string][]presetEntry }
 
-// presetEntry is one entry of a file: a mask for several columns.
 type presetEntry struct {
 	Mask     string
 	Encoding string

@@ -115,7 +115,7 @@ func column(source string) (name string, exact bool) {
 // members.
 func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)
-	words := false  // a letter or digit was written
+	words := false
 	last := rune(0) // last rune written; 0 for none
 	apart := false  // a separator came after the last rune written
 	runes := []rune(member)

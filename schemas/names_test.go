@@ -222,7 +222,6 @@ func name(n *Namer, sources []string) map[string]string {
 	return columns
 }
 
-// The name stays, whatever other names follow.
 func TestColumnKeepsCanonicalNames(t *testing.T) {
 	canonical := rapid.StringMatching(`[a-z][a-z0-9]{0,9}(_[a-z0-9]{1,9}){0,4}`)
 	rapid.Check(t, func(t *rapid.T) {

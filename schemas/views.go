@@ -89,7 +89,6 @@ func readView(fsys fs.FS, name string) (View, error) {
 	return v, v.validate()
 }
 
-// viewTable matches a table in a view's SELECT.
 var viewTable = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
 
 func (v View) validate() error {

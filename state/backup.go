@@ -164,7 +164,6 @@ func requireEmpty(dir string) error {
 	return err
 }
 
-// persistentFiles returns the names of the files that outlive a process, sorted.
 func persistentFiles(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

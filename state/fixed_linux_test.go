@@ -38,7 +38,6 @@ func as(t *testing.T, uid, gid int, do func() error) error {
 	return <-done
 }
 
-// reachable returns a folder that every user can reach.
 func reachable(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "penstock-state-*")
 	require.NoError(t, err)

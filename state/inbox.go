@@ -67,7 +67,7 @@ type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
 	quota    int64
-	room     func(context.Context, []*Delivery) error // roomFor, except in tests
+	room     func(context.Context, []*Delivery) error
 
 	groups *Groups
 	close  func() error

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rawLog is the least that can acknowledge deliveries: a log to which groups are appended and synced.
 type rawLog struct {
 	file  *os.File
 	queue chan *rawRecord

@@ -14,7 +14,6 @@ const (
 	groupBytes  = 8 << 20
 )
 
-// eventOverhead is what the quota counts for a row in addition to its texts.
 const eventOverhead = 128
 
 // Delivery is an event that is being appended to an inbox.

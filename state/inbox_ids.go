@@ -22,7 +22,6 @@ const (
 	sweeps = 2
 )
 
-// identity identifies an event of a source, and digest identifies a body.
 type (
 	identity [16]byte
 	digest   [16]byte
@@ -44,12 +43,11 @@ type known struct {
 	ordinal int64
 }
 
-// account is the part of the inbox that writers keep in memory.
 type account struct {
-	last    int64 // the last ordinal
+	last    int64
 	filed   int64 // the ids of events up to this ordinal are filed; the map recent has the others
 	swept   int
-	bytes   int64            // size of the stored events
+	bytes   int64
 	sources map[string]int64 // source numbers in the file, by name
 	recent  map[identity]known
 }
@@ -92,7 +90,6 @@ func (a *account) remember(id identity, k known) {
 	}
 }
 
-// find returns the filed entries for the ids of a group.
 func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[identity]known, error) {
 	var ids []identity
 	for _, d := range group {
@@ -125,7 +122,6 @@ func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[
 	return found, nil
 }
 
-// file stores the ids of recent events in the table ids, sorted, and deletes some old ones.
 func (a *account) file(ctx context.Context, tx inboxTx) error {
 	ids := slices.SortedFunc(maps.Keys(a.recent), func(x, y identity) int { return bytes.Compare(x[:], y[:]) })
 	for len(ids) > 0 {

@@ -65,7 +65,6 @@ const (
 	shrinkPages = 1 << 10
 )
 
-// shrink makes the file smaller while much of it is empty.
 func (b *InboxFile) shrink(ctx context.Context) error {
 	for {
 		empty, err := b.file.empty(ctx)

@@ -10,7 +10,7 @@ type grouping struct {
 	account *account
 	quota   int64
 
-	rows  []*Delivery     // rows to insert
+	rows  []*Delivery
 	heads map[string]head // by source, for the sources in the group
 }
 
@@ -79,7 +79,6 @@ func (g *grouping) take(d *Delivery) {
 	g.rows = append(g.rows, d)
 }
 
-// conflict records that two deliveries with one id differ.
 func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error {
 	if err := g.flush(ctx); err != nil { // first may be in this group
 		return err
@@ -131,7 +130,6 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// source returns the number of a source, and assigns one to a new source.
 func (g *grouping) source(ctx context.Context, name string) (id int64, err error) {
 	id, ok := g.account.sources[name]
 	if ok {

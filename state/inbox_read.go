@@ -58,7 +58,6 @@ func (b *InboxFile) Event(ctx context.Context, ordinal int64) (DeadLetter, error
 	return letters[0], nil
 }
 
-// errEnough stops the reading of rows.
 var errEnough = errors.New("enough")
 
 func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {

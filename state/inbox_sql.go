@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Values of events.conflict.
 const (
 	conflictNone = iota
 	conflictFirst
@@ -23,7 +22,6 @@ const (
 	idColumns    = 4
 )
 
-// Statements that run for each event are prepared once.
 var (
 	insertEvent  = insertEventRows(1)
 	insertEvents = insertEventRows(manyRows)
@@ -57,7 +55,6 @@ type inboxTx struct {
 	compiled map[string]*sql.Stmt
 }
 
-// prepared returns a statement that was prepared when the inbox was opened.
 func (tx inboxTx) prepared(ctx context.Context, query string) *sql.Stmt {
 	return tx.StmtContext(ctx, tx.compiled[query])
 }

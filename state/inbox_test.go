@@ -266,7 +266,6 @@ func TestInboxClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrInboxClosed)
 }
 
-// Old ids are deleted when ids are filed.
 func TestInboxForgetsOldIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -306,7 +305,6 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 	})
 }
 
-// The file shrinks after a flood.
 func TestInboxShrinks(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})

@@ -30,7 +30,6 @@ const (
 	maxText      = 4 << 10  // of one reason or error
 )
 
-// truncated cuts text at maxText.
 func truncated(text string) string {
 	if len(text) <= maxText {
 		return text

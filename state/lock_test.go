@@ -64,7 +64,6 @@ func TestLockUnknownHolder(t *testing.T) {
 	require.ErrorContains(t, err, "holder unknown")
 }
 
-// The lock is free at once.
 func TestLockOfKilledProcess(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_LOCK")
 	if path != "" {

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// keyBytes is the size of a key before hexadecimal encoding.
 const keyBytes = 32
 
 // MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits that only this user can read. If

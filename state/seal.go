@@ -46,7 +46,6 @@ func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	return text, true, nil
 }
 
-// sealedMark is the start of a text encrypted with age.
 const sealedMark = "age-encryption.org/"
 
 // Seal encrypts text with the first of the age identities in keys, one per line.

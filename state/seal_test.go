@@ -50,7 +50,6 @@ func TestSecretsAreBound(t *testing.T) {
 	}
 }
 
-// The key is set, replaced and lost.
 func TestTokenFilesSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
 	slot := func(keys string) *Slot {

@@ -26,7 +26,6 @@ type LockedFile struct {
 	content []byte    // memory for reading the file
 }
 
-// sharedLook is the interval between checks that the file is still at its path.
 const sharedLook = time.Second
 
 // sharedMost is about how much of a file is read. A longer file was not written by penstock.
@@ -94,7 +93,6 @@ func (s *LockedFile) exchange(change func([]byte) []byte) error {
 	return nil
 }
 
-// lock takes the lock of the file at the path, if it is free.
 func (s *LockedFile) lock() (bool, error) {
 	for {
 		if s.file == nil {
@@ -113,7 +111,6 @@ func (s *LockedFile) lock() (bool, error) {
 	}
 }
 
-// current checks at intervals whether the file is still the one at the path.
 func (s *LockedFile) current() (bool, error) {
 	if since := time.Since(s.looked); since >= 0 && since < sharedLook {
 		return true, nil

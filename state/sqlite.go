@@ -34,7 +34,6 @@ type sqliteFile struct {
 	looked time.Time   // when the file was last checked to be the one at path
 }
 
-// sqliteReaders is the number of concurrent readers in one process.
 const sqliteReaders = 4
 
 // sqlitePragmas apply to every connection. A commit is synced when it returns, on macOS down to the disk's platter.
@@ -162,7 +161,6 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-// connect returns a pool of at most n connections to an existing file.
 func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

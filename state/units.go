@@ -220,7 +220,6 @@ func (l *UnitsFile) EndAttempts(ctx context.Context, units []Unit) error {
 	return err
 }
 
-// changed returns the number of rows that a statement has changed.
 func changed(r sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err

@@ -152,7 +152,6 @@ func (s *Slot) write(what Entry, text []byte) error {
 	return s.vault.safe.Write(s.name, what, text, func(done string) { s.vault.step(string(what) + " " + done) })
 }
 
-// fileSafe stores a vault in a state folder.
 type fileSafe struct {
 	dir  string
 	ring Ring

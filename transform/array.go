@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// array stores child rows, a list, or JSON text.
 func (m *Mapper) array(f *field, i, row int) (end int) {
 	b := m.raw
 	c := f.column
@@ -85,7 +84,6 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 	return i
 }
 
-// element reads one element of an array into row n of e.
 func (m *Mapper) element(e *column, i, n int) (end int) {
 	b := m.raw
 	m.tok.kind = 0
@@ -111,7 +109,6 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	return end
 }
 
-// objectAfterNulls reports whether the elements from i on are one or more nulls, followed by an object.
 func objectAfterNulls(b []byte, i int) bool {
 	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
 		if i = space(b, i+4); b[i] != ',' {
@@ -165,7 +162,6 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	}
 }
 
-// anyArray reads an array that neither fits the list type of the column nor consists of objects.
 func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	c := f.column
 	if c.kind == kindJSON {

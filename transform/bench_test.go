@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flushRows is the size of a batch, as in a pipeline.
 const flushRows = 10_000
 
 func BenchmarkMapper(b *testing.B) {

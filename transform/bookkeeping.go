@@ -98,7 +98,6 @@ func fixedArray(t arrow.DataType, rows int, valid, values []byte, more ...[]byte
 	return array.MakeFromData(data)
 }
 
-// sameText returns an array in which every value is s.
 func sameText(s string, rows int) arrow.Array {
 	offsets := make([]int32, rows+1)
 	data := make([]byte, 0, rows*len(s)+1)

@@ -206,7 +206,6 @@ func TestTypesOutliveBatches(t *testing.T) {
 	m.Close()
 }
 
-// Counters and ordinals go on after a flush.
 func TestCountersOutliveAFlush(t *testing.T) {
 	m := NewMapper(schemas.Stream{Name: "a.b", Table: schemas.Table{Name: "a_b", Key: []string{"id"}}}, Stamp{Run: "r", Via: "poll"}, nil)
 	defer m.Close()

@@ -17,10 +17,9 @@ const (
 	spareFields  = 2000 // fields without a column: objects, and members that were always null
 )
 
-// bound counts the columns and child tables of a stream.
 type bound struct {
 	maxColumns, maxTables int
-	columns, tables       int       // columns with a type, and child tables, so far
+	columns, tables       int
 	fields                int       // how many fields were created, with or without a column
 	admitted              []*column // columns that were counted since the page began
 	exceeded              bool      // the current record has values beyond the limit
@@ -146,7 +145,6 @@ func (b *bound) noteBeyond(pointers []string) {
 	}
 }
 
-// maxBeyond is how many pointers noteBeyond stores.
 const maxBeyond = 3
 
 // always reports whether the field has a column even beyond the limit: the stream or its rules name it, or it is the

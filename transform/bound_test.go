@@ -104,7 +104,6 @@ func TestRestIsMasked(t *testing.T) {
 	require.Contains(t, restOf(out)[0], `"a":1`)
 }
 
-// A rule drops the members.
 func TestDroppedMembersDoNotCount(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules = schemas.Rules{Masks: masks("x", "drop", "o__y", "drop")}

@@ -81,21 +81,18 @@ func (c *clashes) begin(ordinal int64) {
 	}
 }
 
-// undo sets the counts back to those at the beginning of the batch.
 func (c *clashes) undo() {
 	if c != nil {
 		c.repeats = c.before
 	}
 }
 
-// flush notes that a batch is complete.
 func (c *clashes) flush() {
 	if c != nil {
 		c.before = c.repeats
 	}
 }
 
-// contextName is the name of the member in which penstock adds where a record was found.
 const contextName = "_context"
 
 // clashing compares the record with an earlier record of the same key, and reports whether the record must be

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// compared maps pages with CompareKeys.
 func compared(t *testing.T, s schemas.Stream, judge func(Clash) ClashVerdict, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)

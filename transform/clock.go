@@ -102,7 +102,7 @@ func civil(year, month, day int) int32 {
 		year--
 		month += 12
 	}
-	const before1970 = 719468 // days from 0000-03-01
+	const before1970 = 719468
 	dayOfYear := (153*(month-3)+2)/5 + day - 1
 	return int32(365*year + year/4 - year/100 + year/400 + dayOfYear - before1970)
 }

@@ -74,7 +74,7 @@ type column struct {
 	n    int // rows so far, up to the last one with a value
 	room int
 
-	used  int    // used bytes of data
+	used  int
 	data  []byte // texts, one after the other
 	valid []byte // validity bitmap; nil: no row is null
 
@@ -182,7 +182,6 @@ func (c *column) prepareRow(row int) {
 	}
 }
 
-// pad makes the rows from the last value up to row null.
 func (c *column) pad(row int) {
 	if c.valid == nil {
 		c.valid = c.bitmap()
@@ -257,7 +256,6 @@ func (c *column) resize(b *[]byte, size int) {
 	*b = c.mem.Reallocate(size, *b)
 }
 
-// view makes the typed slice for the kind of the column a view of the fixed buffer.
 func (c *column) view() {
 	c.ints, c.decimals, c.floats, c.dates, c.offsets, c.bits = nil, nil, nil, nil, nil, nil
 	if c.fixed == nil {
@@ -279,7 +277,6 @@ func (c *column) view() {
 	}
 }
 
-// bitmap returns a bitmap of zeros for the rows that the buffers can hold.
 func (c *column) bitmap() []byte {
 	b := c.mem.Allocate(c.room / 8)
 	clear(b)
@@ -292,7 +289,6 @@ func (c *column) stretch(used, n int) {
 	c.resize(&c.data, (size+63)&^63)
 }
 
-// truncate removes row and all rows after it.
 func (c *column) truncate(row int) {
 	if c.n <= row {
 		return

@@ -73,7 +73,6 @@ func TestContactsAreAsMeasured(t *testing.T) {
 	require.InDelta(t, 709, len(page)/1000, 12)
 }
 
-// The batches are long, with columns that are widened late, and nulls that come late.
 func TestContactsAgreeWithTheOracle(t *testing.T) {
 	var pages []string
 	for _, p := range contacts(3, 300) {

@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pendingReject is a reject that a contract causes, before the original record is read from the page.
 type pendingReject struct {
-	row     int    // row of the root table
+	row     int
 	pointer string // "": the whole record
 	wanted  string
 	reason  string
@@ -163,7 +162,6 @@ func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	return rows
 }
 
-// pointer returns the JSON pointer from the record to the object from which a row of t was made.
 func (w *work) pointer(t *openBatch, row int) string {
 	if t.node.parent == nil {
 		return ""

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contracted returns a stream with a contract, and the tables of an earlier pass over it.
 func contracted(t *testing.T, c schemas.Contract) (schemas.Stream, []schemas.Table) {
 	s := ruledStream(schemas.Rules{Contract: c})
 	first := shape(t, s, nil, `[{"id":1,"n":5,"d":1.25,"when":"2026-01-01T00:00:00Z","b":true,"s":"x","l":[1],"items":[{"a":1}]}]`)

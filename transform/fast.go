@@ -64,7 +64,6 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 // fastDigits is the maximum of digits in these functions: every number with so many digits fits into an int64.
 const fastDigits = 18
 
-// int stores the integer at i.
 func (c *column) int(row int, b []byte, i int) (end int) {
 	begin := i
 	negative := b[i] == '-'
@@ -95,7 +94,6 @@ func (c *column) int(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// decimal accepts a quoted number if the column accepts quoted decimals.
 func (c *column) decimal(row int, b []byte, i int) (end int) {
 	quoted := b[i] == '"'
 	if quoted {
@@ -196,7 +194,6 @@ func (c *column) putBool(row int, v bool) {
 	c.set(row)
 }
 
-// time stores the instant at i, which is in quotes.
 func (c *column) time(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || i+1+longestTime > len(b) {
 		return decline
@@ -211,7 +208,6 @@ func (c *column) time(row int, b []byte, i int) (end int) {
 	return i + n + 2
 }
 
-// date stores the date at i, which is in quotes.
 func (c *column) date(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || b[i+11] != '"' {
 		return decline

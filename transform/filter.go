@@ -17,7 +17,7 @@ import (
 // condition is one condition of a filter, with its limits parsed.
 type condition struct {
 	schemas.Condition
-	in       []limit // the values of In or of NotIn
+	in       []limit
 	min, max *limit
 }
 

@@ -62,7 +62,6 @@ func (c *column) toBuffer(b *[]byte) *memory.Buffer {
 	return buf
 }
 
-// storage returns the Arrow type of the arrays of a column of type t.
 func storage(t arrow.DataType) arrow.DataType {
 	if kindOf(t) == kindJSON {
 		return schemas.Text

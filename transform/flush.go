@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// describe returns t with its present columns, as a batch or a destination has it.
 func (m *Mapper) describe(t *table) schemas.Table {
 	if t.layout != m.layout {
 		t.schema = m.schemaOf(t)
@@ -24,7 +23,6 @@ func (m *Mapper) describe(t *table) schemas.Table {
 	return schemas.Table{Name: t.name, Key: key, Columns: t.schema, Mode: m.stream.Mode}
 }
 
-// schemaOf returns a schema with one column for each field that has a type, and penstock's own columns.
 func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	var fields []arrow.Field
 	for _, c := range t.columns {
@@ -36,7 +34,6 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	return m.withOwnColumns(t, fields)
 }
 
-// withOwnColumns returns a schema with these columns and penstock's own columns.
 func (m *Mapper) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema {
 	fields = append(fields, ownFields(t.level, m.keyType())...)
 	keys, values := []string{schemas.SourceKey}, []string{t.place}
@@ -59,7 +56,6 @@ func (m *Mapper) declaredTable() schemas.Table {
 	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.withOwnColumns(m.root, fields), Mode: m.stream.Mode}
 }
 
-// batches returns the rows of all tables as batches, and empties the columns.
 func (m *Mapper) batches() []TableBatch {
 	var below []*lineage
 	for _, child := range m.root.children {
@@ -88,7 +84,6 @@ func (m *Mapper) batches() []TableBatch {
 	return batches
 }
 
-// batch returns the rows of t, with penstock's own columns last.
 func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 	arrays := make([]arrow.Array, 0, len(t.columns)+len(own))
 	for _, c := range t.columns {

@@ -17,7 +17,7 @@ const (
 
 type capacity struct {
 	batch, record int64 // bytes that a batch or one record may take
-	rows          int   // rows between two measurements
+	rows          int
 }
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)

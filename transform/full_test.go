@@ -30,7 +30,6 @@ func wholly(rest []byte, err error) error {
 	return err
 }
 
-// flushWhenFull calls visit for every flush, and returns the number of flushes.
 func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {
 		rest, err := m.Append([]byte(p))
@@ -65,7 +64,6 @@ func identities(into *[]string) func([]TableBatch, []Reject) {
 	}
 }
 
-// byKind joins the lines of each kind, in their order.
 func byKind(all []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range all {

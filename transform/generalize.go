@@ -12,8 +12,8 @@ import (
 // rounding rounds numbers to multiples of a power of ten, and halves away from zero. It truncates dates and instants
 // to the beginning of their day, month or year in UTC.
 type rounding struct {
-	zeros int    // exponent of the power of ten: 2 for hundreds
-	span  string // "day", "month" or "year"
+	zeros int // exponent of the power of ten: 2 for hundreds
+	span  string
 }
 
 func newRounding(to string) *rounding {
@@ -117,7 +117,7 @@ func (n *numeral) sign(dst []byte) []byte {
 
 // appendNumeral appends a rounded number, which may have more digits than any type holds.
 func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
-	gone := n.scale + r.zeros // digits to drop
+	gone := n.scale + r.zeros
 	kept := []byte{}
 	if gone <= 0 && n.scale < -maxZeros {
 		return append(dst, n.raw...)

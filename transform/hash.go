@@ -19,7 +19,6 @@ func (s *sum) add(h uint64) {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// write writes the hash as twelve characters.
 func (s *sum) write(dst []byte) {
 	_ = dst[hashSize-1]
 	v := s.added

@@ -31,7 +31,6 @@ func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// hashPieces adds the member raw[begin:end] to the hash of the record, with the cuts applied.
 func (m *Mapper) hashPieces(begin, end int) {
 	left := m.cutBuffer[:0]
 	for _, c := range m.cuts {

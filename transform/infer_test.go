@@ -98,7 +98,6 @@ func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	}
 }
 
-// The result depends neither on the size of pages nor on later batches of the pass.
 func TestQuotedDecimalsOverPages(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, nil)
 	defer m.Close()

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lineage relates the rows of a child table to their parent rows.
 type lineage struct {
 	table   *table
 	parent  *lineage // nil: the parent is the root table
@@ -19,7 +18,6 @@ type lineage struct {
 	own  []arrow.Array // parent, index, root, ordinal
 }
 
-// lineages appends the lineages of t and of the tables below it, as far as they have rows.
 func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
@@ -38,7 +36,6 @@ func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineag
 	return below
 }
 
-// finish takes in keys the key of each row of the root table.
 func (l *lineage) finish(m *Mapper, keys *column) {
 	l.hash = gather(m.own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
@@ -84,7 +81,6 @@ func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	return strconv.AppendInt(dst, int64(l.index[row]), 10)
 }
 
-// gather returns an array with the values of src in the given rows.
 func gather(src *column, rows []int32) arrow.Array {
 	dst := ownColumn(src.mem, src.typ)
 	dst.rowHint = len(rows)
@@ -174,7 +170,6 @@ func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	return strconv.AppendInt(dst, ordinal, 10)
 }
 
-// appendKey appends a composite key as a JSON array.
 func appendKey(dst []byte, key []*column, row int) []byte {
 	for i, c := range key {
 		if i == 0 {

@@ -49,15 +49,15 @@ type Mapper struct {
 	sum            sum      // hash of the current record so far
 	contextHash    uint64   // what the member _context has added to sum; 0: nothing
 	clashes        *clashes // nil: records with the same key are not compared
-	cuts           []cut    // cuts of the current member
-	cutBuffer      []byte   // reused for a member with cuts
-	lastOpaque     *field   // the field whose value was last stored as JSON text
-	opaqueRedactor redactor // for JSON text
-	patched        []byte   // JSON text of the record after redaction
+	cuts           []cut
+	cutBuffer      []byte // reused for a member with cuts
+	lastOpaque     *field // the field whose value was last stored as JSON text
+	opaqueRedactor redactor
+	patched        []byte // JSON text of the record after redaction
 
 	changes   []change
 	stale     bool // a type was widened, so the pages must be read again
-	rereading bool // the pages are being read again
+	rereading bool
 
 	full       bool // the current record must wait for the next batch
 	unmeasured int  // rows since the columns were measured
@@ -65,9 +65,9 @@ type Mapper struct {
 
 	rejects  []Reject
 	fetched  int64 // records so far, which is the ordinal of the current record
-	refused  int64 // records rejected so far
-	fetched0 int64 // value of fetched when the batch began
-	refused0 int64 // value of refused when the batch began
+	refused  int64
+	fetched0 int64
+	refused0 int64
 
 	bound bound
 	walk  walker
@@ -107,7 +107,6 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	return m
 }
 
-// begin creates the root table and penstock's own columns.
 func (m *Mapper) begin() {
 	m.tableNamer = schemas.NewTableNamer(m.stream.Table.Name, m.knownPaths())
 	m.root = m.newTable(m.stream.Table.Name, "", nil)
@@ -118,7 +117,6 @@ func (m *Mapper) begin() {
 	m.fixed = constants{stamp: m.stamp}
 }
 
-// knownPaths returns the names of the child tables in m.known, by their place in the record.
 func (m *Mapper) knownPaths() map[string]string {
 	paths := map[string]string{}
 	for _, t := range m.known {
@@ -259,7 +257,6 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	return batches, indexed(rejects)
 }
 
-// keepRaw is the largest buffer for pages that is reused.
 const keepRaw = 64 << 20
 
 // clear drops the rows and rejects of the batch, but not its pages.

@@ -22,7 +22,6 @@ type mapped struct {
 	key     string                   // pointer of the field for the first key column
 }
 
-// mapPages maps pages into one batch, with an allocator that finds leaks.
 func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, error) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	m := NewMapper(s, testStamp, nil)
@@ -89,7 +88,6 @@ func (b *TableBatch) column(source string) (arrow.Array, arrow.DataType) {
 	return nil, schemas.Null
 }
 
-// own returns one of penstock's own columns.
 func (b *TableBatch) own(name string) arrow.Array {
 	i := b.Batch.Schema().FieldIndices(name)
 	if len(i) == 0 {
@@ -98,7 +96,6 @@ func (b *TableBatch) own(name string) arrow.Array {
 	return b.Batch.Column(i[0])
 }
 
-// compare compares the result of the mapper with that of the oracle, cell by cell.
 func compare(t require.TestingT, o *oracle, out mapped) {
 	refused := map[int64]bool{}
 	for _, r := range out.rejects {
@@ -152,7 +149,6 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 	}
 }
 
-// check compares the mapper with the oracle.
 func check(t require.TestingT, s schemas.Stream, pages ...string) {
 	o := newOracle(s)
 	bad := 0

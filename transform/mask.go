@@ -22,11 +22,10 @@ type masker struct {
 	hits    int
 }
 
-// Bounds of the cache.
 const (
 	maxKnown  = 8 << 10 // number of values
-	maxMemory = 64      // bytes of one value
-	fewest    = 16      // a full cache is dropped if fewer than one in 16 lookups succeeds
+	maxMemory = 64
+	fewest    = 16 // a full cache is dropped if fewer than one in 16 lookups succeeds
 )
 
 // errNoKey is the error for an hmac mask without a key.
@@ -87,7 +86,6 @@ func (k *masker) append(dst, text []byte) []byte {
 	return dst
 }
 
-// digested returns a function that appends the digest of a text by h.
 func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	var sum [sha256.Size]byte
 	return func(dst, text []byte) []byte {
@@ -101,7 +99,6 @@ func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 	}
 }
 
-// hidden takes the place of any number of characters.
 const hidden = "***"
 
 // maskEmail hides the part before the @ of a text that looks like one address. It hides any other text completely.

@@ -175,7 +175,6 @@ func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	return append(dst, v...)
 }
 
-// mark adds the hash of the text what to the hash of each record that has a value in the column.
 func (w *work) mark(t *openBatch, column int, what string) {
 	src := w.view(t, column)
 	h := xxh3.HashString(what)

@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// narrowed is a column converted to the type that it has in the destination.
 type narrowed struct {
 	array      arrow.Array
 	misfit     []bool  // for each row, whether its value does not fit the type; then it is null
@@ -61,7 +60,6 @@ func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	return n.scalar(dst, row, n.text)
 }
 
-// list calls element for each index, which stores that element in dst.elem.
 func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bool {
 	if dst.kind != kindList {
 		return size == 0
@@ -81,7 +79,6 @@ func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bo
 	return true
 }
 
-// json stores the value of a JSON cell.
 func (n *narrower) json(dst *column, row int, cell jsontext.Value) bool {
 	switch cell.Kind() {
 	case '{':

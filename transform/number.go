@@ -52,7 +52,6 @@ func parseNumeral(raw []byte, scratch []byte) numeral {
 	return n
 }
 
-// shift applies an exponent to the scale.
 func (n *numeral) shift(exponent []byte) {
 	trimmed := bytes.TrimRight(n.digits, "0")
 	n.scale -= len(n.digits) - len(trimmed)
@@ -87,7 +86,6 @@ func (n *numeral) trim() {
 // integer reports whether n is written as a whole number, or is one because of its exponent.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
 
-// whole returns the number of digits before the decimal point.
 func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
 
 // minusZero reports whether n is a negative zero, which no numeric column can hold.

@@ -22,9 +22,9 @@ type object struct {
 	depth   int    // number of names in the paths of its members
 	level   int    // number of objects and arrays around a member, including this object
 	fields  map[string]*field
-	first   field  // first.next is the first member
-	serial  uint64 // number of objects read so far at this place
-	root    bool   // it is the record itself, whose members are hashed
+	first   field // first.next is the first member
+	serial  uint64
+	root    bool // it is the record itself, whose members are hashed
 }
 
 // field is one member of the objects at one place. It can have a column, an object and child rows, because its values
@@ -32,8 +32,8 @@ type object struct {
 type field struct {
 	word, mask [2]uint64 // the first 16 bytes of `"name":`, and which of them exist
 	rest       []byte    // the bytes after these 16
-	size       int       // number of all these bytes
-	seen       uint64    // serial of the last object that had this member
+	size       int
+	seen       uint64 // serial of the last object that had this member
 
 	next    *field // the field that came after this one in the last object
 	column  *column
@@ -51,7 +51,6 @@ type field struct {
 	owner  *object
 }
 
-// newObject returns the object at a pointer in the rows of t.
 func newObject(t *table, pointer string, depth, level int) *object {
 	o := &object{table: t, pointer: pointer, depth: depth, level: level, fields: map[string]*field{}}
 	o.first.next = &field{}
@@ -59,7 +58,6 @@ func newObject(t *table, pointer string, depth, level int) *object {
 	return o
 }
 
-// members starts at i, the position after the opening brace.
 func (m *Mapper) members(o *object, i, row int) (end int) {
 	b := m.raw
 	o.serial++
@@ -124,7 +122,6 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	return i + 1
 }
 
-// hasRest compares the end of a long name.
 func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
@@ -179,7 +176,7 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 // looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // matches no input
+		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0)
 		return
 	}
 	literal := `"` + name + `":`

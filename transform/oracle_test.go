@@ -23,8 +23,8 @@ import (
 type node struct {
 	kind    jsontext.Kind
 	raw     string
-	text    string // for a string: its content
-	bad     bool   // it is a string that is not valid UTF-8
+	text    string
+	bad     bool
 	names   []string
 	members map[string]*node
 	items   []*node
@@ -34,7 +34,7 @@ type node struct {
 
 type oraclePart struct {
 	raw, name string
-	bad       bool // the name is not valid UTF-8
+	bad       bool
 	value     *node
 }
 
@@ -89,7 +89,6 @@ func parseNode(raw string) (*node, error) {
 	return n, nil
 }
 
-// null returns what replaces a value that no column can hold.
 func null() *node { return &node{kind: 'n', raw: "null"} }
 
 // repair replaces values that no column can hold by null. Objects and arrays around such values lose white space.
@@ -207,7 +206,6 @@ func (o *oracle) page(raw []byte) error {
 	return nil
 }
 
-// These expressions match strings, and raw control characters in strings.
 var (
 	controlInString = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"`)
 	control         = regexp.MustCompile(`[\x00-\x1f]`)
@@ -457,7 +455,6 @@ func oracleFloat(s string) bool {
 	return ok && a.Cmp(b) == 0
 }
 
-// rat returns the value of a number that fits into a decimal.
 func rat(s string) *big.Rat {
 	if mantissa, _, _ := strings.Cut(strings.ToLower(s), "e"); strings.Trim(mantissa, "-0.") == "" {
 		return new(big.Rat)
@@ -511,7 +508,6 @@ func cell(v *node, t arrow.DataType) string {
 	return "?"
 }
 
-// arrowCell returns a cell of a batch in the form that cell uses.
 func arrowCell(a arrow.Array, row int) string {
 	if a.IsNull(row) {
 		return "null"

@@ -48,7 +48,7 @@ func (m *Mapper) page(p span) (taken int, err error) {
 			}
 			m.fetched++
 			if i = space(b, next); i == end && m.rereading {
-				return end, nil // the first reading stopped here
+				return end, nil
 			}
 			if b[i] != ',' {
 				break
@@ -137,7 +137,6 @@ func (m *Mapper) checkSize(begin int, long bool) int {
 	return 0
 }
 
-// fill returns the position after the record, or a refusal code.
 func (m *Mapper) fill(i, row int) (end int) {
 	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
 	m.bound.exceeded = false
@@ -167,7 +166,6 @@ func (m *Mapper) scalar(i, row int) (end int) {
 	return end
 }
 
-// hasKey reports whether row has a value in every column of the key.
 func (m *Mapper) hasKey(row int) bool {
 	for _, c := range m.key {
 		if c == nil || !c.has(row) {
@@ -177,7 +175,6 @@ func (m *Mapper) hasKey(row int) bool {
 	return true
 }
 
-// longKey reports whether the key of row is too long for an index.
 func (m *Mapper) longKey(row int) bool {
 	n := 0
 	for _, c := range m.key {

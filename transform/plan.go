@@ -9,9 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// plan is what a Shaper does with the batches of one table, as long as they have the same schema.
 type plan struct {
-	schema *arrow.Schema // the schema of the batches
+	schema *arrow.Schema
 	node   *table
 	types  []arrow.DataType
 	index  map[string]int // index of each of penstock's own columns
@@ -31,7 +30,6 @@ type step struct {
 
 func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
 
-// planFor makes a new plan if the schema of t has changed.
 func (s *Shaper) planFor(t schemas.Table) *plan {
 	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
 		return p
@@ -68,7 +66,6 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	return p
 }
 
-// restricts reports whether a policy of a contract restricts changes.
 func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
 // require sets what the contract requires of a column. The destination already has the table of the column.
@@ -92,7 +89,6 @@ func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	}
 }
 
-// known returns a table as it is in the destination.
 func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
 	if i < 0 || s.m.known[i].Columns == nil {
@@ -129,7 +125,6 @@ func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 	return -1 // then there are no rows either
 }
 
-// rename sets the names of the columns of t as the rules say.
 func (t *openBatch) rename() error {
 	t.names = make([]string, len(t.arrays))
 	for i, f := range t.table.Columns.Fields() {

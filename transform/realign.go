@@ -4,7 +4,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// realign updates the hashes, and the keys of records in child tables, after rows have changed.
 func (w *work) realign() {
 	if w.root.rows == 0 {
 		return
@@ -43,7 +42,6 @@ func (w *work) rehash() {
 	}
 }
 
-// keys returns a column with the key of each record, as child tables have it.
 func (w *work) keys() *column {
 	var columns []*column
 	for _, i := range w.root.keys {
@@ -66,7 +64,6 @@ func (w *work) keys() *column {
 	return c
 }
 
-// rekey stores the new keys of the records in the rows of t.
 func (w *work) rekey(t *openBatch, keys *column) {
 	own := schemas.ColParent
 	if t.node.level > 1 {

@@ -75,7 +75,7 @@ func longestPointer(parent string, name []byte) string {
 type redactor struct {
 	rules   *fieldRules
 	reject  bool // the text is for a reject, so values are hidden completely
-	touched bool // something was changed
+	touched bool
 	walk    walker
 	name    []byte
 	text    []byte

@@ -33,7 +33,6 @@ const (
 // record. Appending the record to a mapper again may then repair it.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
-// reasons has the reason for each refusal code.
 var reasons = map[int]string{
 	refuseDuplicate: "a name occurs twice in one object",
 	refuseEncoding:  "a string is not UTF-8 or has half of a surrogate pair",
@@ -48,7 +47,6 @@ var reasons = map[int]string{
 	refuseBound:     "more members than the stream may have columns",
 }
 
-// rejectRecord adds a reject for the record m.raw[begin:end].
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
 	raw, hash, note := m.shown(m.raw, begin, end)
@@ -101,7 +99,6 @@ func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	return raw, hash, note
 }
 
-// keptValue returns a value as a reject shows it.
 func keptValue(v []byte) string {
 	limit := mostShown(len(v), maxRaw)
 	s := printable(v, limit)
@@ -127,7 +124,6 @@ func (m *Mapper) rejectNull(f *field, row, index int) {
 	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
 
-// element returns the pointer from the record to one element of the value of f in row.
 func (f *field) element(row, index int) string {
 	return f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
 }
@@ -153,7 +149,6 @@ func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason s
 
 const minusZero = "a numeric column cannot hold negative zero: 0 was stored"
 
-// pointer returns the JSON pointer from the record to the object from which a row of t was made.
 func (t *table) pointer(row int) string {
 	if t.parent == nil {
 		return ""
@@ -191,7 +186,6 @@ func (m *Mapper) keyValue(record []byte, i int) []byte {
 	return nil
 }
 
-// maskedKey applies the mask of the i-th key column to v, a JSON value.
 func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	k := m.rules.at(m.keySource(i))
 	if !k.hides() {
@@ -267,7 +261,6 @@ func namesOf(record []byte) []string {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// namesIn returns the decoded parts of a pointer.
 func namesIn(pointer string) []string {
 	if pointer == "" {
 		return nil

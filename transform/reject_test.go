@@ -80,7 +80,6 @@ func TestLongestKey(t *testing.T) {
 	}
 }
 
-// The short pointers of values below long names differ.
 func TestLongPointer(t *testing.T) {
 	name := strings.Repeat("n", 1000)
 	at := func(last string) string {
@@ -179,7 +178,6 @@ func TestNullsInAListOfObjects(t *testing.T) {
 	require.Equal(t, []string{"/items/0", "/items/2"}, []string{out.rejects[0].Pointer, out.rejects[1].Pointer})
 }
 
-// TestRejectedValuesAreMasked checks that rejected values are masked too.
 func TestRejectedValuesAreMasked(t *testing.T) {
 	s := keyedStream
 	s.Rules = schemas.Rules{Masks: masks("secret", "redact")}

@@ -13,7 +13,6 @@ import (
 // values become rejects. A member whose name is not UTF-8 is left out. The code in this file reads
 // only such records. Invariant 11
 
-// fault is a value that no column can hold.
 type fault struct {
 	pointer string
 	wanted  string
@@ -58,7 +57,7 @@ type repairer struct {
 	rules   *fieldRules
 	walk    walker
 	faults  []fault
-	changed int // number of values that were changed or omitted
+	changed int
 }
 
 // maxRepaired is the greatest depth at which only the faulty values are replaced by null. A deeper object or array
@@ -66,7 +65,6 @@ type repairer struct {
 // level. // Invariant 15
 const maxRepaired = 20
 
-// valuePath is where a value is in the record.
 type valuePath struct {
 	pointer string // from the record
 	below   *place // the rules for the value; an array has those of its elements
@@ -75,7 +73,6 @@ type valuePath struct {
 	dropped bool   // the value is in a field that is not loaded
 }
 
-// member returns the path of one member of the object at path s.
 func (x *repairer) member(s valuePath, name []byte) valuePath {
 	in := valuePath{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
 	if x.rules.any() {
@@ -92,7 +89,6 @@ func (s valuePath) element(i int) valuePath {
 	return s
 }
 
-// value appends the value at i, with null in place of faulty values.
 func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
 	end, depth, _ := x.walk.value(b, i)
@@ -115,13 +111,11 @@ func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	return append(dst, b[i:end]...), end
 }
 
-// appendNull appends null in place of the value b[i:end].
 func (x *repairer) appendNull(dst []byte, i, end int, s valuePath, wanted, reason string) []byte {
 	x.refuse(s, wanted, reason, x.b[i:end])
 	return append(dst, "null"...)
 }
 
-// refuse stores a fault for the values that are left out at path s.
 func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
@@ -176,11 +170,11 @@ func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 // part is one member of an object. Several members may have the same name.
 type part struct {
 	name       []byte // as written, with its quotes
-	text       string // the decoded name
-	begin, end int    // range of the value
-	broken     bool   // the name is not valid UTF-8
-	first      int    // index of the first part with this name
-	others     int    // set in the first part with a name: how many others have another value
+	text       string
+	begin, end int
+	broken     bool
+	first      int // index of the first part with this name
+	others     int // set in the first part with a name: how many others have another value
 }
 
 func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {

@@ -75,7 +75,6 @@ func (m *Mapper) storeRest(row int, rest []byte) bool {
 
 const restSeed = 0x7265_7374
 
-// addRest adds the column [schemas.ColRest] to t.
 func (t *table) addRest(m *Mapper) {
 	t.rest = &column{mem: m.mem, name: schemas.ColRest, typ: schemas.JSON}
 	t.rest.settle()
@@ -93,7 +92,6 @@ type splitter struct {
 	code   int      // refusal code; 0: no fault so far
 }
 
-// position is where a value is in the tables.
 type position struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table
@@ -101,10 +99,9 @@ type position struct {
 	level   int    // number of objects and arrays around its members
 }
 
-// restMember is a member of an object, with the part of its value that is in the rest.
 type restMember struct {
 	name  []byte // as written, with its quotes
-	text  string // the decoded name
+	text  string
 	value []byte // nil: nothing of the value
 }
 
@@ -157,7 +154,6 @@ func (s position) member(name string) position {
 	return s
 }
 
-// sorted returns an object with those parts of the members that are in the rest, sorted by name.
 func (x *splitter) sorted(parts []restMember) []byte {
 	slices.SortFunc(parts, func(a, b restMember) int { return strings.Compare(a.text, b.text) })
 	var out []byte
@@ -303,7 +299,6 @@ func (x *splitter) roomFor(s position) bool {
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
 }
 
-// knows reports whether the destination has a child table for the arrays at path.
 func (m *Mapper) knows(path string) bool {
 	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fieldRule is what the rules of the stream say about one field, with the mask prepared.
 type fieldRule struct {
 	schemas.Verdict
-	text   *masker   // the mask, if it produces text
-	round  *rounding // the mask, if it rounds
-	needed bool      // the field is dropped, but the filter uses it
+	text   *masker
+	round  *rounding
+	needed bool // the field is dropped, but the filter uses it
 }
 
 // fieldRules caches the rules by field, so that a field without a rule costs nothing after it was first seen.
@@ -23,9 +22,9 @@ type fieldRules struct {
 	stream schemas.Stream
 	known  map[string]*fieldRule // by pointer from the record, without array positions
 	below  *place                // place of the record itself; see redact.go
-	places int                   // number of cached places
-	drops  bool                  // a rule may leave out fields
-	err    error                 // the first error
+	places int
+	drops  bool // a rule may leave out fields
+	err    error
 }
 
 func newFieldRules(s schemas.Stream) *fieldRules {
@@ -49,7 +48,6 @@ func (r *fieldRules) fail(format string, args ...any) {
 	}
 }
 
-// any reports whether there are rules for fields: masks, a selection or new names.
 func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
@@ -108,7 +106,6 @@ func (k *fieldRule) ready(r *fieldRules) {
 	}
 }
 
-// filters reports whether the filter uses the column path, or a column nested in it.
 func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
@@ -211,5 +208,4 @@ func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// masked is what a reject shows in place of a hidden value.
 const masked = "[masked]"

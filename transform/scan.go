@@ -13,17 +13,17 @@ const padding = 32
 // The functions that read JSON return one of these refusal codes in place of a position. Mapper.record then finds out
 // whether the page is invalid, or only the record is refused.
 const (
-	refuseSyntax    = -1 - iota // invalid JSON
-	refuseDuplicate             // a name comes twice in an object
-	refuseEncoding              // not UTF-8, or half of a surrogate pair
-	refuseDepth                 // nested deeper than maxLevels
-	refuseSize                  // longer than maxRecord
-	refuseKey                   // no value in a key column
-	refuseClash                 // another record has the same key and different content
-	refuseNull                  // null in place of a record
-	refuseLong                  // a key that is too long for an index
-	refuseBound                 // more columns, fields or child tables than the stream may have
-	refuseWide                  // rows that take more memory than those of a record may
+	refuseSyntax    = -1 - iota
+	refuseDuplicate // a name comes twice in an object
+	refuseEncoding  // not UTF-8, or half of a surrogate pair
+	refuseDepth     // nested deeper than maxLevels
+	refuseSize
+	refuseKey   // no value in a key column
+	refuseClash // another record has the same key and different content
+	refuseNull  // null in place of a record
+	refuseLong  // a key that is too long for an index
+	refuseBound // more columns, fields or child tables than the stream may have
+	refuseWide  // rows that take more memory than those of a record may
 )
 
 // A function that reads a value returns decline if it has stored nothing. A more general function then reads the
@@ -165,7 +165,6 @@ func unescape(dst, b []byte, i int) []byte {
 	return dst
 }
 
-// number returns the position after the number at i, or refuseSyntax.
 func number(b []byte, i int) (end int) {
 	if b[i] == '-' {
 		i++
@@ -206,7 +205,6 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// literal returns the position after true, false or null at i, or refuseSyntax.
 func literal(b []byte, i int) (end int) {
 	switch binary.LittleEndian.Uint32(b[i:]) {
 	case wordNull, wordTrue:

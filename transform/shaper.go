@@ -98,7 +98,6 @@ func (e *ContractError) Error() string {
 	return fmt.Sprintf("schema of %s is frozen: %s", e.Stream, strings.Join(e.Diff, "; "))
 }
 
-// idle reports whether there is nothing to do with these batches.
 func (s *Shaper) idle(batches []TableBatch) bool {
 	if len(batches) == 0 {
 		return true

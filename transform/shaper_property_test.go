@@ -29,7 +29,6 @@ func secretValue(depth int) *rapid.Generator[string] {
 	})
 }
 
-// ruledRecord draws a record with secrets and other members.
 func ruledRecord(id int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		object := func(depth int, more ...string) string {
@@ -213,7 +212,6 @@ func TestShaperWithoutRulesDoesNothing(t *testing.T) {
 	}
 }
 
-// onAnyPages shapes arbitrary pages, with a mask of one kind for every column.
 func onAnyPages(t *testing.T, action string, pages ...string) {
 	s := schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t", Rules: schemas.Rules{Masks: masks("*", action)}}
 	m := NewMapper(s, testStamp, nil)

@@ -12,14 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// shaped is the output of a mapper and its shaper.
 type shaped struct {
 	mapped
 	filtered, rejected int64
 	err                error
 }
 
-// shape flushes after each page.
 func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...string) shaped {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -73,7 +71,6 @@ func (s shaped) column(table, name string) string {
 	return ""
 }
 
-// ruledStream returns a stream with a key and these rules.
 func ruledStream(r schemas.Rules) schemas.Stream {
 	r.MaskKey = "0123456789abcdef"
 	return schemas.Stream{Name: "m.t", Table: schemas.Table{Name: "t", Key: []string{"id"}}, Rules: r}

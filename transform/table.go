@@ -122,7 +122,6 @@ func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	return taken
 }
 
-// placeOf returns the place that [Mapper.withOwnColumns] has stored in the metadata.
 func placeOf(t schemas.Table) string {
 	if t.Columns == nil {
 		return ""

@@ -9,10 +9,10 @@ import (
 )
 
 type token struct {
-	raw     []byte  // as written in the page
-	text    []byte  // for a string: the decoded content
-	numeral numeral // for a number
-	kind    byte    // '"', '0', 't' or 'f'
+	raw     []byte
+	text    []byte
+	numeral numeral
+	kind    byte // '"', '0', 't' or 'f'
 }
 
 // tokens scans one scalar at a time. A token is valid until the next scan.
@@ -107,7 +107,6 @@ func orNull(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// numberType returns the type of a number in a column for which this type is declared.
 func numberType(declared arrow.DataType, raw []byte, n *numeral) arrow.DataType {
 	switch kindOf(orNull(declared)) {
 	case kindBool:

@@ -21,7 +21,6 @@ type change struct {
 	empty  bool
 }
 
-// widen sets the type of c to the wider type t.
 func (m *Mapper) widen(c *column, t arrow.DataType) {
 	if schemas.SameType(c.typ, t) {
 		return

@@ -27,7 +27,7 @@ const (
 type auth int
 
 const (
-	bearer auth = iota // the surface's own credential
+	bearer auth = iota
 	public
 	whiteLabel
 )
@@ -35,13 +35,13 @@ const (
 type credential struct {
 	name    string // name in statistics; never an issued token
 	surface string
-	user    string // the limit counts requests by user
+	user    string
 	writes  bool
 
-	expired bool      // may only be refreshed
-	until   time.Time // expiry; zero: none
-	scopes  []string  // scopes of an OAuth grant; nil: all
-	grant   string    // id of the OAuth grant that the token belongs to; "": none
+	expired bool // may only be refreshed
+	until   time.Time
+	scopes  []string // scopes of an OAuth grant; nil: all
+	grant   string   // id of the OAuth grant that the token belongs to; "": none
 }
 
 type tokens struct {
@@ -155,7 +155,6 @@ func (t *tokens) issue() string {
 	return token
 }
 
-// admit checks a request's credential against the endpoint's requirement.
 func (s *Server) admit(r *http.Request, surface string, want auth) (credential, *reply) {
 	if want == public {
 		return credential{name: "public", surface: surface}, nil
@@ -170,7 +169,6 @@ func (s *Server) admit(r *http.Request, surface string, want auth) (credential, 
 	return c, nil
 }
 
-// allows reports whether the credential's scopes cover a stream.
 func (c credential) allows(stream schemas.Stream) bool {
 	return c.scopes == nil || slices.Contains(c.scopes, stream.Scope)
 }
@@ -192,7 +190,6 @@ func unauthenticated(r *http.Request, surface string) *reply {
 	return &answer
 }
 
-// session answers login, refresh and logout.
 func (s *Server) session(r *http.Request, template string, body object) (reply, bool) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch template {

@@ -14,7 +14,7 @@ type write struct {
 	do       changeKind
 	table    string
 	id       string // parameter or body member with the row's id
-	required string // required members
+	required string
 	sets     object // members that the change sets, for a step of a document's workflow such as posting
 	action   string // action of the change's event; "": the status in sets, else "updated"
 	link     string // of create: column that takes the id from the path
@@ -246,7 +246,6 @@ func (s *Server) Touch(fraction float64) int {
 	return touched
 }
 
-// visibleChange returns a change of one text member that endpoints show.
 func visibleChange(row object) object {
 	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
 		if text, ok := row.get(name).(string); ok {

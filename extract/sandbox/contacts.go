@@ -137,7 +137,6 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-// touch calls the function tell for each changed contact, and returns their number.
 func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {

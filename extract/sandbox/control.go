@@ -79,7 +79,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 			n = s.options.Contacts
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_ = s.WriteContactsNDJSON(w, n) // fails if the client has disconnected
+		_ = s.WriteContactsNDJSON(w, n)
 	default:
 		http.NotFound(w, r)
 	}
@@ -106,5 +106,5 @@ func writeJSON(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(http.StatusBadRequest)
 		v = map[string]string{"error": err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v) // fails if the client has disconnected
+	_ = json.NewEncoder(w).Encode(v)
 }

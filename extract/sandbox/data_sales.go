@@ -105,7 +105,7 @@ type documentKind struct {
 	table  string
 	number string // prefix
 	names  string
-	party  string // customer or vendor
+	party  string
 	status []string
 	rows   int
 	more   func(g *gen, i int) object

@@ -11,7 +11,7 @@ import (
 
 type endpoint struct {
 	route   string
-	dialect dialect // envelope of success and failure
+	dialect dialect
 	auth    auth
 	message string
 
@@ -26,13 +26,13 @@ type endpoint struct {
 	fixed bool // ignores per_page
 	keyed int  // from this page on, the data is an object with numeric keys; 0: on no page
 
-	board    *board                                    // the rows are grouped in columns
-	lists    []namedList                               // several lists in one object, by name
-	one      string                                    // parameter with the id of the only row shown
-	object   func(w *world, p params) (any, error)     // returns the payload of an endpoint that shows no rows
-	wrap     func(w *world, p params, payload any) any // wraps the payload
-	required string                                    // required parameters; if one is missing, the answer is a refusal
-	media    string                                    // content type if not JSON; then object returns the bytes
+	board    *board
+	lists    []namedList                           // several lists in one object, by name
+	one      string                                // parameter with the id of the only row shown
+	object   func(w *world, p params) (any, error) // returns the payload of an endpoint that shows no rows
+	wrap     func(w *world, p params, payload any) any
+	required string // required parameters; if one is missing, the answer is a refusal
+	media    string // content type if not JSON; then object returns the bytes
 
 	conds   []condition
 	shows   view
@@ -66,7 +66,6 @@ type record struct {
 // params are a request's path, query and body parameters by name, merged as Laravel does it.
 type params map[string]string
 
-// condition is one comparison of a where text.
 type condition struct {
 	column   string
 	not      bool
@@ -116,7 +115,6 @@ func (e *endpoint) compile() {
 
 func (e *endpoint) style() style { return style(e.dialect != d0 && e.dialect != dV2) }
 
-// plain reports whether the endpoint shows the same rows for every request.
 func (e *endpoint) plain() bool {
 	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.shuffle == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
 }
@@ -185,7 +183,6 @@ func (e *endpoint) boardRecords(w *world, p params, rows []object) []record {
 	return all
 }
 
-// boardPayload returns the rows that records returns, grouped by their containers.
 func (e *endpoint) boardPayload(w *world, p params) any {
 	rows := order(selectRows(w, e.from, e.conds, p), e.order)
 	byName, columns := object{}, list{}
@@ -240,7 +237,6 @@ func (e *endpoint) single(w *world, p params) (any, error) {
 	return e.shows.show(w, r), nil
 }
 
-// scalars returns the members of a container that are added to its records.
 func scalars(o object) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool {
 		switch m.value.(type) {

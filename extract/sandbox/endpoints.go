@@ -7,7 +7,6 @@ func endpointTable() []*endpoint {
 		projectEndpoints(), tasklyEndpoints(), supportEndpoints(), hrEndpoints(), careerEndpoints(), outerEndpoints(), versionedEndpoints())
 }
 
-// Parts of views that several endpoints share.
 const (
 	user   = "id name avatar|url"
 	person = "id name email avatar|url type"

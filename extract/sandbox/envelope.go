@@ -48,7 +48,7 @@ func (d dialect) wrap(says string, s served) any {
 // refusal is the reason why a request is refused. Each dialect reports it with its own message and status.
 type refusal struct {
 	kind   refusalKind
-	what   string // the resource, if kind is missing
+	what   string
 	fields []string
 }
 
@@ -60,7 +60,7 @@ const (
 	moduleOff
 	invalid
 	wentWrong
-	readOnlyKey // a write with a read-only credential
+	readOnlyKey
 )
 
 func (t *refusal) Error() string { return t.message() }
@@ -81,7 +81,6 @@ func (t *refusal) message() string {
 	return "Something went wrong"
 }
 
-// fail returns the answer for a refusal.
 func (d dialect) fail(t *refusal) reply {
 	if t.kind == readOnlyKey {
 		if d == dV2 {

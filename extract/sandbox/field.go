@@ -17,7 +17,6 @@ func (f Fault) refield(body []byte) []byte {
 	return r.out
 }
 
-// refielder copies valid JSON.
 type refielder struct {
 	Fault
 	in  []byte
@@ -80,7 +79,7 @@ func (r *refielder) object() {
 			return
 		}
 		if r.As != "" {
-			name, _ = json.Marshal(r.As) // a string always marshals
+			name, _ = json.Marshal(r.As)
 		}
 		r.out = append(append(r.out, name...), ':')
 		own := len(r.out)

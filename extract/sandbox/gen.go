@@ -20,7 +20,7 @@ var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 type gen struct {
 	*rand.Rand
 	w    *world
-	rows int // expected number of rows
+	rows int
 }
 
 func newGen(w *world, seed uint64, name string) *gen {
@@ -164,7 +164,6 @@ func (g *gen) phone() string {
 
 func (g *gen) sentence() string { return g.pick(subjects...) + " " + g.pick(objects...) }
 
-// note returns text as people write it, with markup, line ends, emoji and other scripts.
 func (g *gen) note() any {
 	switch g.IntN(7) {
 	case 0:

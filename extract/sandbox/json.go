@@ -46,7 +46,6 @@ func (o object) get(name string) any {
 // text returns the member in text form, for use as a key: 5 and "5" are equal.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
-// textOf returns a scalar as it is written in a URL.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -56,7 +56,7 @@ type verdict struct {
 	ok        bool
 	limit     int
 	remaining int
-	reset     time.Duration // until the window's oldest request leaves it
+	reset     time.Duration
 }
 
 func newLimiter(rate Rate, count Counting) *limiter {

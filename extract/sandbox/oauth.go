@@ -20,7 +20,6 @@ const (
 	OAuthSecret       = "cs_sandbox_secret"
 )
 
-// The authorization and token endpoints.
 const (
 	authorizePath = "/oauth/authorize"
 	tokenPath     = "/oauth/token"

@@ -151,7 +151,6 @@ func resourcePager(q paging) (served, *refusal) {
 			"per_page", b.size, "to", b.to, "total", b.total))}, nil
 }
 
-// fractalPager has its totals under meta.pagination.
 func fractalPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	count := max(min(b.size, b.total-(b.page-1)*b.size), 0)
@@ -199,7 +198,6 @@ func nextPager(q paging) (served, *refusal) {
 	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
 }
 
-// offsetPager returns the items from the index in the parameter offset on.
 func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
@@ -237,7 +235,6 @@ func stripePager(q paging) (served, *refusal) {
 	return served{data: obj("object", "list", "url", q.path, "has_more", end < len(q.items), "data", q.slice(start, end, 1)), whole: true}, nil
 }
 
-// linkPager has a bare array as its body, and its links in the header Link.
 func linkPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	link := fmt.Sprintf(`<%s?page=%d>; rel="last"`, q.url, b.last)

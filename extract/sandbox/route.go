@@ -42,9 +42,9 @@ func (n *node) child(segment string) *node {
 }
 
 type match struct {
-	template string   // path template; "" if the path exists only with other methods
-	values   []string // of the parameters, in order
-	others   []string // methods of the path
+	template string // path template; "" if the path exists only with other methods
+	values   []string
+	others   []string
 }
 
 func (m match) params() map[string]string {

@@ -128,7 +128,6 @@ func (o *Options) defaults() {
 	}
 }
 
-// register registers the catalogue's routes and the endpoints.
 func (s *Server) register() {
 	for _, stream := range s.catalogue.Streams() {
 		route := stream.Method + " " + stream.Path

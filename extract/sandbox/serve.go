@@ -73,7 +73,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, answer)
 }
 
-// findTarget finds the endpoint, or returns an answer if there is no such route.
 func (s *Server) findTarget(r *http.Request) (target, *reply) {
 	t := target{method: r.Method, surface: surfaceOf(r.URL.Path), template: r.URL.Path}
 	m, ok := s.routes.find(r.Method, r.URL.Path)

@@ -135,7 +135,6 @@ func (s *Server) empty(t target) reply {
 	return s.read(&emptied, params{})
 }
 
-// shuffled puts rows with equal values in the list's sort column in random order.
 func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -146,7 +145,6 @@ func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	return s.read(&reordered, p)
 }
 
-// pageContains reports whether the requested page contains the record with this id.
 func (s *Server) pageContains(t target, p params, id string) bool {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -175,7 +173,7 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // if this fails, closing is enough
+		_ = tcp.SetLinger(0)
 	}
 	_ = conn.Close()
 }
@@ -242,7 +240,7 @@ func bomb(w http.ResponseWriter, n int) {
 func packed(b []byte) []byte {
 	var buffer bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
-	_, _ = z.Write(b) // a bytes.Buffer never fails
+	_, _ = z.Write(b)
 	_ = z.Close()
 	return buffer.Bytes()
 }
@@ -272,14 +270,14 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, answer reply) {
 	if s.options.Gzip && len(body) > 1024 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		var buffer bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&buffer, gzip.BestSpeed)
-		_, _ = z.Write(body) // a bytes.Buffer never fails
+		_, _ = z.Write(body)
 		_ = z.Close()
 		body = buffer.Bytes()
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(body) // fails if the client has disconnected
+	_, _ = w.Write(body)
 	if answer.release != nil {
 		answer.release()
 	}

@@ -49,7 +49,7 @@ type counter struct {
 
 type tally struct {
 	CredentialStats
-	recent     []time.Duration // arrivals within the last second
+	recent     []time.Duration
 	current    int
 	gateOpens  time.Duration
 	gateClosed time.Duration

@@ -226,7 +226,6 @@ func objectsIn(v any) []record {
 	return all
 }
 
-// contextOf returns the members of a record's _context: its container, then its request parameters.
 func (e *endpoint) contextOf(st schemas.Stream, r record, asked object) object {
 	var o object
 	if st.Context != "" && r.context != nil {
@@ -235,7 +234,6 @@ func (e *endpoint) contextOf(st schemas.Stream, r record, asked object) object {
 	return append(o, asked...)
 }
 
-// withContext appends the context to a record.
 func withContext(record []byte, context object) json.RawMessage {
 	if len(context) == 0 {
 		return record

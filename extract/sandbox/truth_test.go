@@ -347,7 +347,6 @@ func scalarsOf(container any) any {
 	return scalars
 }
 
-// advance sets the query for the next page, if there is one.
 func advance(query url.Values, document any, header http.Header, records []any) bool {
 	if link := header.Get("Link"); link != "" {
 		next := strings.Contains(link, `rel="next"`)

@@ -28,7 +28,6 @@ type viewItem struct {
 	link   *link
 }
 
-// link connects a row to rows of another table.
 type link struct {
 	table  string
 	kind   byte // @ one, < many, * listed

@@ -59,7 +59,6 @@ func (w *Webhook) check() error {
 	return w.Faults.check()
 }
 
-// wants reports whether the subscription includes events of this type.
 func (w *Webhook) wants(kind string) bool {
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(glob string) bool { ok, _ := path.Match(glob, kind); return ok })
 }

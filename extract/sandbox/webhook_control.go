@@ -123,7 +123,7 @@ func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if lines.Encode(d) != nil {
-			return // the client has disconnected
+			return
 		}
 	}
 }

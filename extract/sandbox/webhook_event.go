@@ -23,7 +23,6 @@ type announcement struct {
 	shows view
 }
 
-// dated is the time that many events include.
 const dated = " created_at|dmyhm"
 
 func announcements() map[string]*announcement {
@@ -34,8 +33,6 @@ func announcements() map[string]*announcement {
 	return all
 }
 
-// announcementTable lists the tables with events: for created, updated or deleted rows, and for steps such as sending
-// a document.
 func announcementTable() map[string]*announcement {
 	const document = " total_amount status created_at|dmyhm"
 	const staff = "id employee_id "
@@ -95,7 +92,6 @@ func announcementTable() map[string]*announcement {
 	}
 }
 
-// eventID returns the next id of a sequence.
 func eventID(random *rand.Rand) string {
 	const letters = "0123456789ABCDEFGHJKLMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz"
 	var b strings.Builder

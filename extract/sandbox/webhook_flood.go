@@ -34,7 +34,6 @@ type FloodReport struct {
 // maxBacklog is the number of undelivered events at which a flood waits for its subscribers.
 const maxBacklog = 50_000
 
-// floodStep is how often a flood looks at the clock.
 const floodStep = 5 * time.Millisecond
 
 // ParseFlood parses the command line's form: "rate=1700,for=1m,match=contact".
@@ -118,7 +117,6 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	return report, nil
 }
 
-// floodTables returns the tables that have rows and a matching module.
 func (s *Server) floodTables(match string) []string {
 	if s.contacts != nil {
 		return []string{"contacts"}
@@ -168,7 +166,6 @@ func atMost(n, limit int) int {
 	return min(n, limit)
 }
 
-// notifyContact announces a change of one of Options.Contacts.
 func (s *Server) notifyContact(number int) { s.announceContact(number, 0) }
 
 func (s *Server) announceContact(number, size int) {

@@ -61,7 +61,6 @@ func (f *WebhookFaults) shares() map[string]*float64 {
 	}
 }
 
-// check validates f and sets defaults.
 func (f *WebhookFaults) check() error {
 	for name, share := range f.shares() {
 		if !(*share >= 0 && *share <= 1) {
@@ -102,7 +101,6 @@ const (
 	DeliveredLost      = "lost" // not sent
 )
 
-// plannedDelivery is a delivery with the data to send it.
 type plannedDelivery struct {
 	Delivery
 	body  []byte
@@ -156,7 +154,6 @@ func newDelivery(kind string, e event) *plannedDelivery {
 	return &plannedDelivery{Delivery: Delivery{Event: e.id, Type: e.kind, Subject: e.subject, Kind: kind, Digest: hex.EncodeToString(sum[:])}, body: e.body}
 }
 
-// unknownBodies are event bodies of unknown types; %s is the id.
 var unknownBodies = []string{
 	`{"id":"%s","type":"mystery.happened","data":{"id":7}}`,
 	`{"id":"%s","type":"` + strings.Repeat("long.", 60) + `","data":{}}`,

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// schedule orders deliveries by due time.
 type schedule struct{ queue dueQueue }
 
 func (s *schedule) add(p *plannedDelivery) { heap.Push(&s.queue, p) }
@@ -28,7 +27,6 @@ func (s *schedule) hasten(now time.Time, allowed func(*plannedDelivery) bool) {
 	heap.Init(&s.queue)
 }
 
-// dueQueue implements container/heap.
 type dueQueue []*plannedDelivery
 
 func (q dueQueue) Len() int { return len(q) }

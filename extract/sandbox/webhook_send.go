@@ -24,9 +24,9 @@ type subscription struct {
 
 	mu      sync.Mutex
 	random  *rand.Rand
-	placed  int                // events announced
-	log     []*plannedDelivery // all deliveries, in planned order
-	ready   []*plannedDelivery // to be sent now, in order
+	placed  int
+	log     []*plannedDelivery
+	ready   []*plannedDelivery
 	held    []*plannedDelivery // waiting for later events, because of the fault reorder; at most Faults.Window
 	timed   schedule           // delayed deliveries and retries, waiting for their due time
 	pending int                // neither answered nor given up yet

@@ -51,7 +51,7 @@ func newListener(answer func(n int) int) *listener {
 	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the sender has gone
+			return
 		}
 		a := arrival{header: r.Header.Clone(), body: body}
 		_ = json.Unmarshal(body, &a) // unknown events may not match

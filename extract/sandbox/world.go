@@ -191,7 +191,6 @@ func compare(a, b any) int {
 	return cmp.Compare(textOf(a), textOf(b))
 }
 
-// decode converts decoded JSON (encoding/json with UseNumber) to the world's values.
 func decode(v any) any {
 	switch v := v.(type) {
 	case json.Number:

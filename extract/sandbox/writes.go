@@ -15,7 +15,6 @@ func writeTable() map[string]write {
 	return all
 }
 
-// trio adds the create, update and delete of one table.
 func trio(all map[string]write, d dialect, table, needs, createPath, updatePath, deletePath string) {
 	all["POST "+createPath] = write{dialect: d, do: create, table: table, required: needs}
 	all["POST "+updatePath] = write{dialect: d, do: update, table: table, id: param(updatePath)}

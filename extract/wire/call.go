@@ -24,7 +24,7 @@ type call struct {
 	body      []byte
 	anonymous bool // without the credential
 	file      bool
-	ranges    string // header Range
+	ranges    string
 	probe     bool
 	session   bool // answers contain tokens, so errors must not quote them
 	check     func([]byte) error
@@ -32,12 +32,12 @@ type call struct {
 	token     Secret
 	attempts  int
 	failures  int // transient faults so far
-	malformed int // broken answers so far
+	malformed int
 	throttles int
-	renewals  int    // attempted renewals of the credential
-	renewal   *Error // why the last renewal failed
-	renewed   bool   // the credential was renewed
-	hops      int    // redirects of this try
+	renewals  int // attempted renewals of the credential
+	renewal   *Error
+	renewed   bool
+	hops      int // redirects of this try
 }
 
 const (
@@ -63,7 +63,6 @@ func (c *Client) newCall(r Request) (*call, error) {
 	return k, nil
 }
 
-// at returns the URL for an escaped path on the client's origin.
 func (c *Client) at(escaped string) (*url.URL, error) {
 	u := *c.base
 	u.RawPath = c.base.EscapedPath() + escaped

@@ -39,7 +39,7 @@ func (k *call) receive(resp *http.Response, w *watch, p *budget.Permit) (*buffer
 func (k *call) unreadable(resp *http.Response, err error) *Error {
 	for _, hopeless := range []error{errTooBig, errTooDense, errNested, errEncoding} {
 		if errors.Is(err, hopeless) {
-			k.malformed = maxMalformed // no further try
+			k.malformed = maxMalformed
 			return k.fault(Malformed, resp, err.Error())
 		}
 	}

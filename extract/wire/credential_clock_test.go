@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// offsetStore is a token store whose clock differs from this machine's.
 type offsetStore struct {
 	dir string
 	by  time.Duration
@@ -70,7 +69,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, resp.Attempts, "no 401 occurred")
 		}
-		for range 3 { // processes
+		for range 3 {
 			read()
 		}
 		require.Equal(t, 1, r.refreshes, "only the code")

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// grant has the current tokens of a sign-in.
 type grant struct {
 	id       string // of this token; notes refer to it
 	access   Secret
@@ -171,7 +170,6 @@ func (n note) nextSignIn(now time.Time) time.Time {
 
 func (n note) maySignIn(now time.Time) bool { return !n.nextSignIn(now).After(now) }
 
-// signingIn returns n, with a record of the sign-in that is about to be made.
 func (n note) signingIn(now time.Time) note {
 	n.Recent = append(slices.Clone(n.Recent), now)
 	n.Recent = n.Recent[max(0, len(n.Recent)-maxSignIns):]
@@ -193,12 +191,10 @@ func (n note) refreshing(now time.Time, g grant) note {
 	return n
 }
 
-// open reports whether a refresh of this grant has an unknown outcome.
 func (n note) open(g grant) bool {
 	return n.Call != nil && n.Call.Kind == refreshCall && n.Call.Of == g.id
 }
 
-// dead reports whether the server has refused to renew this grant.
 func (n note) dead(g grant) bool {
 	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
 }

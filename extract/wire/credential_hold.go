@@ -122,7 +122,7 @@ func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.C
 	}
 	return h.exclusive(ctx, done, func(ctx context.Context, x *exchange) error {
 		if x.g.access != spent && x.g.access != "" {
-			h.adopt(x.g) // another process was faster
+			h.adopt(x.g)
 			return nil
 		}
 		return renew(ctx, x)
@@ -290,7 +290,6 @@ const (
 	refused                            // the server processed the call and refused it
 )
 
-// denied is a refusal in an answer that could be understood.
 type denied struct{ words string }
 
 func (d *denied) Error() string { return d.words }

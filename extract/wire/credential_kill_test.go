@@ -33,7 +33,6 @@ func (v killTask) env() string {
 	return fmt.Sprintf("%s=%s %s %s %s %d", killTaskVar, v.kind, v.act, v.base, v.dir, v.stop)
 }
 
-// run performs the task in a child process and prints its steps and its outcome.
 func (v killTask) run(t *testing.T) {
 	n := 0
 	k := keeper(t, v.kind, v.base, v.dir, func(step string) {
@@ -93,7 +92,7 @@ func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult 
 	require.NoError(t, child.Start())
 	started <- child.Process
 	_ = child.Wait()
-	r.calls.Wait() // the server completes the calls
+	r.calls.Wait()
 	l := childResult{steps: strings.Count(out.String(), "step ")}
 	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
 		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")

@@ -18,11 +18,11 @@ import (
 // ends its grant. It runs on real sockets, for processes that may be killed.
 type realm struct {
 	mu        sync.Mutex
-	access    string // the token that opens the list
+	access    string
 	session   string // the login's token, which can be refreshed after it has expired
 	refresh   string
-	codes     map[string]string // code challenges by code
-	used      map[string]bool   // refresh tokens used before
+	codes     map[string]string
+	used      map[string]bool // refresh tokens used before
 	issued    int
 	logins    int
 	refreshes int
@@ -30,7 +30,7 @@ type realm struct {
 	at        func(moment string) // called before and after a call takes effect
 	life      int                 // expires_in of access tokens
 	reuse     reuse               // of refresh tokens
-	answered  map[string]int      // how often each refresh token was used
+	answered  map[string]int
 	calls     sync.WaitGroup
 }
 
@@ -133,7 +133,6 @@ func (r *realm) watch(at func(string)) {
 	r.at = at
 }
 
-// expire ends the access token, which can be renewed.
 func (r *realm) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 // requests. The zero Session has no client and cannot make requests.
 type Session struct{ c *Client }
 
-// maxWait returns the longest wait within a request.
 func (s Session) maxWait() time.Duration {
 	if s.c == nil {
 		return Options{}.withDefaults().MaxWait

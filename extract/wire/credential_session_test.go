@@ -30,7 +30,6 @@ func TestTokenCallsCount(t *testing.T) {
 	}
 }
 
-// No request of the account is sent.
 func TestTokenCallClosesGate(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {

@@ -100,7 +100,6 @@ func TestLoginShapes(t *testing.T) {
 	}
 }
 
-// Sixteen workers find the token expired at the same time.
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

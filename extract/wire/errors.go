@@ -51,11 +51,11 @@ type Error struct {
 	Scope     string    // with ChallengeScope: the required scope, if the server names it
 	Err       error     // the underlying error, for errors.Is; may be nil
 
-	retryAfter time.Duration // the wait that the answer requested
-	cut        bool          // the body ended early
-	unchanged  bool          // credential's call: the server has changed nothing
-	outage     bool          // credential's call: the token endpoint is failing
-	code       string        // error code of a token endpoint: RFC 6749, section 5.2
+	retryAfter time.Duration
+	cut        bool   // the body ended early
+	unchanged  bool   // credential's call: the server has changed nothing
+	outage     bool   // credential's call: the token endpoint is failing
+	code       string // error code of a token endpoint: RFC 6749, section 5.2
 }
 
 // Error returns a text such as: read /v2/contacts: 429 too many requests after 5 attempts.
@@ -126,13 +126,12 @@ func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 	return e
 }
 
-// broken returns the error of a call whose connection, deadline or body failed.
 func (k *call) broken(resp *http.Response, err error) *Error {
 	class, err := unanswered(err)
 	e := k.fault(class, nil, "")
 	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
 	if longHeader(err) {
-		e.Class, k.malformed = Malformed, maxMalformed // no retry
+		e.Class, k.malformed = Malformed, maxMalformed
 	}
 	if resp != nil && resp.StatusCode >= 300 {
 		e.Status = resp.StatusCode

@@ -125,7 +125,6 @@ func TestFaultCutPage(t *testing.T) {
 	}
 }
 
-// The connection breaks before, in or after the header.
 func TestFaultReset(t *testing.T) {
 	reset := func(w http.ResponseWriter, before string) {
 		conn, _, err := http.NewResponseController(w).Hijack()

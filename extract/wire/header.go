@@ -50,7 +50,6 @@ func AuthHeaderFault(name string) string {
 	return HeaderFault(name, "")
 }
 
-// checkHeaders returns an error if a configured header is invalid, reserved or set twice.
 func (o Options) checkHeaders() error {
 	own := http.CanonicalHeaderKey(orDefault(o.AuthHeader, "Authorization"))
 	if bad := AuthHeaderFault(own); bad != "" {
@@ -95,7 +94,6 @@ func (k *call) header() http.Header {
 	return h
 }
 
-// credential returns the header that carries the token.
 func (k *call) credential() (name, value string) {
 	o := k.c.opts
 	if o.AuthHeader == "" {

@@ -53,7 +53,6 @@ func client(t *testing.T, base string, change func(*Options)) *Client {
 	return c
 }
 
-// virtualClient returns a client of a server in the same virtual-time bubble.
 func virtualClient(t *testing.T, h http.Handler, change func(*Options)) *Client {
 	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}

@@ -68,7 +68,6 @@ func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, 
 	}
 }
 
-// awaits returns the receiver of the browser's answer.
 func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 	issuer := o.namedIssuer()
 	if by.Paste != nil {

@@ -33,7 +33,6 @@ type issuerName struct {
 	unstated bool   // an answer may omit the name
 }
 
-// matches reports whether an answer with these iss parameters comes from the issuer.
 func (n issuerName) matches(iss []string) bool {
 	return n.name == "" || len(iss) == 0 && n.unstated || len(iss) == 1 && iss[0] == n.name
 }
@@ -84,7 +83,7 @@ func (c *callback) code(ctx context.Context, paste func(context.Context) (string
 func (c *callback) close() {
 	c.once.Do(func() {
 		if c.server == nil {
-			return // nothing listens
+			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
@@ -119,19 +118,17 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !c.take():
 		w.WriteHeader(http.StatusGone)
 	default:
-		_, _ = w.Write([]byte(pageDone)) // fails if the browser has disconnected
+		_, _ = w.Write([]byte(pageDone))
 		c.answer <- c.read(query)
 		return
 	}
 	_, _ = w.Write([]byte(pageNot))
 }
 
-// hostMatches compares the Host header with that of the redirect address.
 func (c *callback) hostMatches(host string) bool {
 	return host == c.redirect.Host || c.redirect.Port() == "80" && host == c.redirect.Hostname()
 }
 
-// stateMatches reports whether an answer carries the state of this sign-in.
 func (c *callback) stateMatches(query url.Values) bool {
 	return len(query["state"]) == 1 && same(query.Get("state"), c.nonce)
 }

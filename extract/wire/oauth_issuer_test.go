@@ -22,14 +22,14 @@ type issuer struct {
 	url string
 
 	mu       sync.Mutex
-	at       string // address of the metadata
+	at       string
 	metadata map[string]any
 	polls    []time.Time
 	pending  []string // answers to polls, before the tokens
 	revoked  []string
 	auths    []string // how clients sent their secret
-	down     bool     // the revocation endpoint fails
-	refuses  string   // kind of token that it does not revoke
+	down     bool
+	refuses  string // kind of token that it does not revoke
 	note     func()
 }
 
@@ -112,7 +112,6 @@ func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	return c
 }
 
-// The issuer's metadata, at either address, provides the rest.
 func TestDiscovery(t *testing.T) {
 	for _, at := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"} {
 		i := newIssuer(t)
@@ -162,7 +161,6 @@ func TestDiscoveryRefuses(t *testing.T) {
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
 }
 
-// The server's metadata or the configuration says that the secret goes in the body.
 func TestClientAuth(t *testing.T) {
 	for _, tt := range []struct {
 		methods []string
@@ -405,7 +403,6 @@ func TestNoRefreshToken(t *testing.T) {
 	require.False(t, st.NoRefresh)
 }
 
-// offline_access is requested if the issuer supports it, together with the consent that it requires.
 func TestOfflineAccess(t *testing.T) {
 	for _, has := range []bool{false, true} {
 		i := newIssuer(t)

@@ -32,8 +32,8 @@ func (m *metadata) onlyPost() bool {
 }
 
 type endpointKind struct {
-	key          string // in the configuration
-	name         string // in the metadata
+	key          string
+	name         string
 	fromOptions  func(*OAuthOptions) string
 	fromMetadata func(*metadata) string
 }
@@ -77,7 +77,6 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	return raw, nil
 }
 
-// discover reads the issuer's metadata, once per credential.
 func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	o.mu.Lock()
 	m := o.issuerMetadata

@@ -10,7 +10,6 @@ import (
 // unchanged: a later run can use them.
 var ErrOutage = errors.New("the token endpoint returned no token")
 
-// How long to wait for a token endpoint that is failing.
 const (
 	outageWaits   = 2 * time.Minute  // in total, unless the server says how long
 	outageFirst   = time.Second      // after the first call; doubled each time
@@ -76,7 +75,6 @@ func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: 
 // personWait returns a shorter wait, for calls during which a person waits at the terminal.
 func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
-// sleep reports whether to make the next call.
 func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	e, ok := isOutage(err)
 	if !ok {

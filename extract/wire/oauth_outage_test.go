@@ -235,7 +235,7 @@ func TestSpentRefreshToken(t *testing.T) {
 				require.ErrorContains(t, err, "was lost")
 				require.ErrorContains(t, err, "refresh_grace")
 			}
-			for range 2 { // later processes
+			for range 2 {
 				_, again := clientWith(t, open(), base).Read(t.Context(), contacts)
 				require.Equal(t, tt.works, again == nil, "%v", again)
 			}

@@ -105,9 +105,9 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 type tokenTransport struct{ base http.RoundTripper }
 
 type exchangeError struct {
-	sent   bool        // at least a part of the request was sent
-	status int         // status of a complete answer that did not come from a token endpoint; otherwise 0
-	header http.Header // of that answer
+	sent   bool // at least a part of the request was sent
+	status int  // status of a complete answer that did not come from a token endpoint; otherwise 0
+	header http.Header
 	err    error
 }
 

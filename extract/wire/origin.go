@@ -123,7 +123,6 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	return location, nil
 }
 
-// loginPath reports whether a path looks like a sign-in page.
 func loginPath(p string) bool {
 	switch path.Base(strings.ToLower(p)) {
 	case "login", "signin", "sign-in", "sign_in", "log-in", "auth", "authorize", "sso":

@@ -184,7 +184,6 @@ func TestReadChecks(t *testing.T) {
 	})
 }
 
-// A burst of server faults is survived with few requests.
 func TestReadOutlastsBurst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		end := time.Now().Add(45 * time.Second)

@@ -62,7 +62,6 @@ func paramName(segment string) string {
 	return name[:len(name)-1]
 }
 
-// expand returns the escaped path of a permitted route.
 func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	segments, ok := l[r]
 	if !ok {

@@ -101,7 +101,6 @@ func TestRedactorExcerpt(t *testing.T) {
 	require.Equal(t, "short", r.excerpt("short", 256))
 }
 
-// The server echoes the request, in any place and encoding.
 func TestErrorsContainNoSecrets(t *testing.T) {
 	const token, query, password = "pat_canary_0123456789", "filter-canary-98", "pass/canary+55 x"
 	echo := func(form func(string) string) string {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// broken reports whether an error is an error of the connection.
 func broken(err error) bool {
 	if _, network := errors.AsType[net.Error](err); network {
 		return true

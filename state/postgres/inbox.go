@@ -12,14 +12,13 @@ import (
 type inbox struct {
 	s     *Store
 	quota int64
-	read  bool // the inbox was opened for reading
+	read  bool
 
 	groups *state.Groups
 }
 
 var _ state.Inbox = (*inbox)(nil)
 
-// defaultQuota is the same as for the state folder.
 const defaultQuota = 1 << 30
 
 // OpenInbox implements [state.Store].

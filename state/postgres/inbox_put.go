@@ -147,7 +147,6 @@ func (g *grouping) classify(d *state.Delivery) {
 	}
 }
 
-// assignSources assigns numbers to new sources.
 func (g *grouping) assignSources(ctx context.Context) error {
 	for name := range g.heads {
 		if _, there := g.sources[name]; there {
@@ -223,5 +222,4 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// errReading is returned by methods that change an inbox if it was opened for reading.
 var errReading = errors.New("it was opened for reading")

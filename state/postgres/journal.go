@@ -17,7 +17,7 @@ import (
 // process stops sending signs of life, another process may take the slot over.
 type journal struct {
 	s       *Store
-	process string // unique id of this journal
+	process string
 	stop    context.CancelFunc
 	beats   sync.WaitGroup
 }

@@ -124,7 +124,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && !kept: // another process has it
+		case err == nil && !kept:
 			lose()
 		case err == nil && end.Reset(time.Until(now.Add(l.s.trustTime()))):
 			asked = now

@@ -22,7 +22,6 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// latest is the schema version of this program: the number of the last migration.
 const latest = 6
 
 // Migrate creates the schema or migrates it to this program's version. It returns the versions before and after. If
@@ -87,7 +86,6 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectPostgres, stdlib.OpenDB(*c), files, goose.WithSessionLocker(locker), goose.WithTableName(versionTable))
 }
 
-// versionTable has one row per migration.
 const versionTable = "migrations"
 
 // inspect returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has not this program's version.

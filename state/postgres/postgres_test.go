@@ -21,7 +21,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var schemas atomic.Int64
 
-// in returns the URL of a new schema that has been migrated.
 func in(t *testing.T, at string) string {
 	t.Helper()
 	u, err := url.Parse(at)

@@ -36,7 +36,6 @@ func (s *Store) Revive(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// mostRevived is the greatest number of units that one transaction revives.
 const mostRevived = 1000
 
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {

@@ -51,7 +51,7 @@ var (
 // for concurrent use.
 type Store struct {
 	o      Options
-	me     string // unique id of this process
+	me     string
 	schema string
 	clock  clock
 
@@ -80,7 +80,6 @@ const (
 	mostConnections  = 10
 )
 
-// config returns the configuration of the connections.
 func (s *Store) config() (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
@@ -141,7 +140,6 @@ func (s *Store) Close() error {
 // Notes implements [state.Store].
 func (s *Store) Notes() state.Notes { return notes{s} }
 
-// step calls Options.Step for a named point of a change.
 func (s *Store) step(name string) error {
 	if s.o.Step == nil {
 		return nil

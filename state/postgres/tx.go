@@ -86,14 +86,13 @@ func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != "57P01" || errors.Is(err, pgx.ErrTxCommitRollback) {
-			return err // the server has refused the commit
+			return err
 		}
 		return fmt.Errorf("%w: %w", errUncertain, err)
 	}
 	return s.step("committed")
 }
 
-// ready checks once that the schema has this program's version.
 func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := s.connections()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// unitStore is the [state.UnitStore] of all processes that share the database.
 type unitStore struct{ s *Store }
 
 var _ state.UnitStore = unitStore{}

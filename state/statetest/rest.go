@@ -94,7 +94,6 @@ func notes(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "20", string(text))
 }
 
-// count adds one to a number that other processes add to as well.
 func count(t *testing.T, n state.Notes) {
 	for {
 		was, err := n.Note(t.Context(), "counts/n")

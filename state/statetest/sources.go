@@ -110,7 +110,6 @@ func sourcesRecords(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, s.Close())
 }
 
-// sourcesMany stores thousands of records at once, and reads them sorted by name.
 func sourcesMany(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, s := t.Context(), opened(t, open)
 	var records []state.SourceRecord

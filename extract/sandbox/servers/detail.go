@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// detail returns a longer form of the record, at an address of its own.
 func (l *List) detail(r row) row {
 	n := r.n
 	if other, ok := l.swapped[n]; ok {

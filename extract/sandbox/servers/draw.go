@@ -42,10 +42,9 @@ func pick[T any](d *drawer, all ...T) T { return all[d.IntN(len(all))] }
 
 func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Drawn(kind)...) }
 
-// envelopes are the paths to the records, each with the possible places of signals.
 var envelopes = []struct {
 	path []string
-	meta []string // places of signals
+	meta []string
 }{
 	{nil, nil}, {nil, nil},
 	{[]string{"data"}, []string{"/meta", "", "/pagination", "/paging", "/meta/pagination", "/page_info"}},

@@ -64,7 +64,6 @@ func (d *drawer) byOffset() {
 	}
 }
 
-// end draws the value that the signal of the next page has on the last page.
 func (d *drawer) end() string {
 	return pick(d, "", "", "", "absent", "absent", "empty", "false", "zero")
 }
@@ -93,7 +92,6 @@ func (d *drawer) byToken() {
 	}
 }
 
-// separateSizeParam keeps the parameters of size and position apart.
 func (d *drawer) separateSizeParam() {
 	if d.Size.Param == d.Paging.Param {
 		d.Size.Param = "limit"

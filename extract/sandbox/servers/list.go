@@ -19,15 +19,15 @@ type List struct {
 	mu             sync.Mutex
 	rows           []row
 	newest         int // n of the next record added at the end
-	before         int // n of the last record added at the beginning
+	before         int
 	clock          int
 	run            int
-	requests       int               // of this run
-	detailRequests int               // details requested in this run
-	swapped        map[int]int       // records that have swapped their details
+	requests       int
+	detailRequests int
+	swapped        map[int]int
 	faultCounts    []int             // how often each fault has occurred, by its index in the Spec
 	cache          map[string]answer // answers of the previous run, by request
-	nextCache      map[string]answer // answers of this run
+	nextCache      map[string]answer
 	always         map[string]bool
 	ever           map[string]bool
 	log            []string
@@ -88,7 +88,6 @@ type request struct {
 	path   string
 }
 
-// maxBody bounds a request's body.
 const maxBody = 1 << 20
 
 func (l *List) read(r *http.Request) request {
@@ -169,7 +168,7 @@ func (a answer) write(w http.ResponseWriter) {
 		body = bytes.ReplaceAll(asJSON(a.body), []byte(rawTab), []byte("a\ttab"))
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // fails if the client has disconnected
+	_, _ = w.Write(body)
 }
 
 func refuse(status int, message string) answer {
@@ -236,7 +235,6 @@ func (l *List) partial() (Fault, bool) {
 	return Fault{}, false
 }
 
-// applies reports whether a fault applies to this answer, and counts it.
 func (l *List) applies(i int, p part) bool {
 	f := l.spec.Faults[i]
 	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.faultCounts[i] >= f.Count || l.requests < f.From || f.To > 0 && l.requests > f.To {
@@ -249,7 +247,6 @@ func (l *List) applies(i int, p part) bool {
 	return true
 }
 
-// show puts a part of the list into its envelope.
 func (l *List) show(q request, p part, partial Fault) answer {
 	s := l.spec
 	path, shown := s.Envelope.Path, l.shown(p.rows)
@@ -308,7 +305,6 @@ func (l *List) show(q request, p part, partial Fault) answer {
 	return a
 }
 
-// envelope returns a body with the rows and the constant members.
 func (l *List) envelope(path []string, rows []row, from int) any {
 	s := l.spec.Envelope
 	var body any = l.spec.Records.list(rows, from)
@@ -330,7 +326,6 @@ func (l *List) envelope(path []string, rows []row, from int) any {
 	return body
 }
 
-// place puts a signal's value into a header or into the body.
 func (a *answer) place(body *any, at string, v any) {
 	if name, ok := strings.CutPrefix(at, "header "); ok {
 		if v != nil {

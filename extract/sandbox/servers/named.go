@@ -34,7 +34,6 @@ func (s *Spec) setPaging(kind, param string) { s.Paging = Paging{Kind: kind, Par
 
 func (s *Spec) setPath(path ...string) { s.Envelope.Path = path }
 
-// addFault adds a fault that occurs in the second run.
 func (s *Spec) addFault(f Fault) {
 	f.Run = 2
 	s.Faults = append(s.Faults, f)

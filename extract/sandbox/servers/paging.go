@@ -57,7 +57,6 @@ func (l *List) cut(q request, all []row) (part, *answer) {
 	return p, nil
 }
 
-// of returns the page size of a request.
 func (s Size) of(q request) (int, *answer) {
 	n, err := strconv.Atoi(q.values[s.Param])
 	if s.Param == "" || err != nil || n < 1 {
@@ -130,7 +129,6 @@ func (l *List) start(v string, p part) (int, *answer) {
 	return l.bad(p)
 }
 
-// bad returns the answer to an invalid token.
 func (l *List) bad(p part) (int, *answer) {
 	switch l.spec.Paging.Bad {
 	case "first":
@@ -165,7 +163,6 @@ func (l *List) afterMoment(v string, p part) (int, *answer) {
 	return len(p.all), nil
 }
 
-// token returns the parameter value for the part that begins at an index.
 func (l *List) token(at int, p part) string {
 	g := l.spec.Paging
 	switch {

@@ -39,7 +39,6 @@ var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_t
 // falseSignals are the meanings, see sayings, of signals that are wrong.
 var falseSignals = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
 
-// said reports whether a signal leads to the next part or states the list's length.
 func (s Spec) said() bool {
 	return slices.ContainsFunc(s.Signals, func(g Signal) bool {
 		switch g.Says {

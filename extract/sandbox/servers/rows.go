@@ -49,7 +49,6 @@ func (s Records) sort(rows []row) {
 	})
 }
 
-// id returns the value of a record's key.
 func (s Records) id(n int) any {
 	h := uint64(n+1) * 0x9E3779B97F4A7C15
 	switch s.Type {
@@ -176,7 +175,6 @@ func odd(kind string) json.RawMessage {
 	return asJSON(rawTab)
 }
 
-// edit makes the changes between two runs.
 func (l *List) edit(e Edits) {
 	for i := range min(e.Delete, len(l.rows)) {
 		at := (i*5 + 1) % len(l.rows)

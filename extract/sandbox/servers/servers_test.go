@@ -74,7 +74,6 @@ func (r *reader) read() {
 	}
 }
 
-// Without faults, a reader that knows a list's protocol finds exactly its records, before and after the edits.
 func TestListsAreReadable(t *testing.T) {
 	for seed := range uint64(3000) {
 		s := draw(seed).Spec
@@ -157,7 +156,6 @@ func follow(s Spec, sig Signal, w *httptest.ResponseRecorder) url.Values {
 	return url.Values{s.Paging.Param: {text}}
 }
 
-// A Spec survives JSON encoding, and Draw is deterministic.
 func TestSpecIsData(t *testing.T) {
 	for seed := range uint64(200) {
 		var back Spec
@@ -166,7 +164,6 @@ func TestSpecIsData(t *testing.T) {
 	}
 }
 
-// Each named list has a unique name, and each fault occurs in its run.
 func TestNamedLists(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range Lists() {

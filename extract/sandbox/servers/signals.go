@@ -6,7 +6,6 @@ import (
 	"strconv"
 )
 
-// sayings are the meanings of a [Signal].
 var sayings = map[string]func(l *List, p part, shown int) any{
 	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.all)) },
 	"total here":    func(_ *List, _ part, shown int) any { return shown },
@@ -71,7 +70,6 @@ func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	return l.next(s, q, p, at), true
 }
 
-// next returns the value of a signal that leads to the part that begins at an index.
 func (l *List) next(s Signal, q request, p part, at int) any {
 	switch s.Says {
 	case "next":
@@ -95,7 +93,6 @@ func (l *List) link(s Signal, q request, p part, rel string, at int) any {
 	return map[string]any{"rel": rel, "href": l.address(s, q, p, at)}
 }
 
-// address returns a link to the part that begins at an index, with the page size that was requested.
 func (l *List) address(s Signal, q request, p part, at int) string {
 	v := url.Values{}
 	if l.spec.Size.Param != "" && q.values[l.spec.Size.Param] != "" {

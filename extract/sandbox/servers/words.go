@@ -1,6 +1,5 @@
 package servers
 
-// incompleteMarkers are members and headers that say that an answer is incomplete.
 var incompleteMarkers = []Fault{
 	{At: "/partial", Value: raw(`true`)},
 	{At: "/meta/partial", Value: raw(`true`)},

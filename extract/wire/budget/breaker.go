@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// When the gate closes, and for how long: see [breaker].
 const (
 	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After
 	longestGate = time.Minute
@@ -33,8 +32,8 @@ func (e *BlockedError) Error() string {
 type reason uint8
 
 const (
-	tooMany reason = iota + 1 // 429
-	usedUp                    // the server reported no remaining requests
+	tooMany reason = iota + 1
+	usedUp         // the server reported no remaining requests
 	failing
 )
 

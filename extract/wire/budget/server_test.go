@@ -59,7 +59,6 @@ func (f *firstRequest) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, f.until
 }
 
-// slidingWindow counts the requests in the window before now.
 type slidingWindow struct {
 	limit  int
 	window time.Duration
