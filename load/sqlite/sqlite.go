@@ -4,7 +4,7 @@
 // the rows and the cursor. The merge is that of package sqlmerge.
 //
 // SQLite has few types. Decimals are stored as text with all their digits. Times are text in UTC, always with six
-// fractional digits, so that they sort as text. The declared type of a column tells such values from other text, as in
+// fractional digits, so that they sort as text. The declared type of a column distinguishes such values from other text, as in
 // DECIMAL TEXT(16,2); SQLite stores text in each column whose declared type contains TEXT. SQLite has no comments, so
 // descriptions are only in _penstock_schema.
 package sqlite
