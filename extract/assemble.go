@@ -28,7 +28,6 @@ type assembler struct {
 	members []string // for each key column, the name of the record member that holds it; the column's name until another name was seen
 }
 
-// batch holds the records of one answer or of several.
 type batch struct {
 	records []byte // unless whole: a "[" and the records, separated by commas, without a closing bracket
 	whole   bool   // records is a complete JSON array, unchanged from the body
@@ -218,7 +217,6 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	}
 }
 
-// key returns the hash of the key columns in a record, without those of the context.
 func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
 		if strings.HasPrefix(column, contextKey) {
@@ -250,7 +248,6 @@ func (a *assembler) member(d *doc, r value, i int) value {
 	return v
 }
 
-// keyText returns the key of a record as JSON for people, or "" if the record does not contain its key.
 func (a *assembler) keyText(d *doc, r value) string {
 	var parts []string
 	for i := range a.stream.Key {

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerCandidate is a parameter that may request the second page of a list.
 type pagerCandidate struct {
 	typ   string
 	at    position
@@ -32,7 +31,6 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	return append(all, p.moments()...)
 }
 
-// answerTokens returns nothing if the token is a range, which other candidates request.
 func (p *pagerProbe) answerTokens() []pagerCandidate {
 	s := p.first.signals
 	if s.token == "" || s.ranged || s.rangeUnit != "" {
@@ -124,7 +122,6 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 
 func (p *pagerProbe) tokens(names []string) []pagerCandidate { return p.named("cursor", names) }
 
-// named leaves out candidates without a value for the second page.
 func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	var out []pagerCandidate
 	for _, name := range names {

@@ -121,7 +121,6 @@ func momentFields(rows []row) []string {
 	return all[:min(len(all), maxMomentFields)]
 }
 
-// timePriority sorts times of creation first, times of changes last.
 func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
 func aboutOtherTime(param, field string) bool {

@@ -25,8 +25,6 @@ var (
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-// oneByOne returns the candidates for a server that refuses several parameters in one request. tokens is empty if the
-// answer has none.
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}

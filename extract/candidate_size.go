@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sizeNames puts the parameters first that the answer mentions.
 func (p *pagerProbe) sizeNames() []string {
 	return sizeNamesFor(p.l.s.Pagination, p.first.signals)
 }
@@ -43,7 +42,6 @@ func nestsPage(a, b string) bool {
 	return ok && in == b
 }
 
-// cutBracket splits page[size] into page and size.
 func cutBracket(name string) (in, member string, ok bool) {
 	in, rest, ok := strings.Cut(name, "[")
 	return in, strings.TrimSuffix(rest, "]"), ok && strings.HasSuffix(rest, "]") && in != "" && !strings.Contains(rest[:len(rest)-1], "]")

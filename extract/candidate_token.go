@@ -9,7 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// tokenParams returns the parameters that may take the answer's token, the likeliest first.
 func (p *pager) tokenParams(s signals) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.next)) {

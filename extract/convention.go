@@ -262,7 +262,6 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted leaves a YAML scalar without quotes if it has only ASCII letters, underscores, slashes and dots.
 func quoted(t string) string {
 	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
 		return t

@@ -97,7 +97,6 @@ func (m passCursor) ending() state.Cursor {
 // understands.
 var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it from the beginning")
 
-// parsePassCursor returns ok false for "" and for an end cursor: both begin a new pass.
 func parsePassCursor(c state.Cursor) (m passCursor, ok bool, err error) {
 	if c == "" {
 		return passCursor{}, false, nil

@@ -10,8 +10,6 @@ import (
 
 const maxUnwrap = 6
 
-// detect finds the records in v if no place of the catalogue fits. It returns false unless a rule identifies one
-// place.
 func (f *finder) detect(v value, path string, depth int) bool {
 	d := f.d
 	switch {
@@ -247,7 +245,6 @@ func (f *finder) detectOne(v value, path string) bool {
 	return ok
 }
 
-// resourceNames returns names that the member with a stream's records may have, in singular and plural.
 func resourceNames(stream string) []string {
 	_, resource, _ := strings.Cut(stream, ".")
 	if resource == "" {
@@ -263,7 +260,6 @@ func resourceNames(stream string) []string {
 	return slices.Compact(names)
 }
 
-// pathNames returns names, in the form of [schemas.FoldName], that the member with the records may have.
 func pathNames(path string) []string {
 	var names []string
 	parts := strings.Split(strings.Trim(path, "/"), "/")

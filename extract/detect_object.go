@@ -83,7 +83,6 @@ func (f *finder) paged(v value) bool {
 
 func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
 
-// enveloped reports whether the object v is an envelope around the payload, not a record.
 func (f *finder) enveloped(v value) bool {
 	if f.record(v) {
 		return false

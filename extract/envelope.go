@@ -7,8 +7,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// judge returns the failure that a body reports although the status of the answer is a success. The message
-// determines the class.
 func judge(d *doc) (class wire.Class, message string, ok bool) {
 	f := d.flags()
 	if !f.failed && !f.bare {

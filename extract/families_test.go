@@ -196,8 +196,6 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// readsWhole requires that a list of n records in pages of ten is read completely, with no sign of missing records,
-// and that a second reading needs few requests.
 func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	t.Helper()
 	s := own("x.things")
@@ -213,7 +211,6 @@ func readsWhole(t *testing.T, h http.HandlerFunc, n int) {
 	require.LessOrEqual(t, f.requests.Load()-before, int64((n+9)/10+4), "requests for a second reading")
 }
 
-// Some servers take the page inside an object of the body.
 func TestFamiliesOfPosts(t *testing.T) {
 	for name, place := range map[string]func(body map[string]any) any{
 		"flat":   func(b map[string]any) any { return b["page"] },
@@ -237,8 +234,6 @@ func TestFamiliesOfPosts(t *testing.T) {
 	}
 }
 
-// If a signal announces more records, and no parameter requests them, the negotiation fails. Without the signal, the
-// same list is read as a whole.
 func TestUnexplainedSignals(t *testing.T) {
 	for sign, name := range map[string]string{
 		`"metadata":{"remaining":63}`:            "a flag for more",
@@ -265,7 +260,6 @@ func TestUnexplainedSignals(t *testing.T) {
 	}
 }
 
-// The list was read completely before, and now states that it lacks records.
 func TestStatementsOfIncompleteness(t *testing.T) {
 	for _, said := range []string{`"partial":true`, `"timed_out":true`, `"errors":[{"message":"shard 3"}]`, `"complete":false`, `"meta":{"status":"partial"}`, `"incomplete_results":true`} {
 		s := own("x.things")
@@ -289,7 +283,6 @@ func TestStatementsOfIncompleteness(t *testing.T) {
 	require.Equal(t, []string{"status 206"}, r.end.Incomplete)
 }
 
-// Configured paging takes precedence over every signal, and is not probed.
 func TestConfiguredPagingWins(t *testing.T) {
 	s := own("x.things")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}

@@ -239,7 +239,6 @@ func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *a
 	return yield(f.page(nil), nil), nil
 }
 
-// gather takes the list's first page in a.
 func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -296,10 +295,8 @@ func (l *listReader) short(end *step) bool {
 	return end.rule == RuleOnePage && n >= likelyLimit && round(int(n))
 }
 
-// likelyLimit is the smallest length at which lists are commonly cut.
 const likelyLimit = 50
 
-// append takes a batch whose JSON array has no closing bracket yet.
 func (f *fanPass) append(b *batch) {
 	begin := len(f.records)
 	switch {
@@ -368,7 +365,6 @@ func gone(err error) bool {
 	return ok && e.Class == wire.Missing && !noRoute(e.Message)
 }
 
-// noRoute reports whether a "not found" is about the endpoint, not about one record.
 func noRoute(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")

@@ -107,7 +107,6 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 	require.ErrorContains(t, err, "no parent x.parents")
 }
 
-// If the parent's answers have changed shape, it is read as configured.
 func TestFanOutSettledParent(t *testing.T) {
 	f := newFamily(t, 12)
 	knowing := func(place string) *Client {
@@ -235,7 +234,6 @@ func TestFanOutResumes(t *testing.T) {
 	require.Contains(t, r.end.Note, "started again")
 }
 
-// Parameters of a child may be sent in the body, and come from arrays and the context of the parent record.
 func TestFanOutOfLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -280,7 +278,6 @@ func TestFanOutOfLists(t *testing.T) {
 	require.Contains(t, bodies, `{"board_id":3,"owner":"o","page":3,"per_page":2,"stage":"a","type":"all"}`)
 }
 
-// The lists of two parents contradict their totals; the list of a third may have been cut.
 func TestFanOutOfShortLists(t *testing.T) {
 	parent := list("x.boards", "id")
 	child := list("x.cards", "id")
@@ -342,7 +339,6 @@ func TestSpool(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// The parent's pass never begins.
 func TestFanOutContextEnds(t *testing.T) {
 	f := newFamily(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

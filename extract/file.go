@@ -79,7 +79,6 @@ func (a *answer) unlike(s schemas.Stream, what string) error {
 	}
 }
 
-// sniff returns the media type that the first bytes of a body indicate.
 func sniff(body []byte) string {
 	if bytes.Contains(body[:min(len(body), 1024)], []byte("%PDF-")) {
 		return "application/pdf" // PDF readers accept junk before the header
@@ -112,7 +111,6 @@ func titled(body []byte) string {
 	return ""
 }
 
-// maxFileName is in bytes.
 const maxFileName = 200
 
 var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)

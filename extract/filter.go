@@ -57,7 +57,6 @@ func (t *trial) expand(names []string) []string {
 	return out
 }
 
-// run halves the set of parameters until one is left to which the list reacts, and lets prove test it.
 func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	future := t.h.text(t.n.now.AddDate(1, 0, 0))
 	for len(names) > 1 {
@@ -81,7 +80,6 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	return t.prove(ctx, names[0])
 }
 
-// reacts requires that bound is a time in the future.
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
 	q := make(query)
 	for _, name := range names {
@@ -142,7 +140,6 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-// after returns nil if the list rejects the parameter, returns no records, or returns older ones.
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
 	rows, err := t.request(ctx, query{name: t.h.text(bound)})
 	switch {
@@ -168,7 +165,6 @@ func (t *trial) refuse(name string, bound time.Time, why string) {
 	t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s=%s: %s", name, t.h.text(bound), why))
 }
 
-// middle returns the median of the distinct times of change. ok is false if there is only one.
 func (t *trial) middle() (time.Time, bool) {
 	var all []time.Time
 	for _, r := range t.n.rows {

@@ -90,7 +90,6 @@ func (l *listReader) clamped(st *step) bool {
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
-// repeats returns an error if a page has the same records as an earlier page, or only records of the page before.
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
@@ -159,7 +158,6 @@ func distinctIn(keys []uint64) int {
 	return n
 }
 
-// sum does not depend on the order of keys.
 func sum(keys []uint64) uint64 {
 	h := uint64(len(keys))
 	for _, k := range keys {

@@ -94,7 +94,6 @@ func TestEmptyPageInTheMiddle(t *testing.T) {
 	}
 }
 
-// A server that cuts the list into pages and then removes hidden records returns such pages.
 func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hidden func(id int) bool
@@ -355,7 +354,6 @@ func TestNextLinkIsNotFollowed(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// A list with a key is read again from its beginning, but only once.
 func TestCursorExpires(t *testing.T) {
 	for _, key := range [][]string{{"id"}, nil} {
 		for _, always := range []bool{true, false} {

@@ -35,7 +35,6 @@ func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
 
-// before compares the times of creation; without such a field, integer keys.
 func (h history) before(a, b row) bool {
 	if h.created != "" {
 		x, ok := moment(a[h.created], h.createdUnit)

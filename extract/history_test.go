@@ -72,7 +72,6 @@ func (e edits) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": out, "meta": map[string]any{"current_page": p, "last_page": last}})
 }
 
-// Each case without an edited record is next to one with it.
 func TestNegotiateByChange(t *testing.T) {
 	someEdited := map[int]time.Duration{3: 26 * time.Hour, 5: 49 * time.Hour, 36: 50 * time.Hour}
 	for name, tt := range map[string]struct {

@@ -167,7 +167,6 @@ func TestHostileManyParents(t *testing.T) {
 	require.EqualValues(t, 900, rows)
 	require.Contains(t, r.end.Gaps[maxGaps-1].String(), " and 800 after it: ")
 
-	// A pass that continues after an interruption reports the same numbers.
 	again, err := read(f.Client, child, r.cursors[len(r.cursors)/2])
 	require.NoError(t, err)
 	require.Equal(t, r.end.Gaps, again.end.Gaps)

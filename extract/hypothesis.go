@@ -101,7 +101,6 @@ type answerPrint struct {
 	members map[string]uint64
 }
 
-// differs returns the members in which two answers differ; ok is false if they have different records.
 func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	members = map[string]bool{}
 	for _, pair := range [][2]map[string]uint64{{p.members, o.members}, {o.members, p.members}} {
@@ -114,7 +113,6 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	return members, p.records == o.records && p.keys == o.keys
 }
 
-// printOf takes a batch whose JSON array has no closing bracket yet.
 func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
@@ -207,7 +205,6 @@ func within(part, whole map[string]bool) bool {
 	return true
 }
 
-// peek returns ok false if there is no first page. A server that refuses a value does not ignore the parameter.
 func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {

@@ -103,7 +103,6 @@ func (i *Inbox) Read(e state.Event) Delivery {
 	return d
 }
 
-// dataOf returns nil if the event has no member "data". The bool is false if body is not an object.
 func dataOf(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
 		return nil, false

@@ -128,7 +128,6 @@ const skew = 26 * time.Hour
 // most this far ahead of the source's clock.
 const unknownClock = time.Hour
 
-// westOfUTC is how far a clock of unknown zone may be behind UTC.
 const westOfUTC = 12 * time.Hour
 
 // earliest returns the earliest time that a record can state, in this format, for a change at the given time.
@@ -244,7 +243,6 @@ func (p *pass) staleNote() string {
 	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
-// rangeEndNote returns a note if a range was read beyond its end because the source cannot bound it.
 func (p *pass) rangeEndNote() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""

@@ -73,7 +73,6 @@ func (g *gaps) close(key string) {
 	}
 }
 
-// follow stores the first key of a page in a gap that ended the page before.
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.n == 0 {
@@ -125,7 +124,6 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	return i.finish()
 }
 
-// mayHoldBrokenRecord is for a second page that was requested only to see whether the list has one.
 func mayHoldBrokenRecord(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && failsOnData(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
@@ -150,7 +148,6 @@ type isolation struct {
 
 type part struct{ from, rows int64 }
 
-// isolation returns ok false if nothing shows how to request the page in parts.
 func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok bool) {
 	kind, size := at.kind, l.s.Pagination.Size
 	if kind == pagerNone {
@@ -313,7 +310,6 @@ func (i *isolation) gap(p part, fault *wire.Error) {
 	})
 }
 
-// finish turns the parts into one page of the list. The records of gaps count as read.
 func (i *isolation) finish() (*step, error) {
 	l, st := i.l, i.st
 	l.gaps.all = append(l.gaps.all, st.gaps...)
@@ -333,7 +329,6 @@ func (i *isolation) finish() (*step, error) {
 	return st, nil
 }
 
-// signals converts what the parts state to pages of the list's own size.
 func (i *isolation) signals() signals {
 	s := noSignals
 	s.total = i.total
@@ -352,7 +347,6 @@ func (i *isolation) signals() signals {
 	return s
 }
 
-// explain returns err itself if that concerns the credentials, the rate limit or the server, not the page.
 func (i *isolation) explain(err error) *wire.Error {
 	e := *i.fault
 	if inner, ok := errors.AsType[*wire.Error](err); ok {

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// broken serves a list of n records. The server fails on the given ids.
 type broken struct {
 	n      int
 	ids    []int

@@ -25,7 +25,6 @@ type place struct {
 	in    container
 }
 
-// container is the stage of a board, the group, or the map entry in which a place is.
 type container struct {
 	object value  // the stage or group; its scalar members describe the container
 	key    []byte // or, in a map, the name of the entry as JSON

@@ -148,8 +148,6 @@ func keyAmong(ms []attribute, key string) string {
 	return ""
 }
 
-// scalar returns a JSON string as encoding/json writes it, and a JSON number unchanged. It returns "" for other
-// values.
 func scalar(value []byte) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -220,7 +218,6 @@ func DifferingMembers(a, b []byte) []string {
 
 func plain(value []byte) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// canonical returns a scalar in a form in which equal strings have equal bytes.
 func canonical(value []byte) []byte {
 	if s := scalar(value); s != "" {
 		return []byte(s)

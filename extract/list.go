@@ -138,8 +138,6 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 	}
 }
 
-// following returns the position to fetch ahead. The bool is false if that position is unknown, or if the reading may
-// end at any page.
 func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false
@@ -265,14 +263,12 @@ func (l *listReader) records(st *step, f found) error {
 	return nil
 }
 
-// adoptToken treats an unexplained text of the answer as a token if the list may be paged by tokens.
 func (l *listReader) adoptToken(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
 		s.adoptToken(at, constant)
 	}
 }
 
-// maxStatements limits the statements of incompleteness, and the unexplained signals, that a pass keeps.
 const maxStatements = 5
 
 // counting reports whether the total that the list states is in fact the number of records on each page. Then the
@@ -300,7 +296,6 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 // send it under many names in one request.
 const maxIDBytes = 1024
 
-// idOf returns the id by which the next page may be requested.
 func (l *listReader) idOf(d *doc, record value) string {
 	var id value
 	switch field := l.s.Pagination.Field; {
@@ -327,7 +322,6 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-// absentObject reports whether [] from an endpoint of this class means that there is no such object.
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
 // checkPageNumber notices a server that replaces a number beyond the end by that of another page. It ignores a number

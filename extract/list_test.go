@@ -139,7 +139,6 @@ func wanted(n int) string {
 	return strings.Join(ids, ",")
 }
 
-// pagers are lists of n records in pages of 10, one per kind of paging.
 func pagers(n int) map[string]struct {
 	rule string
 	h    http.HandlerFunc

@@ -107,7 +107,6 @@ func (l *listReader) outsized(st *step) bool {
 	return st.rule == "" && st.next.kind == pagerPage
 }
 
-// resize reads the first page again with its actual size as the page size.
 func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) error {
 	q.reset()
 	l.s.Pagination.Limit = st.batch.n
@@ -119,7 +118,6 @@ func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) e
 	return nil
 }
 
-// first reads the first page again. It releases the answer of st, which the result replaces.
 func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	a, err := l.c.fetch(ctx, l.s, l.params, position{})
 	if err != nil {
@@ -171,7 +169,6 @@ func serverFault(err error) bool {
 	return ok && e.Class == wire.Transient && e.Status >= 500
 }
 
-// refutedError is an answer 5xx that refutes a probe.
 type refutedError struct{ fault *wire.Error }
 
 func (e *refutedError) Error() string { return e.fault.Error() }

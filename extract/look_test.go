@@ -11,8 +11,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// strict answers 500 if a request has page both as a number and as an object. It answers with the status that fault
-// returns, unless that is 0.
 func strict(fault func(r *http.Request) int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -26,7 +24,6 @@ func strict(fault func(r *http.Request) int) http.HandlerFunc {
 	}
 }
 
-// The server fails on a probe. The list is read in few requests and without waiting.
 func TestProbesThatMakeServersFail(t *testing.T) {
 	for name, status := range map[string]int{"internal error": 500, "not implemented": 501, "bad gateway": 502, "unavailable": 503} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +44,6 @@ func TestProbesThatMakeServersFail(t *testing.T) {
 	}
 }
 
-// A temporary fault refutes no hypothesis. If the server goes down during the negotiation, nothing is learned.
 func TestProbesDuringFaults(t *testing.T) {
 	seen := map[string]bool{}
 	s := own("x.things")

@@ -32,15 +32,12 @@ func (m members) beside() string {
 	return "," + strings.Join(m, ",")
 }
 
-// matrixRow returns a record whose id is much larger than any page number.
 func matrixRow(i int) string {
 	return fmt.Sprintf(`{"id":%d,"name":"r%d","status":0,"created_at":"2026-01-%02dT%02d:%02d:00Z"}`, 1000+i, i, 1+i/1440%28, i/60%24, i%60)
 }
 
 func joined(rows []string) string { return "[" + strings.Join(rows, ",") + "]" }
 
-// matrixEnvelopes put the rows of a page and the members about paging into a body. from is the index of the first
-// row.
 var matrixEnvelopes = map[string]func(rows []string, from int, meta members) string{
 	"bare": func(rows []string, _ int, _ members) string { return joined(rows) },
 	"data": func(rows []string, _ int, meta members) string {
@@ -169,7 +166,6 @@ type matrixAnswer struct {
 
 func (l matrixList) pages(counted int) int { return max(1, (l.n+counted-1)/counted) }
 
-// byPage takes the number of the first page in first.
 func (l matrixList) byPage(param string, first int, sizes ...string) (a matrixAnswer, page, last int) {
 	rows, counted := l.rows(sizes...)
 	page = max(l.int(param, first), first)
@@ -184,7 +180,6 @@ func (l matrixList) byOffset(param string, sizes ...string) matrixAnswer {
 	return matrixAnswer{from: from, to: from + rows}
 }
 
-// after returns the index of the record after the one with this id; 0 if there is no id.
 func (l matrixList) after(id string) int {
 	i, err := strconv.Atoi(strings.Trim(id, `"`))
 	if err != nil {
@@ -368,7 +363,6 @@ var matrixPagers = map[string]func(l matrixList) matrixAnswer{
 	},
 }
 
-// bodiless are the pagers for a list whose body is only an array: they put nothing about paging into the body.
 var bodiless = []string{
 	"whole", "cut at a limit", "silent", "silent from 0", "silent clamped", "page[number] silent", "offset silent", "skip and take",
 	"offset in pages", "since_id silent", "link header", "total header",
@@ -387,7 +381,6 @@ func (l matrixList) serve(w http.ResponseWriter, envelope, pager string) {
 	fmt.Fprint(w, matrixEnvelopes[envelope](rows, from, a.meta))
 }
 
-// matrixValues reads the query of a GET, and the body of a POST unless place is "query".
 func matrixValues(r *http.Request, place string) func(string) string {
 	query := r.URL.Query()
 	if r.Method == http.MethodGet || place == "query" {

@@ -91,7 +91,6 @@ func newMatrix(t *testing.T, cells []combination) *matrix {
 	return m
 }
 
-// stream returns the i-th list as a user would define it: only by its path.
 func (m *matrix) stream(i int) schemas.Stream {
 	return schemas.Stream{
 		Name: "shop.things", Surface: schemas.SurfaceApp, Method: m.cells[i].method, Path: fmt.Sprintf("/cell/%d", i),
@@ -107,7 +106,6 @@ type outcome struct {
 	key     bool
 }
 
-// judgeReading returns the verdict that a destination would come to.
 func judgeReading(c combination, ids map[int]int, end *End) outcome {
 	var o outcome
 	for i := range c.n {
@@ -206,7 +204,6 @@ func (m *matrix) tally(t *testing.T, all []outcome) map[string]int {
 	return counts
 }
 
-// Each combination is tried without any hint. The list is read completely, or it stops with an explanation.
 func TestMatrix(t *testing.T) {
 	every := 1
 	if testing.Short() {

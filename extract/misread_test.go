@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The signal is beside the first twelve of 42 records, and no probe finds the paging parameter, so the list stops.
 func TestSignalsThatAreEasilyMissed(t *testing.T) {
 	for _, sign := range []string{
 		`"more":30`, `"more":"/api/x?blatt=2"`, `"cursor":12000`, `"last_id":1200`, `"next_blatt":2`, `"tableState":{"totalPages":4}`,
@@ -99,7 +98,6 @@ func TestShortPageBeforeAnEmptyOne(t *testing.T) {
 	require.Equal(t, wanted(35), r.ids())
 }
 
-// It is not used as the total.
 func TestTotalThatIsALowerBound(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +109,6 @@ func TestTotalThatIsALowerBound(t *testing.T) {
 	require.Equal(t, []string{"/hits/total: at least 40"}, r.end.Unexplained)
 }
 
-// A permission that is lost during a pass does not end the list, neither in this pass nor in a resumed pass.
 func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		lost := false
@@ -136,8 +133,6 @@ func TestLostPermissionIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// The list hides some records, but its offset counts them, so records come on two consecutive pages. This is reported
-// although the records have no key.
 func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	for hidden, doubt := range map[bool]bool{true: true, false: false} {
 		s := own("x.things")
@@ -158,7 +153,6 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 	}
 }
 
-// A parameter that selects the list is sent with every page.
 func TestFirstPageInThePath(t *testing.T) {
 	s := own("x.things")
 	s.Params = []schemas.Param{{Name: "_page", In: "query", Value: "1"}, {Name: "start", In: "query", Value: "2024-01-01"}}
@@ -198,7 +192,6 @@ func TestRefusalExplainsNoSignal(t *testing.T) {
 	}
 }
 
-// It helps to configure what an error message proposes.
 func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	s := own("x.things")
 	h := func(w http.ResponseWriter, _ *http.Request) {
@@ -232,7 +225,6 @@ func TestIncompleteListOfOneParent(t *testing.T) {
 	}
 }
 
-// An unreadable answer to a probe does not show that the list ignores the parameters.
 func TestProbeWithABrokenAnswer(t *testing.T) {
 	for _, broken := range []bool{true, false} {
 		s := own("x.things")
@@ -269,7 +261,6 @@ func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 	require.False(t, c.Pagination.One)
 }
 
-// The server returns page 1 again as page 2, and the records have no key.
 func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	s := list("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -279,7 +270,6 @@ func TestRepeatedCountedPagesWithoutKey(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Pages are counted from 0, and page 1 is broken for a while. Page 2 must not be taken for the second page.
 func TestBaseOfPagesWithABrokenPage(t *testing.T) {
 	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, "500", ""} {
 		s := own("x.things")
@@ -327,7 +317,6 @@ func TestObjectBesideNull(t *testing.T) {
 	}
 }
 
-// A list announces more, and takes an unknown parameter for a filter. The empty page that it returns is not the end.
 func TestEmptyPageByUnknownParameter(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
@@ -356,7 +345,6 @@ func TestEmptyPageByUnknownParameter(t *testing.T) {
 	}
 }
 
-// If no page has two equal records, a record that is on two consecutive pages shows that the pages overlap.
 func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
 	s := list("x.things")
 	s.Pagination = schemas.Pagination{Type: "offset", Page: "offset"}
@@ -409,7 +397,6 @@ func TestPageThatIsNotFoundOnce(t *testing.T) {
 	}
 }
 
-// The differences between records with the same key on two pages are not volatile fields.
 func TestSharedKeysAreNotRereadings(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -437,7 +424,6 @@ func TestSharedKeysAreNotRereadings(t *testing.T) {
 	require.Empty(t, c.Volatile)
 }
 
-// The total is only the number of records on the page, so it does not end a list that announces more.
 func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.RecordsKnown, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
@@ -454,8 +440,6 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 	}
 }
 
-// If pages are counted from 0, there is no page 3 of three pages. If they are counted from 1, there is, and it has
-// records.
 func TestPageNumberEqualsPageCount(t *testing.T) {
 	for base, uneven := range map[int]int{0: 0, 1: 1} {
 		s := own("x.things")
@@ -475,7 +459,6 @@ func TestPageNumberEqualsPageCount(t *testing.T) {
 	}
 }
 
-// A token with an unusual name is the same on all pages, but leads to other records each time.
 func TestConstantTokenWithNewRecords(t *testing.T) {
 	at := 0
 	s := own("x.things")

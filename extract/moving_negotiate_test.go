@@ -58,7 +58,6 @@ func TestOnlyPageRepeats(t *testing.T) {
 	require.ErrorContains(t, err, "repeats")
 }
 
-// Offsets are not taken to count from 1.
 func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	s := own("x.things")
 	inserted := false
@@ -79,7 +78,6 @@ func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
 	require.Len(t, r.records, 38)
 }
 
-// If a list is empty, the links beside it are not taken for records.
 func TestEmptyListBesideLinks(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moving is a list that may change before every answer, once moves is true.
 type moving struct {
 	mu    sync.Mutex
 	ids   []int
@@ -76,7 +75,6 @@ func (m *moving) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Every record that existed all the time is read, or the reading does not look proven.
 func TestMovingLists(t *testing.T) {
 	s := own("x.things")
 	m := &moving{}

@@ -69,7 +69,6 @@ type negotiation struct {
 	thorough bool
 }
 
-// keyRepeatsError reports that another page has the key values of the first page for other records.
 type keyRepeatsError struct{ key []string }
 
 func (e *keyRepeatsError) Error() string {
@@ -92,8 +91,6 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// isPagingError reports whether probes could not settle how to read the list. A key that repeats on each page can be
-// the reason.
 func (n *negotiation) isPagingError(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok
@@ -316,8 +313,6 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-// success describes how the body reports success: evidence is a sentence, value the member with its value, such as
-// "ok: true".
 func (d *doc) success() (evidence, value string) {
 	if d.isObject(d.root()) {
 		for name, v := range d.members(d.root()) {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A list of one page costs 2 requests, a list with the usual paging at most 6, and a stream with a parent none.
 func TestNegotiateCosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		n, most int
@@ -121,7 +120,6 @@ func TestNegotiateKey(t *testing.T) {
 	}
 }
 
-// If a field differs only in some records, those records have changed.
 func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record func(i, answer int) string
@@ -167,7 +165,6 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
-// Records without an id get the name as their id.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},
@@ -188,7 +185,6 @@ func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
 	}
 }
 
-// The records of this test differ only in that member.
 func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "thing-id", "thingId"} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +318,6 @@ func TestNegotiateThorough(t *testing.T) {
 	}
 }
 
-// The ids start again on each page, so they are not the key.
 func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	const pages, size = 3, 17
 	requested := 0
@@ -374,7 +369,6 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 	}
 }
 
-// A larger size is requested only if the pages have the usual size, not the largest.
 func TestNegotiateEnlargesUsualPages(t *testing.T) {
 	for _, tt := range []struct{ usual, most, want int }{{100, 500, 500}, {500, 1000, 1000}, {100, 100, 0}, {1000, 5000, 0}} {
 		s, sizes := own("x.things"), 0

@@ -86,7 +86,6 @@ func trend(rows []row, name string) fieldTrend {
 	return falling
 }
 
-// compareJSON compares numbers by value and other texts by bytes.
 func compareJSON(a, b string) int {
 	x, ok := decimal(a)
 	y, also := decimal(b)
@@ -96,7 +95,6 @@ func compareJSON(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// decimal parses a plain decimal number, with or without quotes.
 func decimal(v string) (*big.Rat, bool) {
 	v = strings.Trim(v, `"`)
 	if v == "" || strings.Trim(v, "-.0123456789") != "" {

@@ -15,7 +15,6 @@ type otherLists struct {
 	changed string
 }
 
-// observe ignores lists that change without a probe.
 func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	if o == nil || o.changed != "" {
 		return
@@ -42,7 +41,6 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	}
 }
 
-// at returns the value at a pointer whose parts are all names of object members.
 func (d *doc) at(pointer string) value {
 	v := d.root()
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -86,7 +84,6 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	return &otherListError{taken: n.at.pointer, place: o.changed, cause: doubt}
 }
 
-// whichList returns the error for an answer in which either of two lists may hold the records.
 func (n *negotiation) whichList(a, b, seen string) error {
 	return &UnsettledError{
 		Stream: n.s.Name, Fact: FactRecords, Seen: seen,
@@ -118,8 +115,6 @@ func (n *negotiation) mayChooseList() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 
-// inOtherList negotiates again with the records at e.place. If that list has no pages, or its paging cannot be
-// settled, it returns n and e.cause.
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}

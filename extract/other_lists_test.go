@@ -49,7 +49,6 @@ func TestListThatIsWholeBesideOthers(t *testing.T) {
 	}
 }
 
-// Nothing shows which list holds the records, unless one is named like the path.
 func TestSeveralListsWithoutPages(t *testing.T) {
 	body := `{"cats":[{"id":1},{"id":2}],"dogs":[{"id":3},{"id":4},{"id":5}],"ok":true}`
 	s := own("x.things")
@@ -63,7 +62,6 @@ func TestSeveralListsWithoutPages(t *testing.T) {
 	require.Equal(t, "1,2", r.ids())
 }
 
-// The other list is not taken for the records.
 func TestEmptyListThatThePathNames(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {

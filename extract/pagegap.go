@@ -64,8 +64,6 @@ func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	return st
 }
 
-// answers reports whether the server still returns the last page that held records, or the first page if there is
-// none.
 func (l *listReader) answers(ctx context.Context) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
 	if err != nil {
@@ -78,7 +76,6 @@ func (l *listReader) answers(ctx context.Context) bool {
 	return true
 }
 
-// place returns the index, from 0, of the first record of a page that was requested by number or offset.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

@@ -165,8 +165,6 @@ func (p *pager) page(at position) int64 {
 	return 1
 }
 
-// onward returns the position of the next page if the answer does not state it. ok is false if nothing shows how to
-// request it.
 func (p *pager) onward(at position, n int, lastID string, s signals) (next position, ok bool) {
 	hint := p.hint.Type
 	if hint == "none" || hint == "cursor" || hint == "link" {
@@ -225,8 +223,6 @@ func (p *pager) ended(at position) bool {
 	return p.emptyPages > 1
 }
 
-// statesPages reports whether the stream states its paging by number or offset. A cautious pager does not rely on
-// that.
 func (p *pager) statesPages() bool {
 	return !p.cautious && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
@@ -272,7 +268,6 @@ func (p *pager) following(at position) (position, bool) {
 	return position{}, false
 }
 
-// limit returns the number of pages after which the list must have ended.
 func (p *pager) limit(most int) int64 {
 	if p.last > 0 && p.hint.Type != "offset" {
 		return min(int64(most), p.last+2)
@@ -330,8 +325,6 @@ func (p *pager) ranged(at position, n int) position {
 	return rangeAt(unit, from+max(int64(n), 1), size)
 }
 
-// token returns sure if the parameter for the token is known, because an earlier request used it or the next link
-// contains it.
 func (p *pager) token(at position, s signals) (next position, sure bool) {
 	if at.param != "" && at.kind != pagerNone {
 		return linkPosition(at.param, s.token), true

@@ -65,7 +65,6 @@ func (p *pagerProbe) most(silent bool) int {
 
 const maxReread = 3
 
-// findPaging finds a result that also applies to the other lists of this endpoint.
 func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.traits.whole {
 		st.continuation = continuation{rule: st.ending()}
@@ -132,7 +131,6 @@ func (l *listReader) usePaging(p schemas.Pagination) {
 	l.pager.zero = l.pager.zero || p.Zero
 }
 
-// ending returns the rule by which a list ends that has only this page.
 func (st *step) ending() string {
 	if st.rule == RuleTotal {
 		return RuleTotal
@@ -181,8 +179,6 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	return p.tryShrink(ctx)
 }
 
-// tryShrink requests smaller pages of a list that came in one page. If they show how the list continues, the list
-// counts as paged.
 func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
@@ -220,7 +216,6 @@ func (p *pagerProbe) compare(st *step) likeness {
 	return compare(p.first.batch, st.batch)
 }
 
-// again reports whether the first page has changed. If it has, the new reading replaces the first page.
 func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.l.look(ctx, position{})
 	if err != nil {

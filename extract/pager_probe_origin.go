@@ -101,7 +101,6 @@ func (p *pagerProbe) sharesNone(st *step) bool {
 	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
 }
 
-// takePage takes st as the second page. The accepted parameter then counts pages, from 0 if zero is true.
 func (p *pagerProbe) takePage(st *step, zero bool) {
 	if p.second != nil {
 		p.l.c.release(p.second.a)

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// group sends the candidates of a POST in the body first, and then in the query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
 	before := p.l.s.Pagination.Query
 	places := []bool{before}
@@ -105,8 +104,6 @@ func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// tryTogether compares the answer for all candidates with the first page. refused reports that the server refused the
-// request.
 func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {
@@ -143,7 +140,6 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 	return like, false, nil
 }
 
-// noParameter is the name of a parameter that no server knows.
 const noParameter = "no_such_parameter"
 
 // control sends a parameter that no server knows. If the server refuses it, or filters by it, several candidates

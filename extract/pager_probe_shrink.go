@@ -43,7 +43,6 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	return p.pagesOf(ctx, st, before)
 }
 
-// pagesOf looks for the page after a small first page. The single page must contain its records, except for a few.
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()

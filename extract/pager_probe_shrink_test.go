@@ -38,7 +38,6 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 }
 
-// Smaller pages do not show whether there is a page after the only page, so that page is requested.
 func TestPageAfterTheOnlyPage(t *testing.T) {
 	for name, paging := range map[string]servers.Paging{
 		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},

@@ -8,7 +8,6 @@ import (
 	"unicode"
 )
 
-// try requests the second page by one parameter. done reports that the parameter was accepted.
 func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	at := p.place(c.at)
 	if p.triedAlone[at] {
@@ -97,7 +96,6 @@ func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likenes
 	}
 }
 
-// request returns a nil step if the server refuses the probe.
 func (p *pagerProbe) request(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
 	if at.extra != "" {
@@ -144,7 +142,6 @@ func short(v string) string {
 	return v
 }
 
-// unstable reports whether a list without a key returns other records when its first page is read again.
 func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	st, err := l.look(ctx, position{})
 	if err != nil {

@@ -39,7 +39,6 @@ func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 	}
 }
 
-// One parameter of the next link returns no records, but all together return some.
 func TestLinkWhoseParametersBelongTogether(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {

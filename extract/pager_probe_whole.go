@@ -63,10 +63,8 @@ func (p *pagerProbe) findLargerSize(ctx context.Context) (done bool, err error) 
 	return false, nil
 }
 
-// maxTogether is the largest set of size parameters that is divided if the server refuses the whole set.
 const maxTogether = 24
 
-// findLargerSizeBy sends all parameters in one request, and then each half.
 func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
@@ -100,7 +98,6 @@ func (p *pagerProbe) findLargerSizeBy(ctx context.Context, q query, n int) (done
 	return false, nil
 }
 
-// halves puts the more usual names into the first half.
 func (p *pagerProbe) halves(q query) [2]query {
 	halves, i := [2]query{{}, {}}, 0
 	for _, name := range p.sizeNames() {

@@ -66,8 +66,6 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	return n.size(ctx, st)
 }
 
-// claim tests a list that states that it ends with its first page. A request for a second page must return no other
-// records.
 func (n *negotiation) claim(ctx context.Context, st *step) error {
 	h := &pagerProbe{l: n.l, first: st}
 	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})

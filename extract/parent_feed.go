@@ -72,7 +72,6 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
 
-// collects returns false if a reading without these parameters has begun.
 func (f *parentFeed) collects(key string, params []schemas.Param) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +93,6 @@ func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	return s, false, ok
 }
 
-// fedBy returns the feed that a pass over the stream fills; nil if no child stream needs it.
 func (c *Client) fedBy(name string) *parentFeed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +120,6 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 	}
 }
 
-// drain returns nil if the pages ended with the end of a complete pass, otherwise the reason why they ended.
 func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error) bool) error {
 	for page, err := range pages {
 		if err == nil {
@@ -143,7 +140,6 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 	return errStopped
 }
 
-// errStopped is the error of a reading whose caller stopped early.
 var errStopped = errors.New("reading stopped early")
 
 func (f *parentFeed) add(records []byte) error {
@@ -162,7 +158,6 @@ func (f *parentFeed) add(records []byte) error {
 	return d.err
 }
 
-// claim begins a filling by the caller. It returns false if another caller fills the feed already.
 func (f *parentFeed) claim() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -258,7 +253,6 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 	}
 }
 
-// parentList returns nil if a pass over the parent provided the parents.
 func (f *parentFeed) parentList() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,6 @@ const parentAt = "parent "
 
 const maxControls = 3
 
-// maxShown is how many bytes of a parent's values a gap shows.
 const maxShown = 200
 
 // continueWithout returns nil to continue without the answer for t, if err concerns only this parent. If none of
@@ -73,7 +72,6 @@ func (f *fanPass) withoutAnswer() (n int64) {
 	return n
 }
 
-// ofParent reports whether the gap is one or more parents, not records of a list.
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
 // oneParent reports whether an error concerns only the requested parent: the server fails on its records or rejects

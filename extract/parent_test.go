@@ -55,7 +55,6 @@ func TestFanOutOfSomeParents(t *testing.T) {
 	require.Equal(t, [2]int{0, 900}, [2]int{r.end.Parents, r.end.Skipped})
 }
 
-// No parent is selected, but the children need all of its records.
 func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	f := newFamily(t, 12)
 	below := f.child
@@ -74,7 +73,6 @@ func TestFanOutWithChildrenIsWhole(t *testing.T) {
 	require.Equal(t, 12, r.end.Skipped)
 }
 
-// The order of members and volatile members do not change the fingerprint.
 func TestPrint(t *testing.T) {
 	print := func(members []string) uint64 {
 		d := new(doc)

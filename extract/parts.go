@@ -14,7 +14,6 @@ type cuts struct {
 	record int // number of records before the last cut
 }
 
-// note begins a new part before record n, counted from 0, if the current part is full.
 func (c *cuts) note(offset, n int) {
 	last := 0
 	if len(c.at) > 0 {

@@ -152,7 +152,6 @@ func TestCompareOfManyRecords(t *testing.T) {
 	}
 }
 
-// All records have keys of the other page but other content. The number of records on the other page does not matter.
 func TestKeysStartAgainOnALargePage(t *testing.T) {
 	page := func(from, n int, content uint64) batch {
 		b := batch{n: n}

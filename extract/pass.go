@@ -48,7 +48,6 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// once returns more false if the caller has left the loop.
 func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	params, err := constants(p.s)
 	if err != nil {
@@ -136,7 +135,6 @@ func (l *listReader) unexplained(st *step) []string {
 	return out
 }
 
-// guessed reports whether only probes show how the list is paged.
 func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }

@@ -88,7 +88,6 @@ func (l *listReader) refusedAgain(ctx context.Context, at position, status int) 
 	return ok && also == status
 }
 
-// refusal returns the status of an answer that refuses this one request, or says that there is nothing to return.
 func refusal(err error) (status int, ok bool) {
 	e, is := errors.AsType[*wire.Error](err)
 	if !is {

@@ -16,7 +16,6 @@ import (
 // protocols are lists of n records in pages of ten, like those of public APIs. Their next page, end or position is
 // easily misread.
 func protocols(n int) map[string]http.HandlerFunc {
-	// part returns the page for a token, and the next token as JSON; "" at the end.
 	part := func(r *http.Request, param string) (page, next string) {
 		from := token(r, param)
 		if from+10 < n {
@@ -126,7 +125,6 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// Paging uses the parameter only if its value in the path is for the first page, such as * or initial.
 func TestFirstTokenInThePath(t *testing.T) {
 	for value, reads := range map[string]bool{"*": true, "initial": true, "tok-10": false} {
 		s := own("x.things")
@@ -188,8 +186,6 @@ func TestConstantTextIsNotAToken(t *testing.T) {
 	require.Empty(t, r.end.Unexplained)
 }
 
-// The keys start again after more pages than the probes look at, which is an error. If the server returns the first
-// page again beyond the end, the list ends.
 func TestKeysStartAgainLater(t *testing.T) {
 	page := func(w http.ResponseWriter, p int, again bool) {
 		var out []string
@@ -220,7 +216,6 @@ func TestKeysStartAgainLater(t *testing.T) {
 	require.Equal(t, wanted(60), r.ids())
 }
 
-// The page is requested again, because a fault may have cut it.
 func TestShortPageInTheMiddle(t *testing.T) {
 	requested := map[int]int{}
 	for name, tt := range map[string]struct {

@@ -75,7 +75,6 @@ func constants(s schemas.Stream) ([]bound, error) {
 	return out, nil
 }
 
-// constantJSON leaves a number, true, false or null unchanged; any other text becomes a string.
 func constantJSON(v string) []byte {
 	if literalEnd([]byte(v), 0) == len(v) {
 		return []byte(v)
@@ -84,7 +83,6 @@ func constantJSON(v string) []byte {
 	return q
 }
 
-// request sends the paging parameters of a POST in the body, or in the query if s.Pagination.Query is set.
 func request(s schemas.Stream, params []bound, p position) wire.Request {
 	r := wire.Request{
 		Method:    s.Method,
@@ -150,7 +148,6 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	return r
 }
 
-// setBody sets, for the name page[size], the member size of the object page.
 func setBody(body map[string]json.RawMessage, name, value string) {
 	in, member, ok := cutBracket(name)
 	if !ok {

@@ -51,8 +51,6 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-// wrappedRows is for an answer in which each record is wrapped in an object as its only member, such as {"customer":
-// {…}}. For other answers it returns nothing.
 func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	for p := range f.all(d) {
 		for _, r := range d.records(p) {
@@ -76,7 +74,6 @@ func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	return wrapper, all
 }
 
-// memberAt takes the name "customer/id" for the member id in the object customer, which wraps the record.
 func (d *doc) memberAt(record value, name string) value {
 	if v := d.get(record, name); v.ok() {
 		return v
@@ -88,10 +85,8 @@ func (d *doc) memberAt(record value, name string) value {
 	return d.get(d.get(record, wrapper), inner)
 }
 
-// containerKey is the column for the name of the map entry in which a record was found.
 const containerKey = contextKey + "__key"
 
-// records yields the objects at a place, with their names if the place holds records by id.
 func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }

@@ -208,7 +208,6 @@ func TestEveryStreamThroughFaults(t *testing.T) {
 	}
 }
 
-// That is an error, unless the list has only one page.
 func TestEveryStreamStuck(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{})
 	require.NoError(t, p.SetFaults(sandbox.Fault{Kind: sandbox.FaultStuck}))
@@ -232,7 +231,6 @@ func TestEveryStreamStuck(t *testing.T) {
 	require.Greater(t, failed, 10)
 }
 
-// An HTML page is not taken for an empty list.
 func TestEveryStreamUnavailable(t *testing.T) {
 	for kind, want := range map[string]wire.Class{sandbox.FaultModuleOff: wire.NotEntitled, sandbox.FaultHTML: wire.Auth} {
 		p := newPlatform(t, sandbox.Options{})

@@ -161,7 +161,6 @@ func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	return transpose(quotes), slashes, transpose(brackets)
 }
 
-// transpose transposes x as an 8×8 bit matrix: bit 8r+c becomes bit 8c+r.
 func transpose(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
 	x ^= t ^ t<<7

@@ -33,7 +33,6 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	return c, r
 }
 
-// A well-known detector loads only 30, 15, 10 and 1 of the 40 records for four of these shapes, without any error.
 func TestPlausibleShapes(t *testing.T) {
 	const n = 40
 	page := func(size int, f func(p, last int, rows string) string) http.HandlerFunc {

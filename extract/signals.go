@@ -48,7 +48,6 @@ const (
 	maxDoubted     = 10_000
 )
 
-// addUnread only notes, after maxUnread signals, that one was dropped.
 func (s *signals) addUnread(u unread) {
 	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
@@ -65,10 +64,8 @@ func (s *signals) addIncomplete(statement string) {
 	}
 }
 
-// named is the name of a member, and the name of the object that has it. The name of the object at the top is "".
 type named struct{ in, name string }
 
-// unread is a signal without a known role that may announce more records.
 type unread struct {
 	pointer string
 	value   string
@@ -76,7 +73,6 @@ type unread struct {
 	name    named // set if the text may be a token of the next page
 }
 
-// String returns the signal as certificates contain it: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8
@@ -145,7 +141,6 @@ func (s *signals) adoptToken(at position, constant map[string]bool) {
 	s.unread = slices.Delete(slices.Clone(s.unread), i, i+1)
 }
 
-// doubts returns the unread signals that may announce more than rows records.
 func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
 }

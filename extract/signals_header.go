@@ -50,7 +50,6 @@ func (r *signalReader) header(h http.Header) {
 
 func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
-// relationsOf returns last and next for rel=last next. The attributes must be in lower case and without quotes.
 func relationsOf(attributes string) []string {
 	_, rest, ok := strings.Cut(attributes, "rel=")
 	if !ok {
@@ -117,7 +116,6 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 }
 
-// inHeader reads a header whose value is a JSON object, such as X-Pagination: {"totalCount":87}.
 func (r *signalReader) inHeader(name, text string) {
 	d := new(doc)
 	if d.scan([]byte(text)) != nil {
@@ -128,7 +126,6 @@ func (r *signalReader) inHeader(name, text string) {
 	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
 }
 
-// contentRange reads a header such as "items 0-9/87". The argument part is the text before the slash.
 func (r *signalReader) contentRange(part, total string) {
 	s := r.s
 	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {

@@ -191,7 +191,6 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	}
 }
 
-// untrusted reads a member of an object that may not be about paging.
 func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
 	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
 		r.link(t) // the first probe shows whether it belongs to this list
@@ -232,7 +231,6 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 	}
 }
 
-// first returns the member for the first of the given names that occurs in the object.
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
 		if m := r.d.get(v, name); m.ok() {

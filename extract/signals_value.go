@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// total stores a text such as "87 or more" as an unread signal.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
 		r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
@@ -32,7 +31,6 @@ func (r *signalReader) more(v value, pointer string) {
 	}
 }
 
-// flag ignores values that are not boolean, such as a link to the last page.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	switch parseFlag(r.plain(v)) {
 	case yes:

@@ -50,7 +50,6 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sizeNames returns only one parameter if probes find the one that sets the page size.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
 	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {

@@ -9,7 +9,6 @@ import (
 // Invariant 15
 const maxShortRereads = 3
 
-// shortPage is a page that held fewer records than the pages before it. It was requested by number or offset.
 type shortPage struct {
 	ends
 	n    int

@@ -37,7 +37,6 @@ func timeRank(name string) int {
 	return 2
 }
 
-// unitOf returns "" if the field has values that are no times, or times of several units.
 func unitOf(rows []row, name string) string {
 	named := schemas.Paging().TimeField(name)
 	unit := ""
@@ -138,7 +137,6 @@ func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	return newest, ok
 }
 
-// quotedDecimals requires three or more values, all with the same number of digits after the point.
 func quotedDecimals(rows []row, name string) bool {
 	n, scale := 0, 0
 	for _, r := range rows {

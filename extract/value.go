@@ -180,13 +180,11 @@ func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	}
 }
 
-// quoted returns the name with its quotes. The name must be one that members has yielded.
 func (d *doc) quoted(name []byte) []byte {
 	at := cap(d.b) - cap(name) // the capacities of both end at the same byte
 	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]
 }
 
-// elements stores a fault in d.err and ends.
 func (d *doc) elements(v value) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		child := v.node + 1
@@ -226,8 +224,6 @@ func (d *doc) close(v value, at int) {
 	}
 }
 
-// valueAt returns the value at offset i. child is the index of the first node that begins at i or later, next that of
-// the first node after the value.
 func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	switch d.b[i] {
 	case '{', '[':
@@ -249,7 +245,6 @@ func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	return missing, child, false
 }
 
-// stringEnd returns the offset after the string at i; -1 if there is none.
 func stringEnd(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
@@ -270,7 +265,6 @@ func stringEnd(b []byte, i int) int {
 	}
 }
 
-// literalEnd returns the offset after the number, true, false or null at i; -1 if there is none.
 func literalEnd(b []byte, i int) int {
 	end := i
 	for end < len(b) && !delimiter(b[end]) {
@@ -321,7 +315,6 @@ func digits(b []byte) int {
 	return n
 }
 
-// get returns missing if there is no such member or v is no object.
 func (d *doc) get(v value, name string) value {
 	if !d.isObject(v) {
 		return missing
@@ -343,7 +336,6 @@ func (d *doc) column(v value, column string) value {
 	return m
 }
 
-// ofColumn returns the first member of the object v whose name becomes this column name.
 func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	if !d.isObject(v) {
 		return "", missing
@@ -363,7 +355,6 @@ func nameIs(raw []byte, name string) bool {
 	return unquote(raw) == name
 }
 
-// unquote takes a JSON string without its quotes.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)

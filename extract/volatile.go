@@ -88,8 +88,6 @@ func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	return h
 }
 
-// place returns the index of a member in v.members; raw is its name as JSON. ok is false if the name is too long, or
-// if there are maxNames others.
 func (v *volatility) place(raw []byte) (i int, ok bool) {
 	if len(raw) > 4*maxValue {
 		return 0, false

@@ -17,7 +17,6 @@ type windowPlan struct {
 	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
-// newWindowPlan returns the zero value for a list that is not read by windows.
 func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 	now = now.UTC().Truncate(time.Second)
 	switch {
@@ -31,7 +30,6 @@ func newWindowPlan(s schemas.Stream, now time.Time) windowPlan {
 
 func (f windowPlan) set() bool { return !f.At.IsZero() }
 
-// recent limits f to the latest months, which every pass reads.
 func (f *windowPlan) recent(m schemas.Months) {
 	from := month(f.At).AddDate(0, -m.Back(), 0)
 	if from.After(f.From) {
@@ -48,7 +46,6 @@ func (f *windowPlan) note(records int64) {
 	}
 }
 
-// exhausted reports whether so many windows were empty that earlier months are expected to be empty too.
 func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
@@ -64,7 +61,6 @@ const (
 // clocksAhead is how far a local time can be ahead of UTC. In such a place, the next month may have begun.
 const clocksAhead = 14 * time.Hour
 
-// months returns the beginnings of the months of f, the latest first.
 func (f windowPlan) months() []time.Time {
 	at := month(f.At.Add(clocksAhead))
 	if !f.Until.IsZero() && !f.Until.After(at) {

@@ -83,7 +83,6 @@ func (w *windows) count() int {
 	return len(w.lines)
 }
 
-// over reports whether the remaining windows are expected to be empty. f is the plan in the cursor.
 func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.openStart() && f.exhausted()
 }
@@ -96,7 +95,6 @@ func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// reach returns few tuples to fetch ahead if the number of windows is not known.
 func (f *fanPass) reach() int {
 	if f.windows != nil && f.mark.Plan.openStart() {
 		return min(f.c.parallel, 4)
@@ -124,7 +122,6 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	return d.err
 }
 
-// checkRange ignores records without a time.
 func (w *windows) checkRange(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
@@ -146,7 +143,6 @@ func (w *windows) checkRange(d *doc, r value, line string) error {
 	return nil
 }
 
-// end returns the facts of a pass that has read all windows.
 func (w *windows) end(f *fanPass) *End {
 	m := &f.mark
 	e := &End{
@@ -183,7 +179,6 @@ func zoneless(format string) bool {
 	return format == schemas.MomentDate || format == schemas.MomentDateTime
 }
 
-// presentMonth returns nothing for a list that is not read by months.
 func presentMonth(s schemas.Stream, now time.Time) ([]bound, error) {
 	if !s.Months.Set() {
 		return nil, nil

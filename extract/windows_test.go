@@ -121,7 +121,6 @@ func (r reading) set() string {
 	return strings.Join(slices.Compact(ids), ",")
 }
 
-// Records on a bound of a window are read, whether the server includes its bounds or not.
 func TestRangeByMonths(t *testing.T) {
 	bounds := []time.Time{
 		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times on a bound
@@ -145,7 +144,6 @@ func TestRangeByMonths(t *testing.T) {
 	}
 }
 
-// A range is extended by the largest difference between clocks.
 func TestRangeWithoutZone(t *testing.T) {
 	for _, hours := range []int{-11, 0, 13} {
 		c := newCalendar(t, ranged(schemas.MomentDateTime), utc(2025, 1, 1, 0), utc(2025, 1, 31, 23), utc(2025, 2, 1, 0), utc(2025, 2, 28, 23))
@@ -157,7 +155,6 @@ func TestRangeWithoutZone(t *testing.T) {
 	}
 }
 
-// The range is one reading from its beginning, which can be resumed at any page.
 func TestRangeWithoutUntil(t *testing.T) {
 	s := ranged(schemas.MomentRFC3339)
 	s.Incremental.Until = ""
@@ -188,7 +185,6 @@ func TestRangeWithoutUntil(t *testing.T) {
 	require.Contains(t, rest.end.Note, "accepts no end of a range")
 }
 
-// Otherwise the whole list would be read for each window.
 func TestRangeIsRead(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2023, 1, 10, 0), utc(2025, 2, 1, 0), utc(2025, 9, 1, 0))
 	c.ignores = true
@@ -197,8 +193,6 @@ func TestRangeIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "ignores the parameter")
 }
 
-// The first pass goes back until twelve months in a row are empty. Later passes read the latest months, until a whole
-// pass is due.
 func TestMonths(t *testing.T) {
 	now := month(time.Now())
 	var at []time.Time
@@ -250,7 +244,6 @@ func TestMonthsWithoutRecords(t *testing.T) {
 	require.Equal(t, leadingEmptyMonths, r.end.Windows)
 }
 
-// The resumed pass requests the same windows, even in a later month.
 func TestWindowsAreResumed(t *testing.T) {
 	for name, s := range map[string]schemas.Stream{"range": ranged(schemas.MomentRFC3339), "months": monthly()} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +272,6 @@ func TestWindowsAreResumed(t *testing.T) {
 	}
 }
 
-// The window does not count as empty.
 func TestWindowRefused(t *testing.T) {
 	c := newCalendar(t, ranged(schemas.MomentRFC3339), utc(2025, 1, 2, 0), utc(2025, 3, 2, 0))
 	c.fail = func(since string) bool { return strings.HasPrefix(since, "2025-02-28") }
@@ -316,7 +308,6 @@ func (c *calendar) interrupted(t require.TestingT, after int) reading {
 	return r
 }
 
-// For any range and any interruption, all records of the range are read, and no records far outside it.
 func TestRangeProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		from := utc(2023, 1, 1, 0).Add(time.Duration(rapid.IntRange(0, 24*400).Draw(rt, "from")) * time.Hour)

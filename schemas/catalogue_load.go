@@ -142,7 +142,6 @@ func (g *group) stream(e entry) (Stream, error) {
 	}, nil
 }
 
-// call returns an endpoint that no stream requests.
 func (g *group) call(item yaml.MapItem, class Class) (Stream, error) {
 	name := fmt.Sprint(item.Key)
 	method, path, err := request(name, fmt.Sprint(item.Value))

@@ -157,7 +157,6 @@ func TestCatalogueNamesTables(t *testing.T) {
 	}
 }
 
-// The documentation of the configuration uses these names, so they must exist.
 func TestCatalogueKeepsPublishedNames(t *testing.T) {
 	c := catalogue(t)
 	for _, name := range []string{
@@ -173,7 +172,6 @@ func TestCatalogueKeepsPublishedNames(t *testing.T) {
 
 var contextColumn = regexp.MustCompile(`^_context__([a-z0-9_]+)$`)
 
-// If a key or parameter uses a context column, the stream must have a context or a parameter of that name.
 func TestCatalogueContextsExist(t *testing.T) {
 	c := catalogue(t)
 	gives := func(s Stream, name string) bool {

@@ -43,7 +43,6 @@ func TestContributeStream(t *testing.T) {
 	require.ErrorContains(t, err, "crm.yaml:")
 }
 
-// The word in "Add a pager" of CONTRIBUTING.md has the role of the list that the section names.
 func TestContributePagingWord(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)

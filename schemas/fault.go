@@ -57,7 +57,6 @@ func (c *Catalogue) validate() []*Fault {
 	return faults
 }
 
-// checkParent refuses cycles, unknown parents, and parents that cannot be read.
 func (c *Catalogue) checkParent(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for name := s.Parent; name != ""; {

@@ -48,7 +48,6 @@ func TestJoinIsALattice(t *testing.T) {
 	})
 }
 
-// A column's type does not depend on the order of its values.
 func TestJoinIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := rapid.SliceOfN(types(), 1, 12).Draw(t, "seen")
@@ -76,7 +75,6 @@ func ranks(of ...int) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool { return slices.Contains(of, rank(t)) }
 }
 
-// digits returns a test for types that hold this number of digits before the point and after it.
 func digits(before, after int32) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool {
 		if d, ok := t.(*arrow.Decimal128Type); ok {

@@ -89,7 +89,6 @@ var systemColumns = map[string]bool{
 	"ctid": true, "xmin": true, "xmax": true, "cmin": true, "cmax": true, "tableoid": true, "rowid": true,
 }
 
-// column returns exact true if the readable part is the whole name.
 func column(source string) (name string, exact bool) {
 	if source == "" {
 		return "value", true
@@ -183,7 +182,6 @@ func wordStart(runes []rune, i int) bool {
 
 const shortHash = 8 // hexadecimal digits of a suffix
 
-// suffixed adds `_` and a number of digits of the source's hash.
 func suffixed(name, source string, digits int) string {
 	sum := sha256.Sum256([]byte(pointer(source)))
 	hash := hex.EncodeToString(sum[:])[:min(digits, MaxName-1)]

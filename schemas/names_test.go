@@ -38,7 +38,6 @@ func TestColumn(t *testing.T) {
 	}
 }
 
-// Characters between words become one underscore, without a suffix.
 func TestColumnSeparatesWords(t *testing.T) {
 	tests := map[string]string{
 		"first-name":  "first_name",
@@ -66,7 +65,6 @@ func TestColumnSeparatesWords(t *testing.T) {
 	}
 }
 
-// The name without the hash would not identify the field.
 func TestColumnWithSuffix(t *testing.T) {
 	tests := map[string]string{ // expected names, without the eight digits of the hash
 		"/":                      "_",
@@ -126,7 +124,6 @@ func TestNamerKeepsCasesApart(t *testing.T) {
 	require.Equal(t, got[1], n.Name("/Name"), "a member's name and its pointer are one source")
 }
 
-// A suffix is added only if two names are equal.
 func TestNamerKeepsSeparatorsApart(t *testing.T) {
 	n := NewNamer(nil)
 	require.Equal(t, "first_name", n.Name("first-name"))

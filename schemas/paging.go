@@ -168,7 +168,6 @@ func FoldName(name string) string {
 	return name
 }
 
-// foldHeader returns the folded name of a header without vendor prefixes.
 func foldHeader(name string) string {
 	name = strings.ToLower(name)
 	for _, prefix := range []string{"x-ms-", "x-"} {

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each list of the vocabulary is used: a name in the list matches, and another name does not.
 func TestVocabularyWords(t *testing.T) {
 	v := Paging()
 	for what, c := range map[string]struct {

@@ -102,7 +102,6 @@ func TestPresets(t *testing.T) {
 	require.Empty(t, verdict("hr.leave_types", "/name", PresetPersonal).Mask.Action, "the name of a type")
 }
 
-// No preset drops a stream's key, or a column whose type the catalogue declares.
 func TestPresetsKeepKeysAndTypes(t *testing.T) {
 	p, err := LoadPresets()
 	require.NoError(t, err)

@@ -76,7 +76,6 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 // source spells each member as the column does.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
-// ruleNames holds the names by which rules can refer to a field.
 type ruleNames struct {
 	path, last string
 	plain      [2]string // path and last without the hash suffix
@@ -90,7 +89,6 @@ func namesOf(p string) ruleNames {
 	return l
 }
 
-// columnNames returns a field's column and the readable part of its name.
 func columnNames(source string) (name, plain string) {
 	plain, exact := column(source)
 	if exact {
@@ -121,7 +119,6 @@ func (m MaskRule) matches(l ruleNames) bool {
 	return matches(m.Column, l.last) || l.plain[1] != l.last && matches(m.Column, l.plain[1])
 }
 
-// matches is fast for patterns with stars only at their ends, as most are.
 func matches(pattern, name string) bool {
 	text, before := strings.CutPrefix(pattern, "*")
 	text, after := strings.CutSuffix(text, "*")

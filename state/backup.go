@@ -216,7 +216,6 @@ func copySQLite(ctx context.Context, from, to string) error {
 	return makeDurable(to)
 }
 
-// makeDurable makes a file readable by its owner only, and durable.
 func makeDurable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

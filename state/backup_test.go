@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillState creates a state folder with some files of each kind, and holds its inbox open.
 func fillState(t *testing.T) (dir string, b *InboxFile) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "state")
@@ -74,7 +73,6 @@ func TestBackupOfAnInboxInUse(t *testing.T) {
 	require.Positive(t, acknowledged)
 }
 
-// Neither the copy nor the reads wait for the writer.
 func TestBackupDuringWrite(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()
@@ -112,7 +110,6 @@ func TestBackupFiles(t *testing.T) {
 	require.ErrorIs(t, err, ErrOccupied, "a state folder in use is not overwritten")
 }
 
-// A damaged copy is not restored, not even in part.
 func TestBackupDamaged(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()

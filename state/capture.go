@@ -72,7 +72,6 @@ func countOf(all []Captured, from string) (n int) {
 	return n
 }
 
-// mostCaptures returns the sender with the most captures, of several the one with the oldest capture.
 func mostCaptures(all []Captured) (from string) {
 	n := map[string]int{}
 	for _, c := range all {

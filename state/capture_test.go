@@ -24,7 +24,6 @@ func (c *captures) come(from string, likely bool, size int) {
 
 func (c *captures) of(from string) int { return countOf(c.all, from) }
 
-// Deliveries of the real sender stay, whatever other deliveries arrive before and after them.
 func TestCaptureRoom(t *testing.T) {
 	for name, junk := range map[string]func(i int) (from string, likely bool, size int){
 		"one address":                         func(int) (string, bool, int) { return "evil", true, 10 },

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as calls the function do on a thread of its own, as the user and the group with these ids.
 func as(t *testing.T, uid, gid int, do func() error) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -46,8 +45,6 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// Files of another user are accepted on a read-only mount, such as a container's configuration, and refused on a
-// writable mount.
 func TestReadOnlyMount(t *testing.T) {
 	const theirs, ours = 65533, 65534
 	dir := reachable(t)

@@ -123,7 +123,6 @@ type folderNotes struct{ dir string }
 
 var _ Notes = folderNotes{}
 
-// noteWait limits the wait for another process that is changing a note.
 const noteWait = 10 * time.Second
 
 func (n folderNotes) path(name string) (string, error) {

@@ -85,7 +85,6 @@ func payload(n int64) Event {
 	return Event{Source: "main", ID: id, Type: "crm.lead.created", Scheme: "stripe", Received: time.Unix(1764000000, 0), Body: body}
 }
 
-// senders lets 64 senders send the given number of different events each, and returns the elapsed time.
 func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error) time.Duration {
 	var all sync.WaitGroup
 	start := time.Now()

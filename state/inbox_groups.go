@@ -110,7 +110,6 @@ func (g *Groups) write(commit func([]*Delivery)) {
 	}
 }
 
-// gather returns first and all deliveries that are waiting, up to the limits of a group.
 func (g *Groups) gather(first *Delivery) []*Delivery {
 	group, size := []*Delivery{first}, first.Size
 	for len(group) < groupEvents && size < groupBytes {

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	// keepIDs is the minimum time for which repetitions are recognized.
 	keepIDs = 90 * 24 * time.Hour
 	// fileEvery is the number of ids that are collected before they are filed. Filing them in bulk and in order
 	// touches far fewer pages than filing each one.
@@ -52,10 +51,8 @@ type account struct {
 	recent  map[identity]known
 }
 
-// today returns the number of days since 1970.
 func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
 
-// readAccount reads one row per source, and one per event whose id is not yet filed.
 func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
 	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
 	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)

@@ -28,7 +28,6 @@ func (b *InboxFile) Trim(ctx context.Context, source string, through int64) erro
 	return nil
 }
 
-// trim deletes some events, and reports whether there may be more.
 func (b *InboxFile) trim(ctx context.Context, source string, through int64) (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +93,6 @@ func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string
 	return nil
 }
 
-// requireOneRow returns an error unless exactly one row was changed.
 func requireOneRow(done sql.Result, err error) error {
 	if err != nil {
 		return err

@@ -40,7 +40,6 @@ func (m *model) append(e Event) Appended {
 	return was
 }
 
-// memoryFolder returns a folder in which syncs cost nothing, if there is one.
 func memoryFolder(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "penstock-inbox-")
 	if err != nil {
@@ -50,7 +49,6 @@ func memoryFolder(t *testing.T) string {
 	return dir
 }
 
-// After appends, trims and reopenings in any order, the inbox must agree with the model.
 func TestInboxModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := memoryFolder(t)

@@ -14,7 +14,6 @@ type grouping struct {
 	heads map[string]head // by source, for the sources in the group
 }
 
-// head is what a group adds to a source.
 type head struct{ ordinal, bytes int64 }
 
 func (g *grouping) put(ctx context.Context, group []*Delivery) error {
@@ -38,7 +37,6 @@ func (g *grouping) put(ctx context.Context, group []*Delivery) error {
 	return g.close(ctx)
 }
 
-// classify sets the outcome of a delivery, and adds it to the rows if it must be stored.
 func (g *grouping) classify(ctx context.Context, d *Delivery, filed map[identity]known) error {
 	first, again := g.account.recent[d.Key]
 	if !again {
@@ -93,7 +91,6 @@ func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error
 	return nil
 }
 
-// variant reports whether the delivery repeats one whose body already conflicted with the first body.
 func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err error) {
 	err = g.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM variants WHERE key = ? AND digest = ?)", d.Key[:], d.Digest[:]).Scan(&seen)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// eventsBytes limits the size of the events that one call returns.
 const eventsBytes = 16 << 20
 
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')

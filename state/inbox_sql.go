@@ -42,7 +42,6 @@ func placeholders(rows, columns int) string {
 	return strings.Repeat(row, rows)[2:]
 }
 
-// nextStatement returns how many of n rows the next statement takes, and that statement.
 func nextStatement(n int, one, many string) (int, string) {
 	if n >= manyRows {
 		return manyRows, many

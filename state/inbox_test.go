@@ -129,7 +129,6 @@ func TestInboxRepetitions(t *testing.T) {
 	check("after trimming and a restart")
 }
 
-// The first delivery of the id is in the same group and not yet written.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	var group []*Delivery
@@ -326,7 +325,6 @@ func TestInboxShrinks(t *testing.T) {
 	require.LessOrEqual(t, info.Size(), int64(spareBytes+1<<20))
 }
 
-// Append returns an error instead of losing events.
 func TestInboxFileRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})

@@ -173,7 +173,6 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Less(t, len(slots[0].Why), 5<<10)
 }
 
-// Refused attempts only displace other refused attempts.
 func TestAuditIsBounded(t *testing.T) {
 	ctx := t.Context()
 	j, err := OpenJournal(ctx, t.TempDir())

@@ -35,7 +35,6 @@ func (h Holder) String() string {
 	return fmt.Sprintf("held by %s (pid %d on %s) since %s", h.Command, h.PID, h.Host, h.Since.Format(time.RFC3339))
 }
 
-// lockRetry is the pause between attempts to take a lock that another process holds.
 const lockRetry = 100 * time.Millisecond
 
 // Acquire takes the lock of the file at path, and creates the file and its folder if they are missing. If another
@@ -99,7 +98,6 @@ func writeHolder(path string) error {
 	return os.WriteFile(holderPath(path), append(text, '\n'), 0o600)
 }
 
-// holder returns the zero Holder if the process that has the lock is unknown.
 func holder(path string) Holder {
 	var h Holder
 	text, err := os.ReadFile(holderPath(path))

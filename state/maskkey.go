@@ -33,7 +33,6 @@ func MaskKey(path string) (key string, made bool, err error) {
 	return key, made, err
 }
 
-// maskKeyWait limits the wait for another process that is creating the key.
 const maskKeyWait = 10 * time.Second
 
 // MaskKeyIn is [MaskKey] for a key that is stored as a vault's secret.
@@ -90,7 +89,6 @@ func readKey(path string) (string, error) {
 	return key, nil
 }
 
-// makeKey fails with [fs.ErrExist] if another process was faster.
 func makeKey(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

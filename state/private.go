@@ -15,7 +15,6 @@ var ErrExposed = errors.New("not safe for secrets")
 
 const maxPrivate = 64 << 10
 
-// readPrivate returns nil if the file does not exist.
 func readPrivate(path string) ([]byte, error) {
 	info, err := inspect(path)
 	if info == nil || err != nil {
@@ -97,7 +96,6 @@ func inspectMade(dir string) error {
 	return inspectFolder(dir)
 }
 
-// accessible returns false on Windows, where modes do not describe rights.
 func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
@@ -168,7 +166,6 @@ func writeNew(path string, text []byte, step func(string)) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncFolder makes a rename in the folder durable.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // Windows cannot open folders for this

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// change calls s.Change again until the file is free.
 func change(t testing.TB, s *LockedFile, f func([]byte) []byte) {
 	t.Helper()
 	for {
@@ -39,7 +38,6 @@ func counted(t *testing.T, s *LockedFile) (n int) {
 	return n
 }
 
-// number returns the number in the file; 0 if the file is empty.
 func number(stored []byte) uint64 {
 	if len(stored) == 0 {
 		return 0
@@ -65,7 +63,6 @@ func TestSharedLength(t *testing.T) {
 	})
 }
 
-// No change is lost, whichever process makes it.
 func TestShared(t *testing.T) {
 	const each = 2000
 	if path := os.Getenv("PENSTOCK_TEST_SHARED"); path != "" {
@@ -99,7 +96,6 @@ func TestShared(t *testing.T) {
 	require.Equal(t, "-rw-------", fmt.Sprint(info.Mode()))
 }
 
-// All processes use the same new file.
 func TestSharedRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "one")
 	a, err := OpenShared(path)
@@ -116,7 +112,6 @@ func TestSharedRemoved(t *testing.T) {
 	require.Equal(t, 2, counted(t, a))
 }
 
-// Change does not wait for a process that holds the file.
 func TestSharedHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "one")
 	a, err := OpenShared(path)

@@ -37,7 +37,6 @@ CREATE TABLE outcomes (
 ) WITHOUT ROWID;
 `}
 
-// sourcesWait limits the wait for other writers, which take only moments.
 const sourcesWait = 5 * time.Second
 
 // OpenSources opens the sources file of a state folder, and creates it if it is missing. It returns [ErrLocked],

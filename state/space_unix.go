@@ -4,7 +4,6 @@ package state
 
 import "syscall"
 
-// diskSpace returns the bytes that this user may still write on the disk that holds dir, and the size of the disk.
 func diskSpace(dir string) (free, all int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

@@ -192,7 +192,6 @@ func (f *sqliteFile) version(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// migrate runs each step in a transaction of its own.
 func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 	seen, err := f.version(ctx)
 	if err != nil {
@@ -253,7 +252,6 @@ func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback allows that a cancelled context has already undone the transaction.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return err

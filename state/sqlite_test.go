@@ -66,7 +66,6 @@ func TestSQLite(t *testing.T) {
 	require.ErrorContains(t, err, "an older version")
 }
 
-// Every connection has the settings that make a commit durable.
 func TestSQLitePragmas(t *testing.T) {
 	f, err := openSQLite(t.Context(), filepath.Join(t.TempDir(), "x.db"), 0, oneTable)
 	require.NoError(t, err)

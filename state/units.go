@@ -109,7 +109,6 @@ func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	return nil
 }
 
-// newRuns returns the pipelines of the units for which no unit of their run is stored yet.
 func newRuns(ctx context.Context, tx *sql.Tx, units []Unit) (begun []string, err error) {
 	looked := map[string]bool{}
 	for _, u := range units {
@@ -244,7 +243,6 @@ func (l *UnitsFile) CancelUnits(ctx context.Context, f UnitFilter) (n int, err e
 	return n, err
 }
 
-// mostUnits is the default limit of units that one call returns.
 const mostUnits = 1000
 
 // Units implements [Units].

@@ -100,7 +100,6 @@ func keepSomething(t *testing.T, dir string) {
 	require.NoError(t, l.Release())
 }
 
-// A file or folder that others could have read or written is refused and not changed.
 func TestVaultExposed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, file string){
 		"a state folder open to all": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
@@ -161,7 +160,6 @@ func cover(t *testing.T, folder string) {
 	require.NoError(t, os.WriteFile(folder, nil, 0o600))
 }
 
-// A write that stops at any step leaves the old or the new content.
 func TestVaultInterrupted(t *testing.T) {
 	var steps []string
 	for n := 0; n == 0 || n <= len(steps); n++ {

@@ -45,8 +45,6 @@ func BenchmarkMapper(b *testing.B) {
 	}
 }
 
-// BenchmarkBaseline measures other ways to read the same bytes: a copy, a decoder without results, and the standard
-// library.
 func BenchmarkBaseline(b *testing.B) {
 	pages := contacts(20, 1000)
 	b.Run("copy", func(b *testing.B) {

@@ -65,7 +65,6 @@ type constants struct {
 	via     arrow.Array
 }
 
-// reserve uses Go memory, which needs no release.
 func (c *constants) reserve(rows int) {
 	if rows <= c.rows {
 		return
@@ -114,7 +113,6 @@ func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}
 }
 
-// ownFields takes level 0 for the root table, 1 for its child tables, and so on.
 func ownFields(level int, key arrow.DataType) []arrow.Field {
 	field := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}

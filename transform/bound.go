@@ -47,7 +47,6 @@ func newBound(s schemas.Stream, known []schemas.Table) bound {
 	return b
 }
 
-// admit returns false if the limit is reached. Then c gets no values.
 func (b *bound) admit(c *column) bool {
 	if c.counted {
 		return true
@@ -69,14 +68,12 @@ func (b *bound) dismiss(n int) {
 	b.admitted = b.admitted[:n]
 }
 
-// countTable counts a child table when it gets its first row.
 func (b *bound) countTable(t *table) {
 	if !t.used {
 		b.tables++
 	}
 }
 
-// roomFor counts the field if a member of this name may get one. limit is how many fields there may be.
 func (b *bound) roomFor(name string, limit int) bool {
 	if len(name) > maxNameBytes || b.fields >= limit {
 		return false
@@ -136,7 +133,6 @@ func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	return i, false
 }
 
-// noteBeyond stores pointers of fields beyond the limit, for messages.
 func (b *bound) noteBeyond(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {

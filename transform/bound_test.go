@@ -20,7 +20,6 @@ func bounded(columns, tables int) schemas.Stream {
 	}
 }
 
-// restOf returns "" for a row without a rest.
 func restOf(out mapped) (all []string) {
 	a, _ := out.batches[0].own(schemas.ColRest).(*array.String)
 	for row := range int(out.batches[0].Batch.NumRows()) {
@@ -112,7 +111,6 @@ func TestDroppedMembersDoNotCount(t *testing.T) {
 	require.Equal(t, []string{`{"b":4}`, `{"b":6}`}, restOf(out))
 }
 
-// The hash is the same whether the splitter reads the record or not.
 func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	var nulls strings.Builder
 	for i := range spareFields + 50 {
@@ -182,7 +180,6 @@ func drawWide(t *rapid.T) string {
 	return b.String()
 }
 
-// lossless checks that each member of a record is either in a column or in the rest, except objects and child rows.
 func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped) {
 	columns := 0
 	for _, b := range out.batches {

@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendText gives equal values equal text.
 func (c *column) appendText(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindText, kindJSON:

@@ -66,7 +66,6 @@ type clashes struct {
 	before  Repeats // the counts when the batch began
 }
 
-// pageFirst returns the ordinal of the first record of the last page.
 func (c *clashes) pageFirst() int64 {
 	if c == nil {
 		return 0
@@ -74,7 +73,6 @@ func (c *clashes) pageFirst() int64 {
 	return int64(c.page)
 }
 
-// begin starts a page whose first record has this ordinal.
 func (c *clashes) begin(ordinal int64) {
 	if c != nil {
 		c.page = uint32(ordinal)
@@ -95,8 +93,6 @@ func (c *clashes) flush() {
 
 const contextName = "_context"
 
-// clashing compares the record with an earlier record of the same key, and reports whether the record must be
-// rejected.
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
 	if c == nil || m.stale || len(m.key) == 0 {
@@ -128,7 +124,6 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	return false
 }
 
-// content returns a hash of the current record without its member _context.
 func (m *Mapper) content() uint32 {
 	added, mixed := m.sum.added, m.sum.mixed
 	if h := m.contextHash; h != 0 {
@@ -151,7 +146,6 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-// keyEntry is a hash of the content and the ordinal of the first record with a key.
 type keyEntry struct{ content, ordinal uint32 }
 
 // keyTable is a hash table with open addressing. When it has its maximum of slots and three quarters are used, new
@@ -174,7 +168,6 @@ const keySlotsFirst = 1 << 8
 // MostKeySlots is the usual maximum of slots for [Mapper.CompareKeys]. They take 16 MiB.
 const MostKeySlots = 1 << 20
 
-// put returns the entry of hash and true. If there is none, it stores e, and returns e and false.
 func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	if hash == 0 {
 		hash = 1
@@ -201,7 +194,6 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	return e, false
 }
 
-// keyProbes is how many slots are examined for a key in a full table.
 const keyProbes = 16
 
 func (t *keyTable) full() bool { return t.used >= len(t.slots)/4*3 }

@@ -8,7 +8,6 @@ const (
 	longestTime  = len("2006-01-02T15:04:05.999999+07:00")
 )
 
-// parseTime returns the microseconds since 1970, and the length of the instant; 0 if there is none.
 func parseTime(b []byte) (micros int64, n int) {
 	if len(b) < shortestTime {
 		return 0, 0
@@ -30,7 +29,6 @@ func parseTime(b []byte) (micros int64, n int) {
 	return seconds*1e6 + micros, n
 }
 
-// fraction returns the microseconds and the position after the fraction; position 0 if the fraction is invalid.
 func fraction(b []byte, i int) (micros int64, end int) {
 	if b[i] != '.' {
 		return 0, i
@@ -46,7 +44,6 @@ func fraction(b []byte, i int) (micros int64, end int) {
 	return micros * pow10[6-count], end
 }
 
-// zone returns the seconds east of UTC and the position after the zone; position 0 if the zone is invalid.
 func zone(b []byte, i int) (east, end int) {
 	if i < len(b) && b[i] == 'Z' {
 		return 0, i + 1
@@ -65,7 +62,6 @@ func zone(b []byte, i int) (east, end int) {
 	return east, i + 6
 }
 
-// pair returns 100 if the bytes at i are not two digits.
 func pair(b []byte, i int) int {
 	t, u := b[i]-'0', b[i+1]-'0'
 	if t > 9 || u > 9 {
@@ -74,7 +70,6 @@ func pair(b []byte, i int) int {
 	return int(t)*10 + int(u)
 }
 
-// parseDate returns the days since 1970.
 func parseDate(b []byte) (days int32, ok bool) {
 	century, year, month, day := pair(b, 0), pair(b, 2), pair(b, 5), pair(b, 8)
 	if century > 99 || year > 99 || b[4] != '-' || b[7] != '-' {

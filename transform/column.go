@@ -109,7 +109,6 @@ type column struct {
 	rowHint, byteHint int // sizes of the last batch
 }
 
-// firstRoom is a column's first capacity in rows.
 const firstRoom = 64
 
 // settle prepares the column for values of its present type. It drops the stored values.
@@ -216,7 +215,6 @@ func (c *column) null(row int) bool {
 	return row >= c.n || c.valid != nil && c.valid[row>>3]&(1<<(row&7)) == 0
 }
 
-// grow at least doubles the capacity.
 func (c *column) grow(row int) {
 	room := max(firstRoom, c.rowHint, 2*c.room, row+1)
 	room = (room + 63) &^ 63

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contacts returns records with 25 top-level members and 32 scalars, and about 709 bytes of compact JSON.
 func contacts(pages, size int) [][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([][]byte, pages)

@@ -82,7 +82,6 @@ func (w *work) parentExcluded(t *openBatch) bool {
 	return slices.ContainsFunc(w.tables, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
-// checkNewColumn ignores a column without values: it is not created.
 func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
@@ -120,7 +119,6 @@ func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// keepOut leaves out the records of some rows, or only their values in one column, as policy says.
 func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy, n pendingReject) {
 	h := xxh3.HashString("without " + st.path)
 	for _, row := range rows {
@@ -139,7 +137,6 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 	}
 }
 
-// refuse leaves out the record in a row of the root table.
 func (w *work) refuse(row int, wanted, reason string) {
 	if w.excluded[row] {
 		return
@@ -152,7 +149,6 @@ func (w *work) refuse(row int, wanted, reason string) {
 	w.notes = append(w.notes, pendingReject{row: row, wanted: wanted, reason: reason})
 }
 
-// remainingRows returns, if src is not nil, only rows that have a value in src.
 func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
 		if !w.excluded[t.recordOf(row)] && (src == nil || !src.isEmpty(row)) {

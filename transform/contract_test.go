@@ -23,7 +23,6 @@ const (
 )
 
 func TestContractTypes(t *testing.T) {
-	// Values of n, for a column that is an int64.
 	const page = `[{"id":1,"n":7},{"id":2,"n":"seven"},{"id":3,"n":"8"},{"id":4,"n":9.0},{"id":5,"n":9.5},{"id":6,"n":null},{"id":7,"n":[1]},{"id":8,"n":[]},{"id":9,"n":{"z":null}}]`
 
 	s, known := contracted(t, schemas.Contract{Types: discardValue})
@@ -88,7 +87,6 @@ func TestContractTypesOfEveryKind(t *testing.T) {
 	}
 }
 
-// elements returns the JSON values in a text such as 1,"a",[2].
 func elements(list string) (all []string) {
 	for _, v := range itemsOf([]byte("[" + list + "]")) {
 		all = append(all, string(v))
@@ -211,8 +209,6 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	require.False(t, HasWholeRecord(out.rejects[0].Reason))
 }
 
-// The reject of a record that a contract excluded has the record unchanged, which can be loaded once the contract
-// allows it.
 func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 	s, known := contracted(t, schemas.Contract{Columns: discardRow})
 	const record = `{"id":1, "extra" : [1,{"ü":"\u00fc"}],"d":1.50}`

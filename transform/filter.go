@@ -14,14 +14,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// condition is one condition of a filter, with its limits parsed.
 type condition struct {
 	schemas.Condition
 	in       []limit
 	min, max *limit
 }
 
-// limit is a value in a condition, in all forms in which it can be compared.
 type limit struct {
 	text   string
 	number *big.Rat // nil: not a number
@@ -88,7 +86,6 @@ func timeIn(text []byte) *int64 {
 
 const microsADay = 86400 * 1e6
 
-// filter leaves out the records that do not meet the conditions.
 func (w *work) filter() error {
 	for i := range w.conditions {
 		c := &w.conditions[i]
@@ -235,7 +232,6 @@ func compareJSON(v jsontext.Value, l *limit) (order int, ok bool) {
 	return compareText(bytes.TrimSpace(v), l)
 }
 
-// compareNumber compares as decimals of the column's scale if possible, otherwise as fractions.
 func (c *column) compareNumber(row int, l *limit) int {
 	if c.kind != kindFloat {
 		if l.units == nil || l.scale != c.scale {
@@ -251,7 +247,6 @@ func (c *column) compareNumber(row int, l *limit) int {
 	return c.rat(row).Cmp(l.number)
 }
 
-// units is a number as a decimal of some scale. ok is false if it cannot be written with that scale.
 type units struct {
 	n  decimal128.Num
 	ok bool

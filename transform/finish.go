@@ -52,7 +52,6 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 	return data
 }
 
-// toBuffer returns a buffer that owns *b, and sets *b to nil.
 func (c *column) toBuffer(b *[]byte) *memory.Buffer {
 	if *b == nil {
 		return nil

@@ -28,7 +28,6 @@ func newRounding(to string) *rounding {
 	return r
 }
 
-// int64 rounds v toward zero if the rounded number is out of range.
 func (r *rounding) int64(v int64) int64 {
 	unit := pow10[r.zeros]
 	down := v - v%unit
@@ -41,7 +40,6 @@ func (r *rounding) int64(v int64) int64 {
 	return down
 }
 
-// decimal rounds v toward zero if the rounded number would need more digits.
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
@@ -86,7 +84,6 @@ func (r *rounding) days(v int32) int32 {
 	return int32(r.time(time.Unix(int64(v)*86400, 0)).Unix() / 86400)
 }
 
-// appendText returns ok false if the text spells neither a number in at most 64 bytes, nor a date, nor an instant.
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	padded := append(slices.Clone(text), zeros[:]...)
 	if len(text) <= 64 && number(padded, 0) == len(text) {
@@ -115,7 +112,6 @@ func (n *numeral) sign(dst []byte) []byte {
 	return dst
 }
 
-// appendNumeral appends a rounded number, which may have more digits than any type holds.
 func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
 	gone := n.scale + r.zeros
 	kept := []byte{}

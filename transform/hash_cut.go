@@ -2,7 +2,6 @@ package transform
 
 import "github.com/zeebo/xxh3"
 
-// cut is a range of the page that must not enter the hash of the record, and the bytes that enter it instead.
 type cut struct {
 	begin, end int
 	with       []byte

@@ -12,7 +12,6 @@ import (
 // destination accepts such texts. If a later value has another form, it is kept, and widens the
 // column to text. // Invariant 11
 
-// quotedDecimals is how many texts a column must have to become a decimal column.
 const quotedDecimals = 1000
 
 // inferDecimals returns true if it has turned text columns of the batch into decimal columns. Then the batch must be

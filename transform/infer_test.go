@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// amounts returns a page of records with these values in member a. The ids count from id.
 func amounts(id int, values ...string) string {
 	records := make([]string, len(values))
 	for i, v := range values {

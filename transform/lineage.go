@@ -59,7 +59,6 @@ func (l *lineage) indexColumn(m *Mapper) *column {
 	return c
 }
 
-// parents returns a column with the key of the parent of each row, written as path does.
 func (l *lineage) parents(keys *column) arrow.Array {
 	c := ownColumn(keys.mem, schemas.Text)
 	var buf []byte
@@ -93,7 +92,6 @@ func gather(src *column, rows []int32) arrow.Array {
 	return dst.finish(len(rows))
 }
 
-// copyFrom expects two columns of the same type.
 func (c *column) copyFrom(row int, src *column, from int) {
 	switch c.kind {
 	case kindText, kindJSON:
@@ -152,7 +150,6 @@ func (m *Mapper) rootKeys() *column {
 	return c
 }
 
-// keyOf returns the key of a row as JSON, with its mask applied; "" if the stream has no key.
 func (m *Mapper) keyOf(row int) string {
 	if len(m.key) == 0 {
 		return ""
@@ -164,7 +161,6 @@ func (m *Mapper) keyOf(row int) string {
 	return joinKey(values)
 }
 
-// appendKeyless appends what identifies a record in a stream without a key.
 func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	dst = append(append(dst, hash...), '-')
 	return strconv.AppendInt(dst, ordinal, 10)

@@ -209,7 +209,6 @@ func (m *Mapper) Bytes() int64 {
 	return n + m.columnBytes()
 }
 
-// rejectBytes is the size of a reject without its raw value.
 const rejectBytes = 256
 
 // Fetched returns the number of records appended so far.
@@ -259,7 +258,6 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 
 const keepRaw = 64 << 20
 
-// clear drops the rows and rejects of the batch, but not its pages.
 func (m *Mapper) clear() {
 	m.root.clear()
 	m.own.clear()

@@ -52,7 +52,6 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	return out, failed
 }
 
-// release panics if other memory was not released.
 func (out mapped) release() {
 	for _, b := range out.batches {
 		b.Batch.Release()
@@ -78,7 +77,6 @@ func (out mapped) table(path string) *TableBatch {
 	return nil
 }
 
-// column returns nil if the table has no column for the field.
 func (b *TableBatch) column(source string) (arrow.Array, arrow.DataType) {
 	for i, f := range b.Table.Columns.Fields() {
 		if s, ok := f.Metadata.GetValue(schemas.SourceKey); ok && s == source {

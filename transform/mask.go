@@ -28,10 +28,8 @@ const (
 	fewest    = 16 // a full cache is dropped if fewer than one in 16 lookups succeeds
 )
 
-// errNoKey is the error for an hmac mask without a key.
 var errNoKey = errors.New("mask hmac has no key")
 
-// newMasker returns nil if the mask does not produce text.
 func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	k := &masker{mask: m, known: map[string]string{}}
 	switch m.Action {
@@ -62,7 +60,6 @@ func newMasker(m schemas.Mask, key schemas.MaskKey) (*masker, error) {
 	return k, nil
 }
 
-// append leaves an empty text empty.
 func (k *masker) append(dst, text []byte) []byte {
 	if len(text) == 0 {
 		return dst

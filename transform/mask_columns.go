@@ -73,7 +73,6 @@ func (x *opaqueMask) cell(v []byte) []byte {
 	return x.out
 }
 
-// copy returns false if the mask yields no value.
 func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindText:
@@ -124,7 +123,6 @@ const (
 	nothingMark = 2
 )
 
-// isNothing reports whether v is the canonical spelling of no value, or of a list without values.
 func isNothing(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
@@ -157,7 +155,6 @@ func (c *column) appendCanonical(dst []byte, row int) []byte {
 	return c.appendText(dst, row)
 }
 
-// appendCanonicalJSON appends the spelling that appendCanonical gives the same value in a column of another type.
 func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
 	switch v.Kind() {
 	case 'n':

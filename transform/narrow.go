@@ -45,7 +45,6 @@ type narrower struct {
 	minusZero bool
 }
 
-// store returns false if dst cannot hold the value. A list without values is no value if dst is not a list.
 func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	switch src.kind {
 	case kindList:
@@ -107,7 +106,6 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 	return items
 }
 
-// scalar returns false if dst cannot hold the value that the text spells.
 func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
 	switch dst.kind {
@@ -149,7 +147,6 @@ func (n *narrower) bool(dst *column, row int, text []byte) bool {
 	return ok
 }
 
-// number accepts any spelling of a number.
 func (n *narrower) number(dst *column, row int, text []byte) bool {
 	v := parseNumeral(text, nil)
 	v.trim()

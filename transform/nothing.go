@@ -10,7 +10,6 @@ import (
 // They share one buffer of zeros. // Invariant 6
 type emptyColumns struct{ zeros *memory.Buffer }
 
-// array returns the array of a column without values.
 func (z *emptyColumns) array(c *column, rows int) arrow.Array {
 	if size := (rows + 1) * max(1, c.kind.width()); z.zeros == nil || z.zeros.Len() < size {
 		z.zeros = memory.NewBufferBytes(make([]byte, size))

@@ -27,7 +27,6 @@ type numeral struct {
 // exponent.
 const farExponent = 6
 
-// parseNumeral expects a valid number. It stores the digits in scratch.
 func parseNumeral(raw []byte, scratch []byte) numeral {
 	n := numeral{raw: raw, digits: scratch[:0]}
 	for i, c := range raw {
@@ -83,15 +82,12 @@ func (n *numeral) trim() {
 	n.exponent = n.scale < 0
 }
 
-// integer reports whether n is written as a whole number, or is one because of its exponent.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
 
 func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
 
-// minusZero reports whether n is a negative zero, which no numeric column can hold.
 func (n *numeral) minusZero() bool { return n.negative && len(n.digits) == 0 }
 
-// int64 returns ok false if n is not an integer or does not fit.
 func (n *numeral) int64() (v int64, ok bool) {
 	if !n.integer() || n.whole() > 19 {
 		return 0, false
@@ -148,7 +144,6 @@ func (n *numeral) float() (v float64, ok bool) {
 	return v, bytes.Equal(f.digits, digits) && (len(digits) == 0 || f.scale == n.scale-zeros)
 }
 
-// typ returns the type of a number for which no type is declared.
 func (n *numeral) typ() arrow.DataType {
 	if _, ok := n.int64(); ok {
 		return schemas.Int64

@@ -126,7 +126,6 @@ func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
 
-// name is called if the name at i is not the expected one.
 func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	b := m.raw
 	if b[i] != '"' {

@@ -91,7 +91,6 @@ func parseNode(raw string) (*node, error) {
 
 func null() *node { return &node{kind: 'n', raw: "null"} }
 
-// repair replaces values that no column can hold by null. Objects and arrays around such values lose white space.
 func (n *node) repair(level int) (fixed *node, changed bool) {
 	if level-1+n.depth() > maxLevels && (n.kind != '{' || level > maxDepth) || n.bad {
 		return null(), true
@@ -161,9 +160,8 @@ type oracle struct {
 }
 
 type oracleTable struct {
-	types map[string]arrow.DataType // by pointer from the row
-	rows  []map[string]*node
-	// For each row: the row of its parent, and its position in the array there.
+	types         map[string]arrow.DataType // by pointer from the row
+	rows          []map[string]*node
 	parent, index []int
 	ordinal       []int64
 }
@@ -179,7 +177,6 @@ func (o *oracle) table(path string) *oracleTable {
 	return o.tables[path]
 }
 
-// page returns an error if the page is not a JSON array.
 func (o *oracle) page(raw []byte) error {
 	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	if !jsontext.Value(raw).IsValid(loose...) {
@@ -322,7 +319,6 @@ func (o *oracle) declared(path, pointer string) arrow.DataType {
 	return t
 }
 
-// listType returns nil if the elements of the array are rows of a child table.
 func listType(v *node) arrow.DataType {
 	if len(v.items) == 0 {
 		return schemas.Empty
@@ -444,7 +440,6 @@ func plainType(s, whole, fraction string, declared kind) arrow.DataType {
 	return schemas.Text
 }
 
-// oracleFloat reports whether the shortest spelling of the float nearest to s has exactly the value of s.
 func oracleFloat(s string) bool {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || v == 0 && strings.HasPrefix(s, "-") {
@@ -463,7 +458,6 @@ func rat(s string) *big.Rat {
 	return r
 }
 
-// cell returns v as text, as a column of type t holds it.
 func cell(v *node, t arrow.DataType) string {
 	k := kindOf(t)
 	switch {

@@ -126,7 +126,6 @@ func (m *Mapper) keep(k checkpoint, row int) {
 	m.keyRejects(k, row)
 }
 
-// checkSize returns refuseSize if the record at begin is too long. It does nothing if long is false.
 func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
@@ -155,7 +154,6 @@ func (m *Mapper) fill(i, row int) (end int) {
 	return m.scalar(i, row)
 }
 
-// scalar reads a record that is not an object. It is the only value of its row.
 func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
 		m.scalars = &field{owner: m.root.object, rule: m.rules.at(""), column: m.columnAt(m.root, "")}

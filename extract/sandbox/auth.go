@@ -60,7 +60,6 @@ func newTokens() *tokens {
 	}}
 }
 
-// of returns ok false for no credential or an unknown one.
 func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	token, has := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !has {
@@ -72,7 +71,6 @@ func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	return c, ok && !c.expired && (c.until.IsZero() || time.Now().Before(c.until))
 }
 
-// login ends the user's other tokens, like the platform.
 func (t *tokens) login() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +92,6 @@ func (t *tokens) refresh(old string) (string, bool) {
 	return t.issue(), true
 }
 
-// end removes an issued token; the fixed ones stay.
 func (t *tokens) end(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +116,6 @@ func (t *tokens) endGrant(id string) {
 	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.grant == id })
 }
 
-// expire makes all issued tokens expired. They can still be refreshed.
 func (t *tokens) expire() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -81,7 +81,6 @@ func missingIn(body object, needs string) []string {
 // now advances by a minute with each change, so that the same changes produce the same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
-// create copies the table's last row, with a new id and the members of the body.
 func (w *world) create(x write, p params, body object) object {
 	t := w.table(x.table)
 	row := object{}
@@ -134,7 +133,6 @@ func decodeText(text string) any {
 	return text
 }
 
-// fill copies only members that the row has already.
 func fill(row, body object) object {
 	for _, m := range body {
 		if _, ok := row.lookup(m.name); ok && m.name != "id" {
@@ -144,7 +142,6 @@ func fill(row, body object) object {
 	return row
 }
 
-// alter returns the changed row, for a conversion the new row.
 func (w *world) alter(x write, do changeKind, row, body object) object {
 	w.version++
 	t := w.table(x.table)
@@ -191,7 +188,6 @@ func (x write) done(do changeKind, row object) reply {
 	return x.dialect.succeed(says, http.StatusOK, row)
 }
 
-// succeed answers 201 and the whole object only on the versioned surface.
 func (d dialect) succeed(says string, status int, data any) reply {
 	switch d {
 	case dV2:
@@ -207,7 +203,6 @@ func (d dialect) succeed(says string, status int, data any) reply {
 	return jsonReply(http.StatusOK, d.wrap(says, served{data: data}))
 }
 
-// shift applies FaultDrift: it adds or removes a row of the endpoint's table.
 func (s *Server) shift(t target, f Fault) {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {

@@ -50,7 +50,6 @@ func newContacts(seed uint64, count int) *contacts {
 	return c
 }
 
-// contact returns a record with 25 members and 32 leaves of every kind.
 func (g *gen) contact(i int) object {
 	name := g.name()
 	stamp := epoch.Add(-time.Duration(i) * time.Minute)
@@ -91,7 +90,6 @@ func patch(digits []byte, n int) {
 	}
 }
 
-// list takes limit and starting_after, as elsewhere on the surface, but a page may have up to 1000 contacts.
 func (c *contacts) list(p params) reply {
 	size, start := 10, 0
 	if text, ok := p["limit"]; ok {

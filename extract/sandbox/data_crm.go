@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// crm leaves the last stage of each pipeline empty.
 func (b *builder) crm() {
 	b.pipelines()
 	b.leads()
@@ -35,7 +34,6 @@ func (b *builder) pipelines() {
 	})
 }
 
-// stageIn never returns the last stage of the pipeline, which stays empty.
 func (g *gen) stageIn(pipeline int) int { return (pipeline-1)*stagesEach + 1 + g.IntN(stagesEach-1) }
 
 func (b *builder) leads() {
@@ -57,7 +55,6 @@ func (b *builder) leads() {
 	b.deskWork("lead", "leads", 40)
 }
 
-// oldDate returns a date as in old rows: a day, null, a day of zeros, or the text "null".
 func (g *gen) oldDate() any {
 	switch g.IntN(12) {
 	case 0:

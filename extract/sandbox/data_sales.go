@@ -149,8 +149,6 @@ func (f documentKind) row(g *gen, i int) object {
 	return append(o, f.more(g, i)...)
 }
 
-// amounts returns the sums of a document, which add up. A fully paid document may have a balance of -0.00, as on the
-// platform.
 func (g *gen) amounts() object {
 	subtotal, tax, discount := 1000+g.IntN(899000), g.IntN(90000), g.IntN(1000)
 	total := subtotal + tax - discount

@@ -41,7 +41,6 @@ type endpoint struct {
 	shuffle func(n int, swap func(i, j int)) // shuffles the rows before they are sorted; may be nil
 }
 
-// board groups an endpoint's rows by container: for example, leads by stage, or stages by pipeline.
 type board struct {
 	of    string
 	where string
@@ -63,7 +62,6 @@ type record struct {
 	context any // the container's scalars or name; nil outside boards
 }
 
-// params are a request's path, query and body parameters by name, merged as Laravel does it.
 type params map[string]string
 
 type condition struct {
@@ -247,7 +245,6 @@ func scalars(o object) object {
 	})
 }
 
-// paramsOf ignores objects and arrays in the body.
 func paramsOf(path map[string]string, query map[string][]string, body []byte) params {
 	p := params{}
 	for name, values := range query {
@@ -266,7 +263,6 @@ func paramsOf(path map[string]string, query map[string][]string, body []byte) pa
 	return p
 }
 
-// bodyOf returns nil if the body is not a JSON object.
 func bodyOf(body []byte) object {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.UseNumber()

@@ -76,7 +76,6 @@ func crmEndpoints() []*endpoint {
 	}
 }
 
-// salesEndpoints returns the endpoints of the module whose lists always have ten records per page.
 func salesEndpoints() []*endpoint {
 	const quote = "id name|dash date_quoted|nice user:users@user_id.name quote_number status|quotelabel account:sales_accounts@account_id.name " +
 		"opportunity:opportunities@opportunity_id.name billing_address billing_city billing_state billing_country billing_postalcode " +

@@ -23,7 +23,6 @@ func outerEndpoints() []*endpoint {
 	}
 }
 
-// versionedEndpoints returns the endpoints of the versioned surface. Each list has another kind of paging.
 func versionedEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /v2/contacts", dialect: dV2, from: "contacts", order: "-created", view: "*", pager: stripePager, size: 10},

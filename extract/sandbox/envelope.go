@@ -103,7 +103,6 @@ func (d dialect) fail(t *refusal) reply {
 	return failFramework(t)
 }
 
-// failTrait answers as d1: 422 for invalid fields, 400 for nearly everything else.
 func failTrait(t *refusal) reply {
 	switch t.kind {
 	case invalid:
@@ -121,7 +120,6 @@ func failTrait(t *refusal) reply {
 	return jsonReply(http.StatusBadRequest, obj("success", false, "message", t.message(), "errors", nil))
 }
 
-// failAddOn answers as d2: mostly with status 200.
 func failAddOn(t *refusal) reply {
 	switch t.kind {
 	case missing:
@@ -132,7 +130,6 @@ func failAddOn(t *refusal) reply {
 	return jsonReply(http.StatusOK, obj("status", "error", "message", t.message()))
 }
 
-// failStatus answers as d3: 403 for invalid fields, otherwise 200 with "status":0 in the body.
 func failStatus(t *refusal) reply {
 	switch t.kind {
 	case invalid:
@@ -155,7 +152,6 @@ func failVersioned(t *refusal) reply {
 	return v2Error(http.StatusInternalServerError, "server_error", "An error occurred on our side.")
 }
 
-// failFramework answers as Laravel does for errors that no module handles.
 func failFramework(t *refusal) reply {
 	switch t.kind {
 	case missing:

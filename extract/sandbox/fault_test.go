@@ -235,7 +235,6 @@ func TestContactsAtScale(t *testing.T) {
 	require.Equal(t, 404, d.call("GET", "/v2/contacts?starting_after=1", tokenOf(s), nil).status)
 }
 
-// With the fault stale, a record does not show its last change yet.
 func TestStaleAnswers(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{NoLimits: true})

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// form returns a column's value in the format of some endpoints, for example money with a dollar sign.
 type form func(w *world, r object, v any) any
 
 var forms = map[string]form{
@@ -60,7 +59,6 @@ var forms = map[string]form{
 	"balance":      func(_ *world, _ object, v any) any { return obj("total", 10, "used", v, "remaining", 10-v.(int)) },
 }
 
-// assetHost is the apparent location of stored files.
 const assetHost = "https://files.example.test/uploads/"
 
 func nullOr(v any, f func(any) string) any {
@@ -129,7 +127,6 @@ func stripTags(html string) string {
 	return strings.ReplaceAll(b.String(), "&nbsp;", " ")
 }
 
-// taskRatio returns the numbers of done and of all tasks, such as "1/3".
 func taskRatio(tableName, column string, totalFirst bool) form {
 	return func(w *world, r object, _ any) any {
 		tasks := w.table(tableName).of(column, r.text("id"))
@@ -178,7 +175,6 @@ func idStrings(v any) any {
 	return l
 }
 
-// neighbour returns the stage that is step stages later in the same pipeline, or 0.
 func neighbour(v any, step int) any {
 	stage, _ := v.(int)
 	other := stage + step

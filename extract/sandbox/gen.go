@@ -12,7 +12,6 @@ import (
 // today is fixed, so that the data does not depend on the day of the test.
 const today = "2026-11-20"
 
-// epoch is the creation time of the newest records.
 var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
 // gen generates the values of one table. Each table has its own random sequence, so that the size of a table does not
@@ -40,7 +39,6 @@ func (g *gen) null(n int, v any) any {
 	return v
 }
 
-// flag returns 0 or 1, as tinyint columns without a cast do.
 func (g *gen) flag() int { return g.IntN(2) }
 
 func (g *gen) money(from, to int) string {
@@ -76,7 +74,6 @@ func (g *gen) refWhere(name, column, value string) int {
 	return id
 }
 
-// comma joins ids as "1,4".
 func comma(ids []int) any {
 	if len(ids) == 0 {
 		return nil
@@ -88,7 +85,6 @@ func comma(ids []int) any {
 	return strings.Join(parts, ",")
 }
 
-// idList returns ids in one of the forms that occur in a single column of deals.
 func (g *gen) idList(ids []int) any {
 	if len(ids) == 0 {
 		return []any{nil, list{}}[g.IntN(2)]
@@ -112,7 +108,6 @@ func (g *gen) idList(ids []int) any {
 	return l
 }
 
-// jsonText returns ["1","4"] as text, as a json column without a cast shows it.
 func jsonText(ids []int) string {
 	parts := make([]string, len(ids))
 	for i, id := range ids {
@@ -139,7 +134,6 @@ func (g *gen) stamp(i int) time.Time {
 	return epoch.Add(-time.Duration(minutes) * time.Minute)
 }
 
-// iso formats a time as Laravel casts it.
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 // made returns the columns at the end of most rows. created_by is the tenant, not the author.

@@ -18,7 +18,6 @@ type object []member
 
 type list []any
 
-// number is served exactly as written.
 type number string
 
 func obj(pairs ...any) object {

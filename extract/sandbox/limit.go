@@ -63,7 +63,6 @@ func newLimiter(rate Rate, count Counting) *limiter {
 	return &limiter{log: map[string]meter{}, rate: rate, count: count}
 }
 
-// set changes the limit. Earlier requests may still count.
 func (l *limiter) set(rate Rate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +75,6 @@ func (l *limiter) limit() int {
 	return l.rate.Requests
 }
 
-// take counts a request of a credential or user, if the limit allows it.
 func (l *limiter) take(who string, now time.Duration) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +114,6 @@ func (w *window) resize(size int) {
 	*w = window{moments: moments, count: kept}
 }
 
-// resetHeader returns, in the given unit, when the window has room again.
 func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
 	switch unit {
 	case ResetEpoch:
@@ -127,13 +124,10 @@ func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
 	return strconv.Itoa(seconds(in))
 }
 
-// now returns the time that the server shows to clients.
 func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// announce sets the versioned surface's limit headers on an answer to a request that does not count against the
-// limit.
 func (s *Server) announce(h http.Header, c credential) {
 	if c.surface == "v2" && !s.options.NoLimits {
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))

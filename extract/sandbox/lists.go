@@ -26,7 +26,6 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// nextRun starts the next run of every named list. In the second run, records have changed, and its faults occur.
 func (s *Server) nextRun() int {
 	for _, l := range s.lists {
 		l.Begin()

@@ -15,7 +15,6 @@ const (
 	Bucket  Counting = "bucket"  // tokens that are refilled at the limit's rate
 )
 
-// meter counts the requests of one credential. The limit is positive.
 type meter interface {
 	// take reports whether a request at the time now is accepted. left is how many further requests would be accepted
 	// at that time, and reset the time until one more is accepted.
@@ -40,7 +39,6 @@ func (c Counting) valid() error {
 	return fmt.Errorf("unknown counting method %q: want sliding, fixed or bucket", c)
 }
 
-// fixed counts in windows that start at multiples of their length.
 type fixed struct {
 	window int64
 	count  int

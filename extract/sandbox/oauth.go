@@ -48,7 +48,6 @@ func newGrants() *grants {
 	return &grants{codes: map[string]authorization{}, fresh: map[string]authorization{}, spent: map[string]authorization{}}
 }
 
-// oauth approves every request; there is no consent page.
 func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	t := target{method: r.Method, template: r.URL.Path, surface: "v2"}
 	s.counter.call(t.method, t.template, "", true)
@@ -143,7 +142,6 @@ func (s *Server) tokenFor(r *http.Request) reply {
 		"expires_in", int(tokenLife.Seconds()), "refresh_token", refresh, "scope", strings.Join(a.scopes, " ")))
 }
 
-// rotate ends the grant of a refresh token that was used before, and returns false.
 func (g *grants) rotate(token string) (authorization, bool) {
 	if a, twice := g.spent[token]; twice {
 		for t, other := range g.fresh {

@@ -105,14 +105,12 @@ func whole(q paging) (served, *refusal) {
 	return served{data: q.slice(0, len(q.items), 1)}, nil
 }
 
-// itemsPager is the pager of dialect d1, without links.
 func itemsPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("items", q.cut(b),
 		"pagination", obj("total", b.total, "per_page", b.size, "current_page", b.page, "last_page", b.last))}, nil
 }
 
-// laravelPager is Laravel's length-aware paginator.
 func laravelPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	links := list{obj("url", q.pageURL(b.page-1, b.last), "label", "&laquo; Previous", "active", false)}
@@ -126,14 +124,12 @@ func laravelPager(q paging) (served, *refusal) {
 		"prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to, "total", b.total)}, nil
 }
 
-// barePager is laravelPager without an envelope.
 func barePager(q paging) (served, *refusal) {
 	s, t := laravelPager(q)
 	s.whole = true
 	return s, t
 }
 
-// simplePager is Laravel's simplePaginate, without a total.
 func simplePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
@@ -141,7 +137,6 @@ func simplePager(q paging) (served, *refusal) {
 		"per_page", b.size, "prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to)}, nil
 }
 
-// resourcePager is a Laravel resource collection, with links and meta next to data.
 func resourcePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj(
@@ -167,7 +162,6 @@ func numberedPager(q paging) (served, *refusal) {
 	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
 }
 
-// cursorPager is Laravel's cursorPaginate, with an opaque token and without a total.
 func cursorPager(q paging) (served, *refusal) {
 	size := q.perPage("per_page")
 	start := q.after(q.p["cursor"])
@@ -212,7 +206,6 @@ func offsetPager(q paging) (served, *refusal) {
 	return served{data: obj("count", len(q.items), "next", next, "previous", previous, "results", q.slice(offset, offset+size, 1)), whole: true}, nil
 }
 
-// stripePager pages by starting_after, as Stripe's API does.
 func stripePager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {

@@ -60,7 +60,6 @@ func tasklyHome(w *world, _ params) (any, error) {
 		"recent_tasks", recent(w, "tasks", 5, "id title"), "chart_data", list{1, 2, 3}), nil
 }
 
-// supportHome returns sums as strings, and counts as numbers.
 func supportHome(w *world, _ params) (any, error) {
 	tickets := w.table("tickets")
 	open := fmt.Sprint(len(tickets.of("status", "open")))
@@ -77,8 +76,6 @@ func hrHome(w *world, _ params) (any, error) {
 		"recent_announcements", list{}, "is_clockin", 0, "officetime", obj("startTime", "09:00:00", "endTime", "17:30:00")), nil
 }
 
-// oldInvoice returns an invoice as an older version of the platform does: the document has no id, and its items are
-// next to it.
 func oldInvoice(_ *world, _ params, payload any) any {
 	invoice, _ := payload.(object)
 	whole := object{}

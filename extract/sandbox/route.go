@@ -2,7 +2,6 @@ package sandbox
 
 import "strings"
 
-// router prefers a literal segment to a parameter.
 type router struct{ root node }
 
 type node struct {

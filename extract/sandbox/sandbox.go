@@ -73,7 +73,6 @@ type Server struct {
 	cache   map[*endpoint]rendered
 }
 
-// rendered holds an endpoint's items for one version of the world.
 type rendered struct {
 	version uint64
 	items   []item

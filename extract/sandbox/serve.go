@@ -97,7 +97,6 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// requiredAuth returns want, except for some paths that are not in the endpoint tables.
 func (s *Server) requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens

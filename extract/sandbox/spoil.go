@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// applyFault takes the function genuine, which returns the answer without the fault.
 func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
 	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
 	switch f.Kind {
@@ -219,7 +218,6 @@ func chunks(b []byte, n int) func(func([]byte) bool) {
 	}
 }
 
-// bomb sends a gzip body that unpacks to n bytes of JSON. About a thousandth of that is sent.
 func bomb(w http.ResponseWriter, n int) {
 	if n <= 0 {
 		n = 1 << 30

@@ -65,13 +65,11 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// paramSet is one set of request parameters. The context has the same parameters, as they are added to a record.
 type paramSet struct {
 	params  params
 	context object
 }
 
-// paramsOfAll takes the parameters of a child stream from its parent's records, in the order of the records.
 func (s *Server) paramsOfAll(st schemas.Stream) ([]paramSet, error) {
 	if st.Parent == "" {
 		one := paramSet{params: params{}}
@@ -107,7 +105,6 @@ func (a *paramSet) add(name string, value any) {
 	a.context = append(a.context, member{name, value})
 }
 
-// paramSetsOf returns several sets if a pointer goes through an array.
 func paramSetsOf(declared []schemas.Param, record any) []paramSet {
 	sets := []paramSet{{params: params{}}}
 	for _, p := range declared {
@@ -190,7 +187,6 @@ func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, er
 	return recordsAt(st.Records, e.dialect.wrap(e.message, served{data: data}))
 }
 
-// recordsAt takes the first of the stream's candidate places that exists in document.
 func recordsAt(places []string, document any) ([]record, error) {
 	for _, place := range places {
 		var path []string
@@ -210,7 +206,6 @@ func recordsAt(places []string, document any) ([]record, error) {
 	return nil, nil
 }
 
-// objectsIn returns v itself if it is an object, or the objects in v if it is a list.
 func objectsIn(v any) []record {
 	var all []record
 	switch v := v.(type) {

@@ -86,7 +86,6 @@ func (a answer) json(t *testing.T) any {
 	return v
 }
 
-// tokenOf returns the credential that may read a stream.
 func tokenOf(s schemas.Stream) string {
 	switch {
 	case s.Auth == schemas.AuthNone:
@@ -110,7 +109,6 @@ func (d *harness) truth(stream string) []any {
 	return all
 }
 
-// read reads a stream in the simplest way: parents first, then each page that the answer names as the next.
 func (d *harness) read(s schemas.Stream) []any {
 	d.t.Helper()
 	all := []any{}
@@ -279,7 +277,6 @@ func plural(s schemas.Stream) bool {
 	return s.Class != schemas.ClassDetail && s.Class != schemas.ClassSingleton && s.Class != schemas.ClassReport
 }
 
-// isList accepts an array, or an object with only numeric keys.
 func isList(v any) bool {
 	o, ok := v.(map[string]any)
 	if !ok {
@@ -420,7 +417,6 @@ func TestEveryStreamYieldsItsTruth(t *testing.T) {
 	require.Empty(t, stats.Outside)
 }
 
-// difference returns the first record that occurs more often on one side.
 func difference(want, got []string) string {
 	count := map[string]int{}
 	for _, w := range want {
@@ -439,7 +435,6 @@ func difference(want, got []string) string {
 	return ""
 }
 
-// texts formats values uniformly, so that differences are readable.
 func texts(t *testing.T, values []any) []string {
 	t.Helper()
 	all := make([]string, len(values))

@@ -37,7 +37,6 @@ type link struct {
 	absent any    // value if there is no row
 }
 
-// parseView panics if the view is invalid.
 func parseView(text string) view {
 	var v view
 	for _, word := range words(text) {

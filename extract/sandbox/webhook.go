@@ -144,7 +144,6 @@ func (h *hub) hasSubscribers() bool {
 	return len(h.subs) > 0
 }
 
-// id returns the id of the next event. The seed determines the ids.
 func (h *hub) id() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -109,7 +109,6 @@ func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key stri
 	writeJSON(w, s.Webhooks(), err)
 }
 
-// writeLog writes, with ?acknowledged=true or false, only the deliveries that were, or were not, answered 2xx.
 func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {

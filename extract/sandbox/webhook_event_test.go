@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tables of all events exist, and each member of each event has a value in some row.
 func TestAnnouncementsMatchData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, 1)

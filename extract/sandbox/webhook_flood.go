@@ -31,7 +31,6 @@ type FloodReport struct {
 	Took    Duration `json:"took"`    // until the last event was announced, not delivered
 }
 
-// maxBacklog is the number of undelivered events at which a flood waits for its subscribers.
 const maxBacklog = 50_000
 
 const floodStep = 5 * time.Millisecond

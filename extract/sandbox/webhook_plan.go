@@ -27,7 +27,6 @@ type WebhookFaults struct {
 	DelayFor Duration `json:"delay_for,omitempty"` // 0 means 2s
 }
 
-// reorderWait is how long an event with the fault reorder is held back at most.
 const reorderWait = time.Second
 
 // ParseWebhookFaults parses the command line's form: "duplicate=0.1,reorder=0.3,window=20".
@@ -108,7 +107,6 @@ type plannedDelivery struct {
 	due   time.Time // the delivery is sent at this time even if fewer events were announced; zero: there is no such time
 }
 
-// plan returns a subscriber's deliveries of one event, in order.
 func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*plannedDelivery {
 	// Every event draws the same number of values, so that one fault's probability does not affect the others.
 	var draw [7]float64

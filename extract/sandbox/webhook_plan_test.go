@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// With any probabilities, each event is either sent or lost, and the probability of one fault does not affect the
-// other faults.
 func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -31,7 +31,6 @@ type dueQueue []*plannedDelivery
 
 func (q dueQueue) Len() int { return len(q) }
 
-// Less puts the earlier due time first.
 func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 
 func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }

@@ -56,7 +56,6 @@ func (s *subscription) stop() {
 	s.client.CloseIdleConnections()
 }
 
-// announce plans the deliveries of an event. It does not wait for them.
 func (s *subscription) announce(e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,6 @@ func (s *subscription) announce(e event) {
 	s.wakeRun()
 }
 
-// release moves to ready those held deliveries for which allowed returns true.
 func (s *subscription) release(allowed func(*plannedDelivery) bool) {
 	s.held = slices.DeleteFunc(s.held, func(p *plannedDelivery) bool {
 		if allowed(p) {
@@ -99,7 +97,6 @@ func (s *subscription) wakeRun() {
 	}
 }
 
-// run passes deliveries to the connections, in order, until ctx ends.
 func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	defer close(out)
 	timer := time.NewTimer(time.Hour)
@@ -122,7 +119,6 @@ func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	}
 }
 
-// next also returns how long until another delivery is due.
 func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +174,6 @@ func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	p.body = nil
 }
 
-// post returns the answer's status, or 0 without an answer.
 func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Time) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(p.body))
 	if err != nil {
@@ -203,7 +198,6 @@ func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Ti
 	return answer.StatusCode, nil
 }
 
-// drain releases held deliveries and waits until none is pending.
 func (s *subscription) drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.release(func(*plannedDelivery) bool { return true })

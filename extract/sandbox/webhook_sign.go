@@ -48,7 +48,6 @@ func (s Scheme) check(secret string) error {
 	return nil
 }
 
-// sign signs the attempt's time, not the event's.
 func (w *Webhook) sign(h http.Header, id string, at time.Time, body []byte) {
 	own := headers[w.Scheme]
 	seconds := strconv.FormatInt(at.Unix(), 10)

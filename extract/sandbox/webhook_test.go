@@ -31,7 +31,6 @@ type arrival struct {
 	Data   json.RawMessage
 }
 
-// listener is a subscriber. The function answer returns the status for the n-th delivery.
 type listener struct {
 	*httptest.Server
 	answer func(n int) int
@@ -238,7 +237,6 @@ func TestDeliveriesAreRetried(t *testing.T) {
 	}
 }
 
-// The same seed and changes produce the same events and faults, and exactly the acknowledged deliveries have arrived.
 func TestFaultsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	send := func(seed uint64, connections int) ([]sandbox.Delivery, []string) {

@@ -61,7 +61,6 @@ func (w *world) truncate(limit int) {
 
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.tables)) }
 
-// add appends a row. A row without an id can only be found by position.
 func (t *table) add(o object) {
 	if id, ok := o.lookup("id"); ok {
 		t.at[textOf(id)] = len(t.rows)
@@ -81,7 +80,6 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
-// previous returns the row as it was before its last change, or the row itself if it has not changed.
 func (t *table) previous(id string) (object, bool) {
 	if o, changed := t.before[id]; changed {
 		return o, o != nil

@@ -1,6 +1,5 @@
 package sandbox
 
-// writeTable returns the writes that change the data. Any other documented write reports success and changes nothing.
 func writeTable() map[string]write {
 	all := map[string]write{}
 	crmWrites(all)

@@ -74,7 +74,6 @@ func (b *buffer) larger() int64 {
 	return 2 * have
 }
 
-// fill fails when the text exceeds limit bytes or the function dense returns true.
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
@@ -106,7 +105,6 @@ type inflater struct {
 	limit int64
 }
 
-// Read fails once more than f.limit compressed bytes were read.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.limit {
@@ -134,7 +132,6 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 	return b.fill(&f.gz, c.opts.MaxBody, dense)
 }
 
-// readBody also strips the byte order mark.
 func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer, error) {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
@@ -204,7 +201,6 @@ func stripMark(b []byte) []byte {
 	}
 }
 
-// charset returns "" for UTF-8, a subset of it, or no charset.
 func charset(contentType string) string {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

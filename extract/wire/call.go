@@ -135,7 +135,6 @@ func (k *call) neverReached(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
-// reclassify makes the fault malformed if the body was cut.
 func (k *call) reclassify(fault *Error) *Error {
 	if fault.cut {
 		fault.Class = Malformed
@@ -235,7 +234,6 @@ func (k *call) signInFault(err error) *Error {
 	return k.withSpentReason(k.fault(Auth, nil, ""), err)
 }
 
-// withSpentReason adds to fault the reason why the credential cannot be renewed.
 func (k *call) withSpentReason(fault *Error, err error) *Error {
 	words := err.Error()
 	if fault.Message != "" {
@@ -258,7 +256,6 @@ func (k *call) try(ctx context.Context) (*Response, *Error) {
 	}
 }
 
-// send makes one request within the limit and the deadlines. It returns the body, a redirect to follow, or a fault.
 func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
 	permit, err := k.c.gov.Take(ctx, k.c.opts.MaxWait)
 	if err != nil {
@@ -298,14 +295,12 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	}, nil, nil
 }
 
-// unsent returns the fault of a request that did not get a permit.
 func (k *call) unsent(err error) *Error {
 	e := k.unanswered(err)
 	e.unchanged = true
 	return e
 }
 
-// unanswered returns the fault of a request that was not sent, or got no answer.
 func (k *call) unanswered(err error) *Error {
 	p, ok := errors.AsType[*budget.BlockedError](err)
 	if !ok {

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// receive reads and classifies an answer's body.
 func (k *call) receive(resp *http.Response, w *watch, p *budget.Permit) (*buffer, *Error) {
 	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300)
 	if err != nil {
@@ -274,7 +273,6 @@ func vague(message string) bool {
 	return false
 }
 
-// words searches for the first text as many levels as depth says.
 func words(v json.RawMessage, depth int) string {
 	var text string
 	if len(v) == 0 || depth == 0 || json.Unmarshal(v, &text) == nil {

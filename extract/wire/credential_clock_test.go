@@ -87,7 +87,6 @@ func TestTokensByTheSharedClock(t *testing.T) {
 	}
 }
 
-// A sign-in from a clock that was hours ahead does not count for ever.
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		slot := state.NewVaultIn(offsetStore{t.TempDir(), by}).Slot("login")

@@ -199,7 +199,6 @@ func (n note) dead(g grant) bool {
 	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
 }
 
-// failing returns since when calls have returned no new token, or zero if the last call returned one.
 func (n note) failing(g grant) time.Time {
 	switch {
 	case n.dead(g), n.Refused != nil && g.access == "":

@@ -40,7 +40,6 @@ func newHolder(slot *state.Slot, own ...Secret) *holder {
 	return &holder{slot: slot, sem: make(chan struct{}, 1), seen: own}
 }
 
-// secrets returns the credential's own secrets and every token that it has had.
 func (h *holder) secrets() []Secret {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,7 +262,6 @@ func (x *exchange) failed(before note, err error) error {
 	return x.setNote(n)
 }
 
-// countFailure returns how many exchanges without a token there were in a row.
 func (h *holder) countFailure() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -320,7 +318,6 @@ func outcomeOf(err error) renewalOutcome {
 	return lost
 }
 
-// wordsOf returns the server's message, which has been redacted.
 func wordsOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Message != "" {
 		return e.Message
@@ -342,7 +339,6 @@ func (h *holder) checkLost() error {
 	}
 }
 
-// explain says why the stored grant is unusable and why penstock does not sign in by itself.
 func (x *exchange) explain() error {
 	r := x.n.Refused
 	words := ""
@@ -369,7 +365,6 @@ func (x *exchange) explain() error {
 	return &spentError{why: why}
 }
 
-// lostWords returns why a renewal without an answer is not repeated.
 func (c *openCall) lostWords() string {
 	what := "penstock was stopped before the answer came"
 	if c.Words != "" {

@@ -73,7 +73,6 @@ type childResult struct {
 	end   string
 }
 
-// runChildProcess takes in at the moment of a call at which the server kills the child.
 func runChildProcess(t *testing.T, r *realm, v killTask, at string) childResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -166,7 +165,6 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// runWithKill returns the number of steps of a child that was not killed.
 func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	t.Helper()
 	r := newRealm()

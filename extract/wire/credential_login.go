@@ -70,7 +70,6 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// signInAgain signs in with the stored password, unless it is too early for another sign-in.
 func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
 	if !x.n.maySignIn(x.h.stamp()) {
 		return l.tooSoon(x)
@@ -115,7 +114,6 @@ func (l *Login) State() (CredentialState, error) {
 	})
 }
 
-// standing takes the function trouble, which returns an error if the grant is unusable.
 func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A refused token is read again once for all refused requests, and at most once in rereadEvery.
 func TestRotating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, fault, reads := Secret("old"), error(nil), 0

@@ -54,7 +54,6 @@ func TestTokenCallClosesGate(t *testing.T) {
 	}
 }
 
-// The request was not sent, so nothing is lost.
 func TestTokenCallWithoutSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)

@@ -142,8 +142,6 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
-// A refused refresh causes one sign-in for all waiting requests. If the new token is refused too, no request tries a
-// third one.
 func TestLoginRefreshRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -179,7 +177,6 @@ func TestLoginRefreshRefused(t *testing.T) {
 	})
 }
 
-// The old token is kept, and used again later.
 func TestLoginRefreshDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
@@ -227,7 +224,6 @@ func TestBearerIsNotRenewed(t *testing.T) {
 	})
 }
 
-// The next run does not sign in.
 func TestLoginIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -240,7 +236,6 @@ func TestLoginIsKept(t *testing.T) {
 	})
 }
 
-// If tokens keep ending, penstock signs in three times an hour, counting all processes.
 func TestLoginLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -271,7 +266,6 @@ func TestLoginLimit(t *testing.T) {
 	})
 }
 
-// A process that is killed while it renews loses the new token with the answer.
 func TestLoginAfterLostRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -314,7 +308,6 @@ func TestLoginDaily(t *testing.T) {
 	})
 }
 
-// A refused password, or an unanswered sign-in, is not tried again in every run of a night.
 func TestLoginRemembersRefusal(t *testing.T) {
 	for password, tt := range map[Secret]struct {
 		answer http.HandlerFunc
@@ -361,7 +354,6 @@ func TestLoginUnreached(t *testing.T) {
 	require.Equal(t, note{Version: storedVersion}, n)
 }
 
-// The token is still valid.
 func TestModuleOffIsNotADeadToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -384,7 +376,6 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 	})
 }
 
-// The 401 has unknown words. It causes one refresh per run, not one per request.
 func TestEndpointRefusesEveryToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

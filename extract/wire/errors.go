@@ -91,7 +91,6 @@ func statusText(code int) string {
 	return strings.ToLower(orDefault(http.StatusText(code), "unknown status"))
 }
 
-// unreachable reports whether the connection could not be opened.
 func (e *Error) unreachable() bool {
 	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause belongs to another call
 	if !ok {
@@ -111,7 +110,6 @@ func (c *cause) Error() string { return c.text }
 
 func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
 
-// fault takes nil for resp if there was no answer.
 func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 	e := &Error{
 		Class:    class,

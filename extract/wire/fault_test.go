@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// A body arrives byte by byte for ever, or never, or the header never arrives: each try ends in time.
 func TestFaultSlow(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
@@ -59,7 +58,6 @@ func TestFaultSlow(t *testing.T) {
 	}
 }
 
-// 20 MB at 200 kB/s are slow, but allowed.
 func TestFaultSlowButLegal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		body := bytes.Repeat([]byte(" "), 20_000_000)
@@ -80,7 +78,6 @@ func TestFaultSlowButLegal(t *testing.T) {
 	})
 }
 
-// Read never returns a cut page, whatever its framing.
 func TestFaultCutPage(t *testing.T) {
 	whole := `{"data":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}`
 	framings := map[string]func(w http.ResponseWriter, cut int){
@@ -152,7 +149,6 @@ func TestFaultReset(t *testing.T) {
 	}
 }
 
-// A login page is never read as a page without records.
 func TestFaultLoginPage(t *testing.T) {
 	login := text(200, "text/html; charset=utf-8", `<!DOCTYPE html><html><head><title>Log in</title></head><body></body></html>`)
 	h := inTurn(login)

@@ -11,7 +11,6 @@ import (
 // application/hal+json.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
-// reservedHeaders are the headers that a configuration cannot set, each with the reason.
 var reservedHeaders = map[string]string{
 	"Host": "follows from the address", "Content-Length": "follows from the body", "Content-Type": "follows from the body",
 	"Connection": "belongs to the connection", "Keep-Alive": "belongs to the connection", "Proxy-Connection": "belongs to the connection",

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Servers that send plain JSON still do so.
 func TestVendorMediaTypes(t *testing.T) {
 	for _, kind := range []string{"application/json", "application/vnd.api+json", "application/hal+json", "application/vnd.acme.v3+json; charset=utf-8"} {
 		subtype, _, _ := strings.Cut(kind, ";")

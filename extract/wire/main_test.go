@@ -151,10 +151,8 @@ const page = `{"data":[{"id":1}]}`
 
 var good = jsonText(200, page)
 
-// succeed reports a request that succeeded to a client's governor.
 func succeed(t *testing.T, c *Client) { answer(t, c, &http.Response{StatusCode: http.StatusOK}) }
 
-// closeGate reports to a client's governor that the server refuses requests for d.
 func closeGate(t *testing.T, c *Client, d time.Duration) {
 	wait := strconv.Itoa(int(d.Seconds()))
 	answer(t, c, &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {wait}}})

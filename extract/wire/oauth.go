@@ -226,7 +226,6 @@ func (g grant) lacking(want []string) []string {
 	return all
 }
 
-// offlineAccess is the OpenID Connect scope that requests a refresh token.
 const offlineAccess = "offline_access"
 
 // ScopeWords splits texts into scopes, without duplicates and in order. The separator is a space (RFC 6749) or,

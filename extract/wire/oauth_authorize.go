@@ -25,7 +25,6 @@ type SignInMethod struct {
 	Device func(DeviceCode) error
 }
 
-// signIn gets a grant from a person. It gives up after OAuthOptions.Patience.
 func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("no sign-in within %s", o.opts.Patience))
 	defer cancel()
@@ -58,7 +57,6 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 	return o.redeem(ctx, s, conf, code, verifier)
 }
 
-// configSoon waits while the issuer is failing.
 func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, err error) {
 	w := s.personWait()
 	for n := 1; ; n++ {

@@ -27,7 +27,6 @@ type callback struct {
 	once   sync.Once
 }
 
-// issuerName is the issuer that an answer may name (RFC 9207).
 type issuerName struct {
 	name     string // "": any issuer
 	unstated bool   // an answer may omit the name
@@ -133,7 +132,6 @@ func (c *callback) stateMatches(query url.Values) bool {
 	return len(query["state"]) == 1 && same(query.Get("state"), c.nonce)
 }
 
-// pasted returns the code from the address on which a person's browser ended.
 func (c *callback) pasted(text string) (Secret, error) {
 	text = strings.TrimSpace(text)
 	u, err := url.Parse(text)

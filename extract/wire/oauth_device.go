@@ -18,7 +18,6 @@ type DeviceCode struct {
 	Expires  time.Time // zero if the server does not say
 }
 
-// mostInterval is the longest pause between two requests for the token, in seconds.
 const mostInterval = 60
 
 // signInByDevice gets a grant by a device code (RFC 8628). x/oauth2 pauses between the requests for the token, for

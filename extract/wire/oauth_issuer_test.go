@@ -252,7 +252,6 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// A device code is polled for, as the server asks, until it is entered, refused or expired.
 func TestDeviceCode(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pending []string
@@ -295,7 +294,6 @@ func TestDeviceCode(t *testing.T) {
 	require.ErrorContains(t, err, "set device_url, or sign in with --paste")
 }
 
-// If the server does not confirm the revocation, nothing changes.
 func TestSignOut(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -386,7 +384,6 @@ func TestFailedSignInKeepsGrant(t *testing.T) {
 	}
 }
 
-// A person has to sign in again, and the state says so.
 func TestNoRefreshToken(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -446,7 +443,6 @@ func TestScopesAreSets(t *testing.T) {
 	}
 }
 
-// A 403 about the token renews it, once; one about a scope names the scope.
 func TestForbiddenToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		header, body string

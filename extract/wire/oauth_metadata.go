@@ -26,7 +26,6 @@ type metadata struct {
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// onlyPost reports whether the server accepts the client's secret in the body, but not in the header.
 func (m *metadata) onlyPost() bool {
 	return slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic")
 }
@@ -105,7 +104,6 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	return nil, worst
 }
 
-// wellKnown returns the addresses of the metadata: of OpenID Connect, and of RFC 8414.
 func wellKnown(issuer *url.URL) []*url.URL {
 	oidc, oauth := *issuer, *issuer
 	path := strings.TrimSuffix(issuer.Path, "/")

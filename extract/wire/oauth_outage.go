@@ -38,14 +38,12 @@ func (n note) trouble(now time.Time, e *Error, tries int) note {
 	return n
 }
 
-// trouble adds an outage to a note, and the time of the next call to its error.
 func (x *exchange) trouble(n note, e *Error) note {
 	n = n.trouble(x.h.slot.Now().UTC(), e, x.h.countFailure())
 	e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
 	return n
 }
 
-// noteOutage records that the issuer's metadata, which is needed for the call, could not be read.
 func (x *exchange) noteOutage(err error) error {
 	e, ok := isOutage(err)
 	if !ok {
@@ -54,7 +52,6 @@ func (x *exchange) noteOutage(err error) error {
 	return x.setNote(x.trouble(x.n, e))
 }
 
-// tooEarly returns an error if the server allows no call before a later time.
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
 	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong
@@ -113,7 +110,6 @@ func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	return w.sleep(ctx, e)
 }
 
-// end converts an outage that did not pass into a [Throttled] error, which says when to try again.
 func (w *outageWait) end(err error) error {
 	e, ok := isOutage(err)
 	if !ok {

@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The wait is as long as the endpoint asks, or a little longer each time. The stored grant does not change meanwhile.
 func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"429":                jsonText(429, `{}`, "Retry-After", "1"),
@@ -47,7 +46,6 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	}
 }
 
-// No other stream or process calls the endpoint before the time that it has set.
 func TestTokenEndpointStaysDown(t *testing.T) {
 	r := newRealm()
 	srv := httptest.NewServer(r)
@@ -77,7 +75,6 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	srv.Close()
 }
 
-// Nothing was sent, so the refresh token is unused.
 func TestTokenEndpointRefusesConnections(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)

@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// browser acts as a person whose browser comes back at once, with the answer's parameters edited by change.
 func browser(t *testing.T, change func(url.Values)) func(string) error {
 	t.Helper()
 	return func(address string) error {
@@ -121,7 +120,6 @@ func TestAuthorizeRefuses(t *testing.T) {
 	}
 }
 
-// The listener accepts one answer, with its own host name, and its page shows nothing from the answer.
 func TestCallback(t *testing.T) {
 	c, err := listen(redirectAt(t, DefaultRedirect), "right", issuerName{})
 	require.NoError(t, err)
@@ -161,7 +159,6 @@ func TestCallback(t *testing.T) {
 	require.Zero(t, status, "closed")
 }
 
-// When the answer comes after ten minutes, the listener is closed.
 func TestAuthorizeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &callback{answer: make(chan callbackResult, 1)}
@@ -177,7 +174,6 @@ func TestAuthorizeTimesOut(t *testing.T) {
 	require.Equal(t, 10*time.Minute, o.opts.Patience)
 }
 
-// Two concurrent sign-ins have different states and verifiers, and neither can use the other's code.
 func TestAuthorizeTwice(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -300,7 +296,6 @@ func TestGrantOutlivesFaults(t *testing.T) {
 			require.NotContains(t, err.Error(), "client-secret")
 			require.Equal(t, before, kept(t, k))
 
-			// The next run uses the stored grant, if it still works.
 			r.respond(nil)
 			if tt.class == Throttled {
 				place.by.Store(int64(time.Minute)) // no run calls it before
@@ -328,7 +323,6 @@ func httptestURL(t *testing.T, h http.HandlerFunc) string {
 	return r.serve(t) + "/elsewhere"
 }
 
-// A server that stays down is called a few times a run, not once a request.
 func TestGrantPatience(t *testing.T) {
 	for kind, class := range map[string]Class{"login": Transient, "oauth": Throttled} {
 		r := newRealm()

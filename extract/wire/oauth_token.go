@@ -20,7 +20,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// maxTokenAnswer bounds an answer of the authorization server, in bytes.
 const maxTokenAnswer = 1 << 20
 
 func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
@@ -134,7 +133,6 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// judgeToken returns an error for an answer that did not come from a token endpoint, such as a proxy's page.
 func judgeToken(resp *http.Response, body []byte) error {
 	foreign := func(words string) error {
 		return &exchangeError{sent: true, status: resp.StatusCode, header: resp.Header, err: errors.New(words)}

@@ -92,7 +92,6 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 	return t
 }
 
-// redirected returns the target of a redirect, or why it is not followed.
 func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	location, err := resp.Request.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {

@@ -202,7 +202,6 @@ func TestReadOutlastsBurst(t *testing.T) {
 	})
 }
 
-// A server that is down for hours gets few requests, and the run ends.
 func TestReadDuringMaintenance(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(text(503, "text/html", "<h1>Service Unavailable</h1>"))
@@ -286,7 +285,6 @@ func TestReadUnreachableByMany(t *testing.T) {
 	require.Zero(t, c.Governor().Stats().GateUntil)
 }
 
-// A connection that opens while the gate is closed waits for it to open.
 func TestReadHeldAtGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(jsonText(429, `{}`, "Retry-After", "5"), good)

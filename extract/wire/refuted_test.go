@@ -51,8 +51,6 @@ func TestProbeRefuted(t *testing.T) {
 	})
 }
 
-// TestProbeHangsOverHTTP lets the first request after a refusal hang: others are answered long before it gives
-// up.
 func TestProbeHangsOverHTTP(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -107,7 +107,6 @@ func checkParam(v string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// permits reports whether path is one that expand can return for a GET.
 func (l allowList) permits(path string) bool {
 	got := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for r, want := range l {

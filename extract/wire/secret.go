@@ -113,7 +113,6 @@ func (r *Redactor) excerpt(text string, n int) string {
 	return strings.ToValidUTF8(out, "")
 }
 
-// forms returns a secret in every encoding in which a server may return it.
 func forms(s string) []string {
 	all := []string{s, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
 	all = append(all, base64Forms(s)...)

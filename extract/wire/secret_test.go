@@ -89,7 +89,6 @@ func TestRedactorKeepsRotatedSecrets(t *testing.T) {
 	require.Equal(t, "abc", r.Redact("abc"), "too short to look for")
 }
 
-// A cut through a secret leaves no part of it.
 func TestRedactorExcerpt(t *testing.T) {
 	const secret = "sk_live_0123456789abcdef"
 	r := NewRedactor(secret)

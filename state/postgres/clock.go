@@ -26,7 +26,6 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.base))
 }
 
-// record takes a reading of the database's clock at some moment after asked, the time of the request.
 func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

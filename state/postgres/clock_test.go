@@ -43,7 +43,6 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// The first use of the database reads its clock.
 func TestStoreNow(t *testing.T) {
 	s := New(Options{URL: in(t, pgtest.Start(t).URL())})
 	defer func() { require.NoError(t, s.Close()) }()

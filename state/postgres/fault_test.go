@@ -187,7 +187,6 @@ func TestNoClearText(t *testing.T) {
 	}
 }
 
-// BenchmarkInboxAppend has 64 concurrent senders.
 func BenchmarkInboxAppend(b *testing.B) {
 	server := pgtest.Start(b, "fsync=on", "full_page_writes=on")
 	s := New(Options{URL: server.URL() + "&search_path=bench"})

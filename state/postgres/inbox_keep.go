@@ -14,10 +14,8 @@ import (
 
 const (
 	// trimRows is the number of events deleted per transaction. It is small, so that deliveries never wait long.
-	trimRows = 500
-	// keepIDs is the minimum number of days for which repetitions are recognized.
-	keepIDs = 90
-	// forgetIDs is the greatest number of older ids that one call deletes.
+	trimRows  = 500
+	keepIDs   = 90
 	forgetIDs = 5000
 )
 
@@ -65,7 +63,6 @@ func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bo
 	return n == trimRows, err
 }
 
-// change runs a transaction with the function how, unless the inbox was opened for reading.
 func (b *inbox) change(ctx context.Context, how func(context.Context, func(pgx.Tx) error) error, do func(pgx.Tx) error) error {
 	if b.read {
 		return errReading
@@ -160,7 +157,6 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 	return nil
 }
 
-// capturesOf returns the oldest first.
 func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured, error) {
 	rows, err := tx.Query(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = $1 ORDER BY capture", []byte(source))
 	if err != nil {

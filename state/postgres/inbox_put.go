@@ -28,7 +28,6 @@ func (b *inbox) commit(group []*state.Delivery) {
 	}
 }
 
-// known is the first delivery with an id.
 type known struct {
 	digest  [16]byte
 	ordinal int64
@@ -36,7 +35,6 @@ type known struct {
 
 type variant struct{ key, digest [16]byte }
 
-// head is what a group adds to a source.
 type head struct{ ordinal, bytes int64 }
 
 type grouping struct {
@@ -115,7 +113,6 @@ func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	return nil
 }
 
-// classify sets the outcome of a delivery, and adds it to the rows if it must be stored.
 func (g *grouping) classify(d *state.Delivery) {
 	first, again := g.first[d.Key]
 	switch {
@@ -161,7 +158,6 @@ func (g *grouping) assignSources(ctx context.Context) error {
 	return nil
 }
 
-// write also updates the positions of the inbox and its sources.
 func (g *grouping) write(ctx context.Context) error {
 	var c columns
 	for _, d := range g.rows {

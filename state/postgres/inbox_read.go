@@ -41,7 +41,6 @@ func (b *inbox) DeadLetters(ctx context.Context, source string, after int64, lim
 	return letters, nil
 }
 
-// pages reads a few events at a time until a limit is reached.
 func (b *inbox) pages(ctx context.Context, where, source string, after int64, limit int) (all []state.DeadLetter, err error) {
 	size := 0
 	for len(all) < limit && size < eventsBytes {

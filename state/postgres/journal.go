@@ -48,7 +48,6 @@ func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {
 	return j, nil
 }
 
-// sendBeats sends signs of life until ctx ends.
 func (j *journal) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(processBeat)
 	defer tick.Stop()

@@ -16,7 +16,6 @@ func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
-// keepRun replaces another process's record of the run only if overwrite is true.
 func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, overwrite bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
@@ -34,7 +33,6 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 	return err
 }
 
-// BreakRuns only affects runs of dead processes.
 func (j *journal) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, why)

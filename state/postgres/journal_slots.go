@@ -70,7 +70,6 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 	})
 }
 
-// OpenSlots returns this process's own slots and takes over those of dead processes.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }

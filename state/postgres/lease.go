@@ -22,7 +22,6 @@ const (
 	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has
 )
 
-// leaseLife returns how long a lease lasts without a renewal.
 func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 
 // trustTime returns how long a holder may rely on a lease, counted from its request for the lease or for a renewal.

@@ -88,7 +88,6 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 
 const versionTable = "migrations"
 
-// inspect returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has not this program's version.
 func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	var version int64
 	var there time.Time

@@ -55,7 +55,6 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 	return nil
 }
 
-// same treats nil as a missing note.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {

@@ -22,7 +22,6 @@ var _ state.Safe = safe{}
 // Vault implements [state.Store].
 func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
 
-// Check returns [ErrNoKey] without a key.
 func (f safe) Check() error {
 	if strings.TrimSpace(f.s.o.Keys) == "" {
 		return ErrNoKey
@@ -47,7 +46,6 @@ func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.
 
 func leaseOf(name string) string { return "token " + name }
 
-// safeTime limits the time to read or write a text.
 const safeTime = 20 * time.Second
 
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {

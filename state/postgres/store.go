@@ -72,7 +72,6 @@ func New(o Options) *Store {
 	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, slotLeases: map[string]*lease{}}
 }
 
-// Time limits, and the limit of connections.
 const (
 	dialTimeout      = 5 * time.Second
 	statementTimeout = 15 * time.Second
@@ -161,7 +160,6 @@ func timeOf(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// clean returns s in a form that a text column can hold.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }

@@ -194,7 +194,6 @@ func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, 
 	return n, err
 }
 
-// mostUnits is the default limit of units that one call returns.
 const mostUnits = 1000
 
 func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {

@@ -269,7 +269,6 @@ func (m *model) append(e state.Event) state.Appended {
 	return was
 }
 
-// inboxModel requires that the inbox agrees with the model after appends and trims in random order.
 func inboxModel(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	m := &model{bodies: map[string][]string{}}

@@ -64,7 +64,6 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
 }
 
-// journalSlotsShared lets several daemons add the same slots. Each slot is added by exactly one of them.
 func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))
@@ -99,7 +98,6 @@ func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
 	}
 }
 
-// journalOrphans ends a daemon that has an open slot. Exactly one other daemon takes the slot over.
 func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		j := journalOf(t, opened(t, open))
@@ -209,7 +207,6 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.False(t, ok)
 }
 
-// journalAudit adds refused attempts of strangers. The owner's record stays.
 func journalAudit(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
 	did := state.AuditRecord{At: day(1), Who: "ann", What: "pause", Object: "pipeline nightly", From: "192.0.2.1", Outcome: "done"}

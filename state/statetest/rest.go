@@ -39,7 +39,6 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, second.Release())
 
-	// Many processes want the lease, and never two have it at the same time.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, s := range []state.Store{a, b, a, b} {
@@ -78,7 +77,6 @@ func notes(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.Nil(t, text)
 
-	// No concurrent increment is lost.
 	var wg sync.WaitGroup
 	for range 4 {
 		other := opened(t, open).Notes()

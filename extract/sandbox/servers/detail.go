@@ -41,7 +41,6 @@ func (l *List) takeDetail(id string) answer {
 	return refuse(http.StatusNotFound, "record not found")
 }
 
-// swap changes the first n rows, and swaps their details with those of the last n rows.
 func (l *List) swap(n int) {
 	for i := range min(n, len(l.rows)/2) {
 		l.change(i)
@@ -53,8 +52,6 @@ func (l *List) swap(n int) {
 	}
 }
 
-// marks returns the marks of the records that a reader finds: those in the list, or in the details if the Spec has
-// them read.
 func (l *List) marks() []string {
 	var all []string
 	for _, r := range l.shown(l.rows) {

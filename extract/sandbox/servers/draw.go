@@ -24,7 +24,6 @@ func Draw(seed uint64) Spec {
 	return d.Spec
 }
 
-// draw returns the Spec of a seed without rare features.
 func draw(seed uint64) *drawer {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x5e17)), Spec: Spec{Seed: seed}}
 	d.envelope()
@@ -175,7 +174,6 @@ func (d *drawer) addTrouble() {
 	d.Faults = append(d.Faults, f)
 }
 
-// at returns the place of a signal, or "" if it is taken.
 func (d *drawer) at(name string) string {
 	place := d.meta + "/" + name
 	parent := "/" + strings.Join(d.Envelope.Path, "/")
@@ -185,7 +183,6 @@ func (d *drawer) at(name string) string {
 	return place
 }
 
-// say returns false if the place is taken, or if the body has no object for signals.
 func (d *drawer) say(s Signal, word string) bool {
 	if d.meta == "header" {
 		return false

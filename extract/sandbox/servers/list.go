@@ -110,7 +110,6 @@ func (l *List) read(r *http.Request) request {
 	return q
 }
 
-// flatten stores the values of nested members under their names, joined with dots.
 func (q request) flatten(prefix string, body map[string]any) {
 	for name, v := range body {
 		switch v := v.(type) {

@@ -7,7 +7,6 @@ type Named struct {
 	Spec  Spec   `json:"spec"`
 }
 
-// defaultSpec returns the defaults of named lists: 45 records in pages of 10, under data.
 func defaultSpec() Spec {
 	return Spec{
 		Records:  Records{Count: 45, Key: "id", Times: true, Names: true},

@@ -75,7 +75,6 @@ func (s Size) of(q request) (int, *answer) {
 	return s.Max, nil
 }
 
-// byRange reads a Range header: items=0-9.
 func (p *part) byRange(header string, s Size) *answer {
 	_, span, ok := strings.Cut(header, "=")
 	if !ok {
@@ -148,7 +147,6 @@ func (l *List) afterID(v string, p part) (int, *answer) {
 	return i + 1, nil
 }
 
-// afterMoment returns the index of the first record created after a time, or before it if the order is newest first.
 func (l *List) afterMoment(v string, p part) (int, *answer) {
 	at, err := time.Parse(time.RFC3339, v)
 	if err != nil {

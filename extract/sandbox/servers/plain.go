@@ -33,10 +33,8 @@ func (s Spec) Plain() bool {
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
 }
 
-// usualTokens are the parameter names that a reader tries even if the token has another name in the answer.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
-// falseSignals are the meanings, see sayings, of signals that are wrong.
 var falseSignals = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
 
 func (s Spec) said() bool {

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// row is one record. Its version increases with each change.
 type row struct {
 	n       int // unique
 	id      int
@@ -18,7 +17,6 @@ type row struct {
 	unkeyed bool
 }
 
-// epoch is the creation time of the oldest record.
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
 // mark identifies one version of one record. Tests compare the marks in a table with those of Truth.
@@ -133,7 +131,6 @@ func (s Records) list(rows []row, from int) any {
 	return all
 }
 
-// object returns an empty page as an array. Records with the same id have the same member name.
 func (s Records) object(rows []row) any {
 	if len(rows) == 0 {
 		return []any{}
@@ -149,7 +146,6 @@ func (s Records) object(rows []row) any {
 	return json.RawMessage(append(b, '}'))
 }
 
-// hides reports whether a row counts for paging without being shown.
 func (l *List) hides(r row) bool {
 	from := l.spec.Size.Default * 3 / 2
 	return r.n >= from && r.n < from+l.spec.Records.Hidden
@@ -266,7 +262,6 @@ func (l *List) observe() {
 	}
 }
 
-// asJSON panics if v has no JSON form.
 func asJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -96,7 +96,6 @@ func TestListsAreReadable(t *testing.T) {
 	}
 }
 
-// The signal of the next page leads through the whole list, in any form.
 func TestSignalsLeadOn(t *testing.T) {
 	for seed := range uint64(3000) {
 		s := draw(seed).Spec

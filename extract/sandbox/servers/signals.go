@@ -33,7 +33,6 @@ func contentRange(_ *List, p part, _ int) any {
 	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.all))
 }
 
-// say returns said false if the answer does not have the signal.
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	if l.run < s.Run || s.Every > 0 && p.page%s.Every != 0 {
 		return nil, false

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The paging vocabulary contains each name that generated servers use.
 func TestDrawnNamesAreInVocabulary(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
