@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The clock of this machine does not decide, because the pass before may have run on another machine.
+// The clock of this machine does not decide when a whole pass is due, because the pass before may have run on another
+// machine.
 func TestWholePassBySharedClock(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Incremental = schemas.Incremental{Field: "updated_at", Param: "since", Format: schemas.MomentRFC3339}

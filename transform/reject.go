@@ -109,7 +109,7 @@ func keptValue(v []byte) string {
 }
 
 // mostShown returns how many bytes of text a reject keeps for n bytes of input. A byte that is not UTF-8 takes four
-// bytes of text, so a page of such bytes would take four times its size. // Invariant 6
+// bytes of text, so a page of such bytes would take four times its size without this limit. // Invariant 6
 func mostShown(n, limit int) int { return min(limit, n+n/8+64) }
 
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {

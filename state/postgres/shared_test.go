@@ -85,7 +85,8 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// If the answer to a call that takes over a slot is lost, the new owner still runs the slot. // Invariant 18
+// slotTakeoverAnswerLost loses the answer to a call that takes over a slot. The new owner still runs the slot.
+// Invariant 18
 func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -142,8 +143,8 @@ func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	require.NoError(t, l.Release())
 }
 
-// Many concurrent migrations all succeed. A role that may create tables in an existing schema does not need the right
-// to create schemas.
+// concurrentMigration requires that all of several concurrent migrations succeed. A role that may create tables in an
+// existing schema does not need the right to create schemas.
 func concurrentMigration(t *testing.T, server *pgtest.Server) {
 	ctx := t.Context()
 	admin, err := pgx.Connect(ctx, server.URL())
