@@ -201,8 +201,8 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 }
 
 // TestCrashFullDisk gives a sync more and more space until it has enough, so that the disk gets full at each
-// stage. The sync reports it, readers see whole commits, and the next run with space completes. // Invariants
-// 1, 7
+// stage. The sync reports it, readers see whole commits, and the next run with space completes.
+// Invariants 1, 7
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form

@@ -141,8 +141,8 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 }
 
 // Two processes of serve receive deliveries about the same records, out of order, twice, and while one of the
-// processes is killed. The table ends with the last state of each record. It never shows an earlier state again. // Invariant
-// 8
+// processes is killed. The table ends with the last state of each record. It never shows an earlier state again.
+// Invariant 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

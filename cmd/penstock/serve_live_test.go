@@ -32,7 +32,7 @@ pipelines:
   two: {from: main, to: lake, streams: ["crm.*"]}
 `
 
-// Two pipelines of one process that run at once share one budget: the server never has to refuse a request. //
+// Two pipelines that run at once in one process share one budget of requests, so the server refuses none.
 // Invariant 4
 func TestServeGoverned(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{AppRate: sandbox.Rate{Requests: 5, Window: time.Second}})
