@@ -18,7 +18,7 @@ func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	spec.Records.Key, spec.Envelope.Path = "id", []string{"data"}
 	s := own("x.things")
 	f := serve(t, servers.New(spec).ServeHTTP, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	if err != nil {
 		return reading{}, err
 	}
@@ -77,7 +77,7 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, h, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			_, err = read(f.Client, c.Apply(s), "")
 			require.Error(t, err)

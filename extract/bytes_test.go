@@ -21,7 +21,7 @@ func TestDuplicateMemberInEnvelope(t *testing.T) {
 		t.Run(body, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }, s)
-			_, err := f.Negotiate(t.Context(), s, Convention{})
+			_, err := f.Negotiate(t.Context(), s)
 			if want == "" {
 				require.NoError(t, err)
 			} else {
@@ -49,7 +49,7 @@ func TestPagesWithBrokenValues(t *testing.T) {
 			f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				fmt.Fprintf(w, `{"data":[%s,{"id":2,"a":"y"},{"id":3,"a":"z"}],"total":3}`, first)
 			}, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			if name != "null as the first" {
 				require.Equal(t, []string{"id"}, c.Key)

@@ -40,7 +40,7 @@ func TestParametersOneByOne(t *testing.T) {
 				})
 				s := own("x.things")
 				f := serve(t, l.ServeHTTP, s)
-				c, err := f.Negotiate(t.Context(), s, Convention{})
+				c, err := f.Negotiate(t.Context(), s)
 				if tt.lost {
 					require.ErrorContains(t, err, "more than its first page")
 					return

@@ -262,8 +262,14 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
+// quoted returns t as a YAML scalar that every YAML parser reads as text.
 func quoted(t string) string {
-	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
+	plain := strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == ""
+	switch strings.ToLower(strings.Trim(t, ".")) {
+	case "", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan":
+		plain = false
+	}
+	if plain {
 		return t
 	}
 	q, _ := json.Marshal(t)

@@ -247,7 +247,7 @@ func TestUnexplainedSignals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s,%s}`, rows(0, 24, 24), sign) }, s)
-			_, err := f.Negotiate(t.Context(), s, Convention{})
+			_, err := f.Negotiate(t.Context(), s)
 			require.ErrorContains(t, err, name)
 
 			f = serve(t, func(w http.ResponseWriter, _ *http.Request) {

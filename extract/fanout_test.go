@@ -352,7 +352,7 @@ func TestFanOutParentEnded(t *testing.T) {
 	for _, refused := range []bool{true, false} {
 		f := newFamily(t, 12)
 		f.parentRefused = refused
-		_, err := f.Negotiate(t.Context(), f.parent, Convention{})
+		_, err := f.Negotiate(t.Context(), f.parent)
 		require.Equal(t, refused, err != nil)
 		f.NoMorePasses(f.parent.Name)
 		records, err := f.beforePatienceEnds(t)

@@ -96,7 +96,7 @@ func TestNegotiateByChange(t *testing.T) {
 			s := own("x.things")
 			s.Incremental = schemas.Incremental{Auto: true}
 			f := serve(t, tt.list.serve, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			got := c.Apply(s)
 			require.Equal(t, tt.param, got.Incremental.Param, "%+v", c.Facts)

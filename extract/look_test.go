@@ -65,6 +65,6 @@ func TestProbesDuringFaults(t *testing.T) {
 		}
 		return 0
 	}), s)
-	_, err := f.Negotiate(t.Context(), s, Convention{})
+	_, err := f.Negotiate(t.Context(), s)
 	classIs(t, err, wire.Transient)
 }

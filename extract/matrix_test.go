@@ -134,7 +134,7 @@ func judgeReading(c combination, ids map[int]int, end *End) outcome {
 
 func (m *matrix) try(ctx context.Context, i int) outcome {
 	s := m.stream(i)
-	conv, err := m.Negotiate(ctx, s, Convention{})
+	conv, err := m.Negotiate(ctx, s)
 	if err != nil {
 		return outcome{verdict: "stopped", err: err, probes: conv.Requests}
 	}

@@ -21,7 +21,7 @@ func TestSignalsThatAreEasilyMissed(t *testing.T) {
 		t.Run(sign, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{%s,"data":%s}`, sign, rows(0, 12, 42)) }, s)
-			_, err := f.Negotiate(t.Context(), s, Convention{})
+			_, err := f.Negotiate(t.Context(), s)
 			require.ErrorContains(t, err, "more than its first page")
 		})
 	}
@@ -146,7 +146,7 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 			}
 			fmt.Fprintf(w, `{"data":[%s]}`, strings.Join(out, ","))
 		}, s)
-		c, err := f.Negotiate(t.Context(), s, Convention{})
+		c, err := f.Negotiate(t.Context(), s)
 		require.NoError(t, err)
 		r, err := read(f.Client, c.Apply(s), "")
 		require.Equal(t, doubt, err != nil || r.end.Drift.Alike > 0, "%v %+v", err, r.end)
@@ -197,7 +197,7 @@ func TestConfiguredPagingResolvesDoubts(t *testing.T) {
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"gesamtanzahl":100,"data":%s}`, rows(0, 24, 24))
 	}
-	_, err := serve(t, h, s).Negotiate(t.Context(), s, Convention{})
+	_, err := serve(t, h, s).Negotiate(t.Context(), s)
 	require.ErrorContains(t, err, "gesamtanzahl")
 	s.Pagination, s.Stated["pagination"] = schemas.Pagination{Type: "none"}, string(Configured)
 	_, r := learn(t, serve(t, h, s), s)
@@ -256,7 +256,7 @@ func TestOffsetOriginWithDuplicateKey(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"data":[%s],"has_more":%t}`, strings.Join(out, ","), from+10 < 15)
 	}, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	require.False(t, c.Pagination.One)
 }
@@ -419,7 +419,7 @@ func TestSharedKeysAreNotRereadings(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"data":[%s],"next_link":%q}`, strings.Join(out, ","), next)
 	}, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	require.Empty(t, c.Volatile)
 }
@@ -468,7 +468,7 @@ func TestConstantTokenWithNewRecords(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"data":%s,"extras":{"scroll_ref":"abc"}}`, rows(at, at+7, 60))
 	}, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	_, err = read(f.Client, c.Apply(s), "")
 	require.ErrorContains(t, err, "the token never changes")

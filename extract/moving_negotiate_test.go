@@ -28,7 +28,7 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 				}
 				fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, rows((p-1)*10, p*10, n), p, (said+9)/10, said)
 			}, s)
-			_, err := f.Negotiate(t.Context(), s, Convention{})
+			_, err := f.Negotiate(t.Context(), s)
 			if grows {
 				require.NoError(t, err)
 				return

@@ -93,7 +93,7 @@ func TestMovingLists(t *testing.T) {
 		m.pager = rapid.SampledFrom([]string{"pages", "offset", "keyset", "silent", "total"}).Draw(rt, "pager")
 		m.rnd = rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		m.mu.Unlock()
-		c, err := f.Negotiate(t.Context(), s, Convention{})
+		c, err := f.Negotiate(t.Context(), s)
 		require.NoError(rt, err)
 		m.mu.Lock()
 		m.moves = true

@@ -20,11 +20,11 @@ const maxProbes = 52
 // Negotiate finds out how the source answers for s. It sends probes that could refute its
 // hypotheses, and returns those that remain. If it cannot settle how to read the list, it returns
 // an error with the evidence, and a Convention that has only the number of requests. The number of
-// requests is limited. The argument known is not used.
+// requests is limited.
 //
 // Negotiate sends no request for a stream of files or for a child stream. The first parent of a
 // pass shows how the lists of a child stream are paged.
-func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
+func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
 

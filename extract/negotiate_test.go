@@ -47,7 +47,7 @@ func TestNegotiateCosts(t *testing.T) {
 	s.Parent, s.Params = "x.parents", []schemas.Param{{Name: "id", In: "query", From: "/id"}}
 	parent := list("x.parents", "id")
 	f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") }, parent, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	require.True(t, c.Fits(s))
 	require.Zero(t, c.Requests)
@@ -144,7 +144,7 @@ func TestNegotiateRecognisesVolatileFields(t *testing.T) {
 				}
 				fmt.Fprintf(w, `{"data":[%s]}`, strings.Join(all, ","))
 			}, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, c.Volatile, "%+v", c.Facts)
 			fact, found := c.Fact(FactVolatile)
@@ -217,11 +217,11 @@ func TestNegotiateStated(t *testing.T) {
 	s.Records, s.Key = []string{"/others"}, []string{"id"}
 	s.Stated["records"], s.Stated["key"] = "configured", "imported"
 	f := serve(t, h, s)
-	_, err := f.Negotiate(t.Context(), s, Convention{})
+	_, err := f.Negotiate(t.Context(), s)
 	require.ErrorContains(t, err, "more than its first page")
 
 	s.Pagination, s.Stated["pagination"] = schemas.Pagination{Type: "none"}, "configured"
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	key, _ := c.Fact(FactKey)
 	require.Equal(t, Imported, key.From)
@@ -237,7 +237,7 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	s := own("x.things")
 	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s}`, rows(0, 3, 3)) }, s)
-	_, err := f.Negotiate(t.Context(), s, Convention{})
+	_, err := f.Negotiate(t.Context(), s)
 	require.ErrorContains(t, err, `no records at ["/data/items"] (configured)`)
 	var unsettled *UnsettledError
 	require.ErrorAs(t, err, &unsettled)
@@ -353,7 +353,7 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 					s = list("x.things", "id")
 				}
 				f := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, tt.body(number(r, "page", 1))) }, s)
-				c, err := f.Negotiate(t.Context(), s, Convention{})
+				c, err := f.Negotiate(t.Context(), s)
 				require.NoError(t, err)
 				r, err := read(f.Client, c.Apply(s), "")
 				require.NoError(t, err)
@@ -383,7 +383,7 @@ func TestNegotiateEnlargesUsualPages(t *testing.T) {
 			}
 			fmt.Fprintf(w, `{"data":[%s],"total":2300}`, strings.Join(all, ","))
 		}, s)
-		c, err := f.Negotiate(t.Context(), s, Convention{})
+		c, err := f.Negotiate(t.Context(), s)
 		require.NoError(t, err)
 		require.Equal(t, tt.want, c.Pagination.Limit, "%+v", c.Facts)
 		if tt.usual == 1000 {

@@ -53,7 +53,7 @@ func TestSeveralListsWithoutPages(t *testing.T) {
 	body := `{"cats":[{"id":1},{"id":2}],"dogs":[{"id":3},{"id":4},{"id":5}],"ok":true}`
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }, s)
-	_, err := f.Negotiate(t.Context(), s, Convention{})
+	_, err := f.Negotiate(t.Context(), s)
 	require.ErrorContains(t, err, "no records found in an object of cats, dogs")
 
 	s = own("x.cats")

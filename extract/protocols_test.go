@@ -138,7 +138,7 @@ func TestFirstTokenInThePath(t *testing.T) {
 			fmt.Fprintf(w, `{"items":%s,"next_cursor":%s}`, rows(from, from+10, 35), next)
 		}, s)
 		if !reads {
-			_, err := f.Negotiate(t.Context(), s, Convention{})
+			_, err := f.Negotiate(t.Context(), s)
 			require.ErrorContains(t, err, "more than its first page")
 			continue
 		}
@@ -177,7 +177,7 @@ func TestConstantTextIsNotAToken(t *testing.T) {
 		p := number(r, "page", 1)
 		fmt.Fprintf(w, `{"data":%s,"session":{"resume_token":"r-1"}}`, rows((p-1)*10, p*10, 35))
 	}, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	learned = true
 	r, err := read(f.Client, c.Apply(s), "")
@@ -200,7 +200,7 @@ func TestKeysStartAgainLater(t *testing.T) {
 	}
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) { page(w, number(r, "page", 1), true) }, s)
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	_, err = read(f.Client, c.Apply(s), "")
 	require.ErrorContains(t, err, "have the keys of the first")
@@ -239,7 +239,7 @@ func TestShortPageInTheMiddle(t *testing.T) {
 				}
 				fmt.Fprintf(w, `{"data":%s}`, page)
 			}, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			clear(requested)
 			r, err := read(f.Client, c.Apply(s), "")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -29,7 +28,7 @@ func TestNegotiateEveryStream(t *testing.T) {
 				truth, err := p.Truth(s.Name)
 				require.NoError(t, err)
 				c := p.client(t, s)
-				conv, err := c.Negotiate(t.Context(), s, extract.Convention{})
+				conv, err := c.Negotiate(t.Context(), s)
 				require.NoError(t, err, s.Name)
 				streams, requests, most = streams+1, requests+conv.Requests, max(most, conv.Requests)
 				got, end := readAll(t, c, conv.Apply(s))

@@ -20,7 +20,7 @@ func own(name string) schemas.Stream {
 
 func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	t.Helper()
-	c, err := f.Negotiate(t.Context(), s, Convention{})
+	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, f.requests.Load(), int64(c.Requests), "requests of the negotiation")
 	kept, err := json.Marshal(c)
@@ -137,7 +137,7 @@ func TestMisleadingLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, tt.h, s)
-			c, err := f.Negotiate(t.Context(), s, Convention{})
+			c, err := f.Negotiate(t.Context(), s)
 			var r reading
 			if err == nil {
 				r, err = read(f.Client, c.Apply(s), "")
@@ -162,7 +162,7 @@ func TestOneRecord(t *testing.T) {
 	}
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"items":[{"id":9}]}`) }, s)
-	_, err := f.Negotiate(t.Context(), s, Convention{})
+	_, err := f.Negotiate(t.Context(), s)
 	require.ErrorContains(t, err, "an object with an id, or its list at /items", "it is unknown which")
 
 	s = own("x.profile")
@@ -210,7 +210,7 @@ func TestErrShape(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, err, ErrShape)
-			again, err := f.Negotiate(t.Context(), s, c)
+			again, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
 			r, err = read(f.Client, again.Apply(s), "")
 			require.NoError(t, err)

@@ -42,7 +42,7 @@ only you can read.`,
 	fl.StringVar(&f.V2URL, "v2-url", "", "`address` of the versioned surface, without /v2")
 	fl.StringVar(&f.AppURL, "app-url", "", "`address` of the application surface, without /api")
 	fl.StringVar(&f.Plan, "plan", "", "`plan` of the workspace: free, pro, business or agency (default pro)")
-	fl.StringArrayVar(&f.To, "to", nil, "`URL` of a destination (default duckdb:warehouse.duckdb); may be repeated")
+	fl.StringArrayVar(&f.To, "to", nil, "`URL` of a destination (default "+defaultDestination()+"); may be repeated")
 	fl.StringSliceVar(&f.Streams, "streams", nil, "`patterns` of the streams to load (default *)")
 	fl.StringVar(&f.Cron, "schedule", "", "when to run, as a `cron` expression such as '0 2 * * *'")
 	fl.StringVar(&f.Zone, "zone", "", "time `zone` of the schedule, such as Europe/Berlin (default UTC)")

@@ -167,7 +167,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 func (c *conversation) destination(ctx context.Context) error {
 	for asked := false; ; asked = true {
 		if len(c.To) == 0 || asked {
-			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER or postgres://…", "duckdb:warehouse.duckdb")
+			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER or postgres://…", defaultDestination())
 			if err != nil {
 				return err
 			}

@@ -37,11 +37,19 @@ type setup struct {
 func (s *setup) fill() {
 	s.Plan, s.Zone = cmp.Or(s.Plan, "pro"), cmp.Or(s.Zone, "UTC")
 	if len(s.To) == 0 {
-		s.To = []string{"duckdb:warehouse.duckdb"}
+		s.To = []string{defaultDestination()}
 	}
 	if len(s.Streams) == 0 {
 		s.Streams = []string{"*"}
 	}
+}
+
+// defaultDestination returns a file of a kind that this build has.
+func defaultDestination() string {
+	if duckdbKind().missing != "" {
+		return "sqlite:warehouse.db"
+	}
+	return "duckdb:warehouse.duckdb"
 }
 
 // defaultState returns the state folder for a configuration, beside the file.

@@ -12,7 +12,7 @@ import (
 )
 
 // fit rewrites all files of a table whose columns change, unless [table.evolves] says that readers need no rewrite.
-func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) error {
+func (m *merge) fit(ctx context.Context, pending []*load.Staged) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
 	}

@@ -217,7 +217,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 		return out, nil
 	}
 	m := &merge{tx: x, out: &out}
-	if err := m.fit(ctx, pending, s.Table); err != nil {
+	if err := m.fit(ctx, pending); err != nil {
 		return out, err
 	}
 	load.SetSyncedAt(pending, x.when)

@@ -23,7 +23,7 @@ import (
 type Negotiator interface {
 	// Negotiate probes the endpoint of s. known is the current convention, or the zero value. An error says why
 	// no hypothesis survived; the Convention returned with it may still count the requests.
-	Negotiate(ctx context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error)
+	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 
 // StreamCompleter is implemented by sources that read streams on their own, as parents of other streams, such as
@@ -187,7 +187,7 @@ const lookAgain = 24 * time.Hour
 
 // lookAgain changes only the order and the filter.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
-	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
+	c, err := n.Negotiate(ctx, st.origin)
 	st.probeRequests += c.Requests
 	switch {
 	case ctx.Err() != nil:
@@ -201,7 +201,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 }
 
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
-	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
+	c, err := n.Negotiate(ctx, st.simple())
 	st.probeRequests += c.Requests
 	switch {
 	case err == nil:

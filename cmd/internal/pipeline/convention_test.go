@@ -18,17 +18,17 @@ import (
 
 type prober struct {
 	*fakeSource
-	say func(asked int, known extract.Convention) (extract.Convention, error)
+	say func(asked int) (extract.Convention, error)
 
 	mu    sync.Mutex
 	asked map[string]int
 }
 
-func (p *prober) Negotiate(_ context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error) {
+func (p *prober) Negotiate(_ context.Context, s schemas.Stream) (extract.Convention, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked[s.Name]++
-	return p.say(p.asked[s.Name], known)
+	return p.say(p.asked[s.Name])
 }
 
 func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
@@ -41,7 +41,7 @@ func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	return c
 }
 
-func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Convention, error)) *prober {
+func (r *rig) probed(say func(asked int) (extract.Convention, error)) *prober {
 	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
 	r.config.Source = p
 	return p
@@ -52,7 +52,7 @@ func (r *rig) remembered() int { return len(r.memory.Rows(load.Conventions.Name)
 func TestEndpointIsProbedOnce(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
-	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	p := r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	first := r.must(StatusComplete)
 	require.Equal(t, 1, p.asked["crm.leads"])
 	require.Equal(t, 3*first.Streams[0].Passes+6, first.Requests, "the requests of the probes are counted")
@@ -89,7 +89,7 @@ func TestConventionIsCommittedWithTheFirstRows(t *testing.T) {
 		}
 		return nil
 	}}}, s)
-	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	p := r.probed(func(int) (extract.Convention, error) { return of(t, s), nil })
 	r.must(StatusFailed)
 	require.Len(t, r.alive("crm.leads"), 6)
 	require.Equal(t, 1, r.remembered())
@@ -103,7 +103,7 @@ func TestConventionIsCommittedWithTheFirstRows(t *testing.T) {
 func TestNewDestinationGetsTheConvention(t *testing.T) {
 	s := stream("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
-	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	p := r.probed(func(int) (extract.Convention, error) { return of(t, s), nil })
 	r.must(StatusComplete)
 	other := loadtest.NewMemory(nil)
 	r.config.Destinations = []Destination{{Name: "bi", Destination: other}, {Name: "warehouse", Destination: r.memory}}
@@ -123,10 +123,9 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 		}
 		return nil
 	}}}, s)
-	p := r.probed(func(asked int, known extract.Convention) (extract.Convention, error) {
+	p := r.probed(func(asked int) (extract.Convention, error) {
 		c := of(t, s)
 		if asked == 2 {
-			require.Equal(t, "/data", known.Records)
 			c.Facts[0].Value, broken = "/items", false
 		}
 		return c, nil
@@ -141,7 +140,7 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 	require.Contains(t, drifts(r), n.Table+" warned: envelope: "+n.Reason)
 
 	broken = true
-	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
+	p.say = func(int) (extract.Convention, error) { return of(t, s), nil }
 	r.must(StatusFailed)
 	require.Equal(t, 3, p.asked["crm.leads"], "a run probes an endpoint again at most once")
 }
@@ -149,7 +148,7 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
-	p := r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
+	p := r.probed(func(asked int) (extract.Convention, error) {
 		c := of(t, s, "id")
 		if asked == 1 {
 			c.Located, c.Key, c.Facts[0].Value = false, nil, ""
@@ -177,7 +176,7 @@ func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
 func TestInconclusiveProbesAreNotStored(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
-	p := r.probed(func(int, extract.Convention) (extract.Convention, error) {
+	p := r.probed(func(int) (extract.Convention, error) {
 		c := of(t, s)
 		c.Open, c.Located = true, false
 		return c, nil
@@ -193,13 +192,13 @@ func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
 	s, other := stream("crm.leads"), stream("crm.deals")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}, "crm.deals": {records: records(1, 3)}}, s, other)
 	p := r.probed(nil)
-	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
+	p.say = func(int) (extract.Convention, error) { return of(t, s), nil }
 	r.must(StatusComplete)
 
 	r.source.lists["crm.leads"].fail = func(int) error {
 		return &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
 	}
-	p.say = func(int, extract.Convention) (extract.Convention, error) {
+	p.say = func(int) (extract.Convention, error) {
 		return extract.Convention{Requests: 4}, errors.New("no place in the answer holds records")
 	}
 	rep := r.must(StatusPartial)
@@ -222,10 +221,10 @@ func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
 func TestUnexplainedEndpointEndsOnlyItsStream(t *testing.T) {
 	s, other := stream("crm.leads"), stream("crm.deals")
 	r := newRig(t, map[string]*list{"crm.leads": {}, "crm.deals": {records: records(1, 3)}}, s, other)
-	r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
+	r.probed(func(asked int) (extract.Convention, error) {
 		return of(t, other), nil
 	}).say = nil
-	r.config.Source.(*prober).say = func(int, extract.Convention) (extract.Convention, error) {
+	r.config.Source.(*prober).say = func(int) (extract.Convention, error) {
 		return extract.Convention{Requests: 2}, errors.New("two places hold records")
 	}
 	rep := r.must(StatusFailed)
@@ -237,7 +236,7 @@ func TestTableKeepsItsKey(t *testing.T) {
 	s := keyless("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
 	r.must(StatusComplete)
-	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	p := r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	r.must(StatusComplete)
 	require.Equal(t, 1, p.asked["crm.leads"])
 	tables, err := r.memory.Tables(context.Background(), "crm.leads")
@@ -245,9 +244,9 @@ func TestTableKeepsItsKey(t *testing.T) {
 	require.Empty(t, tables[0].Key)
 
 	r = newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
-	p = r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	p = r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	r.must(StatusComplete)
-	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "name"), nil }
+	p.say = func(int) (extract.Convention, error) { return of(t, s, "name"), nil }
 	r.config.Options.Full = true
 	rep := r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
@@ -257,7 +256,7 @@ func TestTableKeepsItsKey(t *testing.T) {
 func TestRememberReplacesConventions(t *testing.T) {
 	s := stream("crm.leads")
 	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8)}}, s)
-	r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	r.probed(func(int) (extract.Convention, error) { return of(t, s), nil })
 	r.must(StatusComplete)
 	c := of(t, s)
 	c.Records = "/result"

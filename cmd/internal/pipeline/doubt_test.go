@@ -218,7 +218,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 			fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":3,"total":30}}`, things(first+page*10-10, min(first+page*10-1, first+29)), page)
 		})
 		c := r.source(1)
-		n, err := c.Negotiate(t.Context(), r.stream, extract.Convention{})
+		n, err := c.Negotiate(t.Context(), r.stream)
 		require.NoError(t, err)
 		require.NoError(t, Remember(t.Context(), Config{Name: "nightly", Source: c, Streams: []schemas.Stream{r.stream},
 			Destinations: []Destination{{Name: "warehouse", Destination: r.memory}}}, map[string]extract.Convention{r.stream.Name: n}))
