@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -279,9 +280,19 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 			t.Logf("%d runs", n)
 			return
 		}
-		require.Equal(t, StatusStopped, rep.Status)
+		require.Equal(t, StatusStopped, rep.Status, "%v: %v", err, failures(rep))
 		p.again()
 	}
+}
+
+// failures returns the errors of the streams that failed.
+func failures(rep Report) (all []error) {
+	for _, s := range rep.Streams {
+		if s.Status == StatusFailed {
+			all = append(all, fmt.Errorf("%s: %w", s.Stream, s.Err))
+		}
+	}
+	return all
 }
 
 // Rows come and go while lists are read. No existing row is marked as deleted, and one run after the changes
