@@ -37,6 +37,8 @@ func onDisk(t *testing.T, to target) diskTarget {
 	switch to := to.(type) {
 	case duckTarget:
 		d.disk = to.dir
+	case sqliteTarget:
+		d.disk = to.dir
 	case parquetTarget:
 		d.disk = to.dir
 	default:
@@ -73,8 +75,8 @@ func (d diskTarget) leave(t *testing.T, free int64) {
 	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// open opens the target, even on a full disk. A file that does not exist counts as empty. For a server, open
-// makes room first, because the server may have to write a file before it admits a reader.
+// open opens the target, even on a full disk. A file that does not exist counts as empty. For SQLite
+// and a server, open makes room first, because they may have to write a file before they admit a reader.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	switch to := d.target.(type) {
@@ -82,7 +84,7 @@ func (d diskTarget) open(t *testing.T) *warehouse {
 		if _, err := os.Stat(to.path()); errors.Is(err, fs.ErrNotExist) {
 			return newWarehouse(t, openMemory(t))
 		}
-	case spaceTarget:
+	case sqliteTarget, spaceTarget:
 		d.leave(t, plenty)
 	}
 	return d.target.open(t)

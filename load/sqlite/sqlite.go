@@ -146,7 +146,7 @@ func (b *backend) Read(ctx context.Context, _ bool, f func(sqlmerge.Reader) erro
 	}
 	conn, err := b.read.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", b.o.Path, err)
+		return fmt.Errorf("open %s: %w", b.o.Path, classify(err))
 	}
 	return errors.Join(f(&session{b: b, conn: conn}), conn.Close())
 }
@@ -195,12 +195,12 @@ func (b *backend) begin(ctx context.Context) error {
 		}
 		conn, err := pool.Conn(ctx)
 		if err != nil {
-			return errors.Join(fmt.Errorf("open %s: %w", b.o.Path, err), pool.Close())
+			return errors.Join(fmt.Errorf("open %s: %w", b.o.Path, classify(err)), pool.Close())
 		}
 		b.pool, b.conn = pool, conn
 	}
 	_, err := b.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
-	return err
+	return classify(err)
 }
 
 // create creates an empty file unless there is one. SQLite gives the file's log the same mode.
@@ -241,7 +241,8 @@ func locked(err error) bool {
 
 // classify marks errors of a full disk so that callers can recognize them.
 func classify(err error) error {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_FULL {
+	// SQLITE_IOERR_SHMSIZE: there is no room for the file that processes share while the file is open.
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
 		return fmt.Errorf("the disk is full: %w: %w", syscall.ENOSPC, err)
 	}
 	return err
