@@ -30,7 +30,7 @@ import (
 // Config says which sources and streams a [Client] reads. One of V2, App and Streams is required;
 // the other fields may be zero.
 type Config struct {
-	V2, App *wire.Client            // the two surfaces
+	V2, App *wire.Client            // clients of the versioned API and of the application
 	Streams map[string]*wire.Client // by name, for streams with their own origin or credential
 
 	// Selected are the streams of this run. A stream whose parent is also selected takes its

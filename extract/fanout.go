@@ -32,7 +32,7 @@ type fanPass struct {
 	*pass
 	over    tuples
 	fed     []schemas.Param
-	windows *windows // the value of the field over if the tuples are time windows; otherwise nil
+	windows *windows // the tuples, if they are time windows; otherwise nil
 	traits  endpointTraits
 	done    uint64      // fingerprint of the tuples that are done
 	list    *ParentList // how the parents were read; nil if their own pass provided them

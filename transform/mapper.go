@@ -198,9 +198,8 @@ const maxBuffered = 1 << 30
 // Rows returns how many rows of the root table wait for Flush.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes returns how many bytes the columns and rejects take that wait for Flush. Rows without a
-// value count too, because they take space in a batch. The pages, which are also in memory, do not
-// count.
+// Bytes returns the size in bytes of the columns and rejects that wait for Flush, without the pages.
+// A null takes space in a batch, so it counts.
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {

@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// destinationKind is a kind of destination: the scheme of its URLs, how to open a destination, and what package
-// load does not define. A nil field means that the kind does not need or support it.
+// destinationKind describes a kind of destination. A nil field means that the kind does not need or support it.
 type destinationKind struct {
 	scheme  string
 	missing string // why this build lacks it; "" if it has it

@@ -45,7 +45,7 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 }
 
 // family lists tables, some with a child table, that readers check while a sync runs. At any time, a key occurs
-// once, and a child row belongs to the same version of its parent. // Invariants 1, 7
+// once, and a child row has the version of its parent row. // Invariants 1, 7
 var family = []struct{ root, child string }{
 	{"sales_invoices", "sales_invoices__items"},
 	{"v2_contacts", ""},

@@ -188,9 +188,9 @@ func (p *pass) full() bool {
 // being committed. If that is not enough, it sends the current group, so that no pass waits while it holds
 // memory that others need.
 //
-// A pass in one transaction keeps what it has sent in memory. If the budget is used up, the transaction is
-// applied group by group from then on. The rows then use the destination's memory, and the pass needs no
-// budget. Only one transaction can be in that state, and nothing that it needs waits for the budget.
+// A pass that commits once keeps all its groups in memory until then. If the budget is used up, the pass applies
+// its groups to the transaction one by one. The rows then use the destination's memory, and the pass takes no
+// more bytes from the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := p.budget.cost(n)
 	if p.spills {

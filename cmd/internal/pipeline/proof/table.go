@@ -55,18 +55,16 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong
-// answer can make a list short. For a list of one page, a total that the source states is enough, and so is
-// the same answer to a second request. For several pages, a total is not enough: a deletion on a page that
-// was already read shifts a record to that page, and a creation at the same time restores the total. For
-// several pages, and for several parents, the previous reading must have missed the same number of rows. A
-// source that refuses the page after a full one shows the same rows in each reading, so a second reading
-// confirms nothing.
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone, because one
+// wrong answer can make a list short. Two readings that miss the same number of rows are enough. For a list of
+// one page, the source's total or the same answer to a second request is enough, too. For several pages, a total
+// is not enough: a deletion on a page that was already read shifts a record to that page, and a creation at the
+// same time restores the total.
 func (t *Table) witnessed() bool {
 	switch {
 	case t.accounted():
 		return true
-	case t.Refused && !t.Confirm: // each reading ends at the same refusal
+	case t.Refused && !t.Confirm: // the next page is refused in every reading, so a second reading confirms nothing
 		return false
 	case readTwice(&t.Facts):
 		return true
