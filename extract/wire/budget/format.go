@@ -135,6 +135,10 @@ func (r *record) code(c *coder) {
 
 // code appends or reads the buckets that are not empty: for each, how far it is from the previous one, and its count.
 func (l *requestWindow) code(c *coder) {
+	if l.oldest < 0 || l.newest == math.MaxInt64 || l.newest-l.oldest >= buckets {
+		c.short = true
+		return
+	}
 	n := 0
 	for b := l.oldest; !c.reads && b <= l.newest; b++ {
 		if l.counts[b%buckets] > 0 {
@@ -142,19 +146,17 @@ func (l *requestWindow) code(c *coder) {
 		}
 	}
 	number(c, &n)
-	if l.oldest < 0 || l.newest-l.oldest >= buckets {
-		c.short = true
-	}
 	for b := l.oldest; n > 0 && !c.short; n-- {
 		var gap int64
 		for !c.reads && l.counts[(b+gap)%buckets] == 0 {
 			gap++
 		}
 		number(c, &gap)
-		if b += gap; gap < 0 || b > l.newest {
+		if gap < 0 || gap > l.newest-b {
 			c.short = true
 			return
 		}
+		b += gap
 		number(c, &l.counts[b%buckets])
 		if c.reads {
 			l.total += int64(l.counts[b%buckets])

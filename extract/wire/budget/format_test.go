@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -44,4 +45,30 @@ func TestFormatOfAnotherRelease(t *testing.T) {
 	stored := r.store(nil)
 	stored[0]++
 	require.ErrorIs(t, r.load(stored), errOtherVersion)
+}
+
+// FuzzFormat reads fields with a correct checksum. They are refused, or they are a record that is stored and read again
+// as it is.
+func FuzzFormat(f *testing.F) {
+	now := instant(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixNano())
+	r := newRecord(Plan{Rate: Rate{50, time.Second}})
+	r.sign(7, now)
+	f.Add(r.store(nil)[headLength:])
+	for range 60 {
+		r.advance(now)
+		r.reserve(now, now, now.add(mostAhead))
+	}
+	f.Add(r.store(nil)[headLength:])
+	f.Fuzz(func(t *testing.T, fields []byte) {
+		stored := binary.LittleEndian.AppendUint32(nil, version)
+		stored = binary.LittleEndian.AppendUint32(stored, uint32(len(fields)))
+		stored = binary.LittleEndian.AppendUint32(stored, checksum(fields))
+		var one, two record
+		if one.load(append(stored, fields...)) != nil {
+			return
+		}
+		again := one.store(nil)
+		require.NoError(t, two.load(again))
+		require.Equal(t, again, two.store(nil))
+	})
 }
