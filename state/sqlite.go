@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,17 +163,19 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-func connect(path string, n int, more url.Values) (*sql.DB, error) {
+// ConnectSQLite returns connections to an existing SQLite file. They have the settings of the state's files; more adds
+// pragmas, and replaces other settings. See the driver modernc.org/sqlite for the names.
+func ConnectSQLite(path string, more url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{"mode": {"rw"}}
-	for _, vs := range []url.Values{sqlitePragmas, more} {
-		for k, v := range vs {
-			q[k] = v
-		}
+	q := maps.Clone(sqlitePragmas)
+	q.Set("mode", "rw")
+	for k, v := range more {
+		q[k] = v
 	}
+	q["_pragma"] = slices.Concat(sqlitePragmas["_pragma"], more["_pragma"])
 	if runtime.GOOS == "windows" {
 		path = "/" + filepath.ToSlash(path)
 	}
@@ -179,7 +183,14 @@ func connect(path string, n int, more url.Values) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(c)
+	return sql.OpenDB(c), nil
+}
+
+func connect(path string, n int, more url.Values) (*sql.DB, error) {
+	db, err := ConnectSQLite(path, more)
+	if err != nil {
+		return nil, err
+	}
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	return db, nil
@@ -259,6 +270,7 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
+// Close closes the file and releases its lock.
 func (f *sqliteFile) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, as it cleans up

@@ -14,7 +14,7 @@ import (
 )
 
 // Alter implements [sqlmerge.Session].
-func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
+func (s *session) Alter(ctx context.Context, a load.Plan) error {
 	table := s.b.Place(a.Table.Name)
 	if a.Create {
 		defs := make([]string, a.Table.Columns.NumFields())
@@ -72,7 +72,7 @@ func (s *session) index(ctx context.Context, t schemas.Table) error {
 
 // rebuild replaces a table by one with wider columns, because SQLite cannot change the type of a column. It keeps
 // columns, indexes and triggers that users have added. // Invariant 16
-func (s *session) rebuild(ctx context.Context, a sqlmerge.Alteration) error {
+func (s *session) rebuild(ctx context.Context, a load.Plan) error {
 	wide := map[string]load.Widening{}
 	for _, w := range a.Widen {
 		wide[w.Column.Name] = w

@@ -88,14 +88,14 @@ func (r *rig) byHand(statements ...string) {
 	r.Helper()
 	s, err := r.b.Write(r.Context())
 	require.NoError(r, err)
-	defer s.End(true)
+	defer s.End()
 	for _, q := range append(statements, "COMMIT") {
 		require.NoError(r, s.Exec(r.Context(), q), q)
 	}
 }
 
-// TestUserObjects widens a table to which users have added a column, an index, a trigger and views, one of which is
-// broken. All of them stay, and so do the values of the column.
+// TestUserObjects widens a table to which users have added a column, an index, a trigger, a view and a broken view.
+// All of them stay, and so do the values of the column.
 func TestUserObjects(t *testing.T) {
 	r := newRig(t)
 	r.put(schemas.Int64, "1", "2")
@@ -204,7 +204,7 @@ func TestFile(t *testing.T) {
 	require.ErrorIs(t, err, state.ErrLocked)
 	require.Len(t, rowsOf(t, r.DB, "people"), 1, "a writer does not stop readers")
 	require.NoError(t, s.Rollback())
-	s.End(false)
+	s.End()
 	require.NoError(t, other.Close())
 	r.put(schemas.Text, "b")
 	require.NoError(t, r.Close())

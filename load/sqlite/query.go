@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -43,7 +42,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if !readOnly.MatchString(query) || strings.Contains(statements, ";") {
 		return ErrNotReadOnly
 	}
-	pool, err := connect(b.o.Path, url.Values{"_query_only": {"1"}, "_busy_timeout": {"10000"}})
+	pool, err := connect(b.o.Path, readTimeout, true)
 	if err != nil {
 		return err
 	}

@@ -303,4 +303,4 @@ func (s *session) Rollback() error {
 }
 
 // End implements [sqlmerge.Session].
-func (s *session) End(bool) { <-s.b.writer }
+func (s *session) End() { <-s.b.writer }

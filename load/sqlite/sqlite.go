@@ -18,7 +18,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -77,7 +76,7 @@ func Open(o Options) (*DB, error) {
 		o.WaitLock = defaultWaitLock
 	}
 	b := &backend{o: o, writer: make(chan struct{}, 1)}
-	if b.read, err = connect(path, url.Values{"_query_only": {"1"}, "_busy_timeout": {"10000"}}); err != nil {
+	if b.read, err = connect(path, readTimeout, true); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	b.store = sqlmerge.New(b)
@@ -109,25 +108,16 @@ type backend struct {
 	version int64                       // of the schema that known describes
 }
 
-// connect returns a pool of connections to an existing file.
-func connect(path string, more url.Values) (*sql.DB, error) {
-	q := url.Values{
-		"mode": {"rw"}, "_dqs": {"0"}, "_error_rc": {"1"},
-		// A commit is synced when it returns, on macOS down to the disk's platter. // Invariant 3
-		"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)",
-			"legacy_alter_table(1)"}, // a table is renamed without a look at the views of users
+// connect returns a pool of connections to an existing file. A commit is durable when it returns. // Invariant 3
+func connect(path string, timeout string, readOnly bool) (*sql.DB, error) {
+	more := url.Values{
+		"_busy_timeout": {timeout},
+		"_pragma":       {"legacy_alter_table(1)"}, // a table is renamed without a look at the views of users
 	}
-	for k, v := range more {
-		q[k] = v
+	if readOnly {
+		more.Set("_query_only", "1")
 	}
-	if runtime.GOOS == "windows" {
-		path = "/" + filepath.ToSlash(path)
-	}
-	c, err := sqlite.NewConnector("file://" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode())
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(c), nil
+	return state.ConnectSQLite(path, more)
 }
 
 // Exists implements [sqlmerge.Backend]. It also returns true if this is unknown, so that SQLite reports the error.
@@ -140,7 +130,7 @@ func (b *backend) Exists() bool {
 func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
 
 // Read implements [sqlmerge.Backend].
-func (b *backend) Read(ctx context.Context, _ bool, f func(sqlmerge.Reader) error) error {
+func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error {
 	if !b.Exists() {
 		return nil
 	}
@@ -181,6 +171,9 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 // context has ended, so Write repeats short attempts.
 const busyTimeout = "100"
 
+// readTimeout is the same for readers, which wait only while the log is being recovered.
+const readTimeout = "10000"
+
 func (b *backend) begin(ctx context.Context) error {
 	if b.closed {
 		return errors.New("destination is closed")
@@ -189,7 +182,7 @@ func (b *backend) begin(ctx context.Context) error {
 		if err := b.create(); err != nil {
 			return fmt.Errorf("open %s: %w", b.o.Path, err)
 		}
-		pool, err := connect(b.o.Path, url.Values{"_busy_timeout": {busyTimeout}})
+		pool, err := connect(b.o.Path, busyTimeout, false)
 		if err != nil {
 			return fmt.Errorf("open %s: %w", b.o.Path, err)
 		}

@@ -35,13 +35,13 @@ func TestConformance(t *testing.T) {
 		Alter: func(t testing.TB, d load.Destination, table, column string, to arrow.DataType) {
 			s, err := d.(*DB).b.Write(t.Context())
 			require.NoError(t, err)
-			defer s.End(true)
+			defer s.End()
 			require.NoError(t, alterByHand(t.Context(), s.(*session), table, column, to))
 		},
 		Drop: func(t testing.TB, d load.Destination, table string) {
 			s, err := d.(*DB).b.Write(t.Context())
 			require.NoError(t, err)
-			defer s.End(true)
+			defer s.End()
 			require.NoError(t, s.Exec(t.Context(), "DROP TABLE "+sqlmerge.Ident(table)))
 			require.NoError(t, s.Commit(t.Context()))
 		},
@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 func alterByHand(ctx context.Context, s *session, table, column string, to arrow.DataType) error {
 	if to != nil {
 		w := load.Widening{Column: schemas.Field(column, to, ""), From: to}
-		if err := s.rebuild(ctx, sqlmerge.Alteration{Plan: load.Plan{Table: schemas.Table{Name: table}, Widen: []load.Widening{w}}}); err != nil {
+		if err := s.rebuild(ctx, load.Plan{Table: schemas.Table{Name: table}, Widen: []load.Widening{w}}); err != nil {
 			return err
 		}
 		return s.Commit(ctx)

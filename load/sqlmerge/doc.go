@@ -57,9 +57,8 @@ type Dialect interface {
 type Backend interface {
 	Dialect
 
-	// Read calls f with a session that reads what is committed. It does nothing if the database does not exist yet. The
-	// parameter long is whether f may take long.
-	Read(ctx context.Context, long bool, f func(Reader) error) error
+	// Read calls f with a session that reads what is committed. It does nothing if the database does not exist yet.
+	Read(ctx context.Context, f func(Reader) error) error
 
 	// Write begins a transaction. It waits until all other transactions have ended, and creates the database if that
 	// does not exist.
@@ -102,14 +101,13 @@ type Session interface {
 	Insert(ctx context.Context, i Insertion) error
 
 	// Alter creates or alters a table as planned.
-	Alter(ctx context.Context, a Alteration) error
+	Alter(ctx context.Context, p load.Plan) error
 
 	// Commit commits. Rollback discards the transaction, and does nothing if there is none. One of them is called, then
-	// End, which lets the next transaction begin. The parameter altered is whether tables were committed that are new
-	// or changed.
+	// End, which lets the next transaction begin.
 	Commit(ctx context.Context) error
 	Rollback() error
-	End(altered bool)
+	End()
 }
 
 // Object is a table or a view in the database.
@@ -129,11 +127,4 @@ type Insertion struct {
 	// is the query's column f if Valid is set, otherwise the row's [schemas.ColSyncedAt].
 	Chosen string
 	Valid  bool
-}
-
-// Alteration is a planned change of a table.
-type Alteration struct {
-	load.Plan
-	Records string // whose rows the table holds, for a comment on the table
-	Changed bool   // the transaction has deleted or updated rows of the table
 }

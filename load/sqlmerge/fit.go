@@ -149,7 +149,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if !p.ChangesShape() && f.changed[p.Table.Name] {
 		return nil // rows were changed, so DuckDB would refuse this; the next pass writes the description
 	}
-	err := f.s.Alter(f.ctx, Alteration{Plan: p, Records: "records of " + f.key.Stream, Changed: f.changed[p.Table.Name]})
+	err := f.s.Alter(f.ctx, p)
 	if err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // StreamState returns the state of a stream's table; see [load.Destination].
 func (d *Store) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
-	err = d.b.Read(ctx, false, func(r Reader) error {
+	err = d.b.Read(ctx, func(r Reader) error {
 		s, err = d.streamState(ctx, r, k, table)
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math/big"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -48,7 +47,7 @@ func (d *Store) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 
 // position reads a stream's position from the database.
 func (d *Store) position(ctx context.Context, k state.Key) (p position, err error) {
-	err = d.b.Read(ctx, false, func(r Reader) error {
+	err = d.b.Read(ctx, func(r Reader) error {
 		p, err = d.readPosition(ctx, r, k)
 		return err
 	})
@@ -99,7 +98,7 @@ func (d *Store) whereKey(k state.Key) string {
 
 // Tables returns a table and its children; see [load.Destination].
 func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
-	err = d.b.Read(ctx, false, func(r Reader) error {
+	err = d.b.Read(ctx, func(r Reader) error {
 		c, err := d.readCatalog(ctx, r, []string{name}, false)
 		if err != nil {
 			return err
@@ -161,7 +160,7 @@ func (d *Store) Scan(ctx context.Context, table string, columns []string, each f
 
 // scanOf scans the rows of one source, or all rows if source is "".
 func (d *Store) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
-	err := d.b.Read(ctx, true, func(r Reader) error {
+	err := d.b.Read(ctx, func(r Reader) error {
 		t, ok, err := d.readTable(ctx, r, table)
 		if err != nil || !ok {
 			return err
@@ -220,8 +219,6 @@ func numbers(ctx context.Context, r Reader, query string, into ...*int64) error 
 				*into[i] = n
 			case nil:
 				*into[i] = 0
-			case *big.Int: // DuckDB's type of sums
-				*into[i] = n.Int64()
 			default:
 				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
 			}

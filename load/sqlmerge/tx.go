@@ -212,7 +212,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 // finish lets the next transaction begin after a commit.
 func (x *tx) finish() {
 	x.over = true
-	x.end(x.ddl)
+	x.end()
 }
 
 // writePosition stores the new position in place of the one that was stored when the transaction began.
@@ -252,7 +252,7 @@ func (x *tx) ownTables(ctx context.Context) error {
 		if live[t.Name] != nil {
 			continue
 		}
-		if err := x.s.Alter(ctx, Alteration{Plan: load.Plan{Table: x.ownTable(t), Create: true}}); err != nil {
+		if err := x.s.Alter(ctx, load.Plan{Table: x.ownTable(t), Create: true}); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
 		x.ddl = true
@@ -281,7 +281,7 @@ func (x *tx) Rollback() error {
 	if x.s == nil {
 		return nil
 	}
-	defer x.end(false)
+	defer x.end()
 	x.db.mu.Lock()
 	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
 	x.db.mu.Unlock()
@@ -291,9 +291,9 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-func (x *tx) end(altered bool) {
+func (x *tx) end() {
 	if x.s != nil {
-		x.s.End(altered)
+		x.s.End()
 		x.s = nil
 	}
 }
