@@ -7,6 +7,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -89,13 +90,31 @@ func freePort(t testing.TB) string {
 
 // folder creates the server's folder, owned by the user that the server runs as.
 func (s *Server) folder() string {
-	dir, err := os.MkdirTemp(parent(), "penstock-postgres-")
+	removeAbandoned()
+	dir, err := os.MkdirTemp(parent(), fmt.Sprintf(folderPrefix+"%d-", os.Getpid()))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if c := credential(s.t); c != nil {
 		require.NoError(s.t, os.Chown(dir, int(c.Uid), int(c.Gid)))
 	}
 	return dir
+}
+
+// folderPrefix is followed by the id of the test process, a dash, and random text.
+const folderPrefix = "penstock-postgres-"
+
+// removeAbandoned removes the folders of test processes that were killed an hour ago or earlier. In memory they would
+// stay until the machine restarts. The hour spares processes that this one cannot see, as those of another container.
+func removeAbandoned() {
+	found, _ := filepath.Glob(filepath.Join(parent(), folderPrefix+"*-*"))
+	for _, dir := range found {
+		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), folderPrefix), "-")
+		pid, err := strconv.Atoi(id)
+		info, gone := os.Stat(dir)
+		if err == nil && gone == nil && time.Since(info.ModTime()) > time.Hour && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
