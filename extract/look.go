@@ -171,6 +171,8 @@ func serverFault(err error) bool {
 
 type refutedError struct{ fault *wire.Error }
 
+// Error returns the text of the server's error.
 func (e *refutedError) Error() string { return e.fault.Error() }
 
+// Unwrap returns the server's error.
 func (e *refutedError) Unwrap() error { return e.fault }

@@ -71,6 +71,7 @@ type negotiation struct {
 
 type keyRepeatsError struct{ key []string }
 
+// Error names the key.
 func (e *keyRepeatsError) Error() string {
 	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
 }

@@ -57,8 +57,10 @@ type otherListError struct {
 	cause        error
 }
 
+// Error returns the text of the cause.
 func (e *otherListError) Error() string { return e.cause.Error() }
 
+// Unwrap returns the cause.
 func (e *otherListError) Unwrap() error { return e.cause }
 
 // otherList returns an otherListError if a probe changed another list, and a request without the probe's parameters

@@ -30,6 +30,7 @@ func (at position) number() int64 {
 	return n
 }
 
+// String returns the position for an error message.
 func (at position) String() string {
 	if at.extra != "" {
 		return "a probe with " + at.extra

@@ -73,6 +73,7 @@ type unread struct {
 	name    named // set if the text may be a token of the next page
 }
 
+// String returns the signal as certificates contain it: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8

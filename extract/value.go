@@ -80,8 +80,8 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// checkDuplicates notes a fault if the object v has a member twice, with different values of which one is an array:
-// reading one of them would hide the records in the other.
+// checkDuplicates notes a fault if the object v has a member twice with different values, and a value is an array.
+// Reading one value would hide the records in the other.
 func (d *doc) checkDuplicates(v value) {
 	if !d.holdsList(v) {
 		return

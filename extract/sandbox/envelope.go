@@ -63,6 +63,7 @@ const (
 	readOnlyKey
 )
 
+// Error returns the module's message.
 func (t *refusal) Error() string { return t.message() }
 
 func (t *refusal) message() string {

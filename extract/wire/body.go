@@ -105,6 +105,7 @@ type inflater struct {
 	limit int64
 }
 
+// Read reads compressed bytes. It fails once more than f.limit bytes were read.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.limit {

@@ -65,11 +65,13 @@ func None() Credential { return bearer{} }
 
 type bearer struct{ token Secret }
 
+// Token returns the token.
 func (b bearer) Token(context.Context, Session) (Secret, error) { return b.token, nil }
 
 // Renew fails: only the owner can create another token.
 func (b bearer) Renew(context.Context, Session, Secret) (Secret, error) { return "", ErrNotRenewable }
 
+// Secrets returns the token.
 func (b bearer) Secrets() []Secret { return []Secret{b.token} }
 
 // Format redacts the token in printed Options. // Invariant 5
@@ -80,8 +82,11 @@ type spentError struct {
 	err error
 }
 
+// Error returns the reason, and what to do.
 func (e *spentError) Error() string { return e.why }
 
+// Unwrap returns the server's error.
 func (e *spentError) Unwrap() error { return e.err }
 
+// Is reports whether target is ErrNotRenewable or ErrSignIn.
 func (e *spentError) Is(target error) bool { return target == ErrNotRenewable || target == ErrSignIn }

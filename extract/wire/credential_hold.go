@@ -290,6 +290,7 @@ const (
 
 type denied struct{ words string }
 
+// Error returns the server's message.
 func (d *denied) Error() string { return d.words }
 
 func outcomeOf(err error) renewalOutcome {

@@ -35,6 +35,7 @@ type rotating struct {
 	reading chan struct{} // closed when the current read ends; nil if none runs
 }
 
+// Token returns the current token.
 func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,6 +87,7 @@ func (r *rotating) read(done chan struct{}) {
 	close(done)
 }
 
+// Secrets returns the current and the previous tokens.
 func (r *rotating) Secrets() []Secret {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,6 +58,7 @@ type watchedBody struct {
 	r io.Reader
 }
 
+// Read reads from the body and applies the limits.
 func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w

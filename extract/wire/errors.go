@@ -106,8 +106,10 @@ type cause struct {
 	err  error
 }
 
+// Error returns the redacted text.
 func (c *cause) Error() string { return c.text }
 
+// Is reports whether the underlying error matches target.
 func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
 
 func (k *call) fault(class Class, resp *http.Response, message string) *Error {

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
+// Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	var out load.Outcome
 	if x.done {

@@ -167,6 +167,7 @@ type tx struct {
 	done    bool
 }
 
+// Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if x.done {
 		return errors.New("write: the transaction is over")
@@ -281,6 +282,7 @@ func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }
 
+// Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	defer x.Rollback()
 	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
@@ -321,6 +323,7 @@ func (x *tx) states(next state.Cursor, sequence int64) {
 	})
 }
 
+// Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	if x.tables != nil && !x.done {
 		<-x.m.busy

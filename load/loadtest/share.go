@@ -68,6 +68,7 @@ func rowsBy(rows []Row, source string) []Row {
 	return out
 }
 
+// Begin opens a transaction whose rows the other source commits too.
 func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	x, err := s.Destination.Begin(ctx, k, from, p)
 	if err != nil {
@@ -76,6 +77,7 @@ func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p 
 	return &echoed{Tx: x, of: s, key: k, pass: p}, nil
 }
 
+// Close closes the underlying destination.
 func (s *sharedBy) Close() error { return s.whole.Close() }
 
 type echoed struct {
@@ -87,6 +89,7 @@ type echoed struct {
 	rows   []arrow.RecordBatch
 }
 
+// Write implements [load.Tx].
 func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if err := x.Tx.Write(ctx, t, b); err != nil {
 		return err
@@ -96,6 +99,7 @@ func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch
 	return nil
 }
 
+// Commit commits, then commits the same rows for the other source.
 func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	if err := x.Tx.Commit(ctx, next); err != nil {
 		return err
@@ -120,6 +124,7 @@ func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
+// Rollback implements [load.Tx].
 func (x *echoed) Rollback() error {
 	for _, b := range x.rows {
 		b.Release()

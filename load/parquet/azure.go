@@ -140,6 +140,7 @@ type azureName struct {
 	Text    string `xml:",chardata"`
 }
 
+// String returns the decoded name.
 func (n azureName) String() string {
 	if n.Encoded {
 		if text, err := url.PathUnescape(n.Text); err == nil {

@@ -44,6 +44,7 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 
 type nopCloser struct{ parquet.ReaderAtSeeker }
 
+// Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
 // remote reads an object by range requests, with read-ahead.
@@ -59,6 +60,7 @@ type remote struct {
 	ahead []byte
 }
 
+// ReadAt implements io.ReaderAt.
 func (r *remote) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= r.size {
 		return 0, io.EOF

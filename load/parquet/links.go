@@ -12,6 +12,7 @@ import (
 // to the lake could make penstock read or write files of other users.
 type linkInside struct{ path string }
 
+// Error says what to do if the link was created on purpose.
 func (e *linkInside) Error() string {
 	return fmt.Sprintf("%s is a symbolic link, which is not followed inside a lake: "+
 		"replace the link by its target, or mount the target there; only the lake's own folder may be a link", e.path)

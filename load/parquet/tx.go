@@ -48,6 +48,7 @@ func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load
 	return x, nil
 }
 
+// Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if x.done {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
@@ -190,6 +191,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 	return x.claim()
 }
 
+// Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.done:
@@ -227,6 +229,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	return out, m.sweep(ctx, s)
 }
 
+// Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.done {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
@@ -241,6 +244,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
+// Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	if x.done {
 		return nil

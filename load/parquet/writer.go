@@ -67,6 +67,7 @@ func described(s *arrow.Schema) bool {
 	return load.TableDescription(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.DescriptionOf(f) != "" })
 }
 
+// Write writes encoded bytes to the file.
 func (w *writer) Write(b []byte) (int, error) {
 	_, _ = w.sum.Write(b)
 	return w.f.Write(b)

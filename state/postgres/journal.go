@@ -91,6 +91,7 @@ func (j *journal) Close() error {
 // orphaned is the condition that the process that owns a row has sent no sign of life for processLife.
 const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
 
+// Seen implements [state.Schedule]: see [state.JournalFile.Seen].
 func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (seen time.Time, err error) {
 	err = j.change(ctx, "begin schedule", func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `INSERT INTO pipelines (name, schedule, seen) VALUES ($1, $2, $3)
@@ -101,6 +102,7 @@ func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 	return seen.UTC(), err
 }
 
+// Pause implements [state.Schedule].
 func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) error {
 	return j.change(ctx, "pause", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(since), pipeline)
@@ -108,6 +110,7 @@ func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) e
 	})
 }
 
+// Paused implements [state.Schedule].
 func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var since *time.Time
 	err := j.s.read(ctx, func(pool *pgxpool.Pool) error {

@@ -22,6 +22,7 @@ var _ state.Safe = safe{}
 // Vault implements [state.Store].
 func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
 
+// Check implements [state.Safe]. Without a key it returns [ErrNoKey].
 func (f safe) Check() error {
 	if strings.TrimSpace(f.s.o.Keys) == "" {
 		return ErrNoKey
@@ -30,6 +31,7 @@ func (f safe) Check() error {
 	return err
 }
 
+// Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
 // Lock gives the lock to one process at a time. // Invariant 13
@@ -48,6 +50,7 @@ func leaseOf(name string) string { return "token " + name }
 
 const safeTime = 20 * time.Second
 
+// Read implements [state.Safe].
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
@@ -125,4 +128,5 @@ func column(what state.Entry) string {
 	return "note"
 }
 
+// Where implements [state.Safe].
 func (f safe) Where(name string) string { return "the state database, encrypted, as " + name }

@@ -170,6 +170,8 @@ type dialError struct {
 	text  string
 }
 
+// Error returns the text, without the password.
 func (e *dialError) Error() string { return e.text }
 
+// Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }

@@ -134,6 +134,7 @@ func firstLine(s string) string {
 
 type anchorer map[string]ast.Node
 
+// Visit records anchors.
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value

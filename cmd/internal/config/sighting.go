@@ -55,6 +55,7 @@ const (
 
 type place []string
 
+// String returns the form sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
 // file returns the smallest file with this value at p.

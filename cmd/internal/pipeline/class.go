@@ -174,6 +174,7 @@ type notTriedError struct {
 	err    error
 }
 
+// Error names the stream and the reason.
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
 // refused returns one error for each surface that is closed or has none of the paths. // Invariant 14

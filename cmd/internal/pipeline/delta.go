@@ -123,8 +123,8 @@ type DeltaReport struct {
 	Written   int64 // new or changed rows in the first destination
 	Deleted   int64 // deleted rows in the first destination
 	Unmapped  int   // events whose type belongs to no stream
-	Conflicts int
-	Dead      int // records that were given up
+	Conflicts int   // events with the id of another event, but a different body
+	Dead      int   // records that were given up
 
 	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 

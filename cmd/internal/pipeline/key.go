@@ -93,6 +93,7 @@ type keyError struct {
 	table   []string
 }
 
+// Error describes why the key is refuted.
 func (e *keyError) Error() string {
 	switch {
 	case e.table != nil:

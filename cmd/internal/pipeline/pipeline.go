@@ -41,6 +41,7 @@ type Destination struct {
 	load.Destination
 }
 
+// Defaults of a Config.
 const (
 	DefaultWorkers    = 8
 	DefaultByteBudget = 192 << 20

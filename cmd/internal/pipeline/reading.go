@@ -11,6 +11,7 @@ import (
 // Verdict is the degree to which a pass is known to be complete.
 type Verdict = proof.Verdict
 
+// The verdicts, best first. A report also states the reasons.
 const (
 	Proven       = proof.Proven
 	Consistent   = proof.Consistent

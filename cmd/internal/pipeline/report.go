@@ -154,6 +154,7 @@ func Stop(s os.Signal) error { return &stopError{signal: s} }
 
 type stopError struct{ signal os.Signal }
 
+// Error names the signal.
 func (e *stopError) Error() string { return "stopped by " + e.signal.String() }
 
 func (r *Report) summarise() {

@@ -17,6 +17,7 @@ type reportingListener struct {
 
 const tellEvery = time.Minute
 
+// Accept waits for the next connection.
 func (l *reportingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.told) >= tellEvery {

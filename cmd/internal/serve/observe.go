@@ -128,6 +128,7 @@ func (Reloaded) notice()      {}
 
 type observers []Observer
 
+// Observe calls Observe of each observer.
 func (os observers) Observe(n Notice) {
 	for _, o := range os {
 		o.Observe(n)

@@ -24,8 +24,10 @@ type cleaned struct {
 	text string
 }
 
+// Error returns the text without secrets.
 func (c *cleaned) Error() string { return c.text }
 
+// Unwrap returns the original error.
 func (c *cleaned) Unwrap() error { return c.error }
 
 // cleanReport is needed because texts from drivers and database servers have not passed the HTTP client, which

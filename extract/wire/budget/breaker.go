@@ -37,6 +37,7 @@ const (
 	failing
 )
 
+// String returns the reason as errors and statistics show it.
 func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }

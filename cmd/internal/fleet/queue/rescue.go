@@ -13,6 +13,7 @@ import (
 // next attempt by the process's clock. If the two were hours apart, a job would wait for hours.
 type clock func() time.Time
 
+// Now returns the time in the database.
 func (c clock) Now() time.Time { return c() }
 
 // NowOrNil returns nil, so that River's SQL uses the database's now().

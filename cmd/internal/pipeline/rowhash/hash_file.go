@@ -161,6 +161,7 @@ type counted struct {
 	n int64
 }
 
+// ReadByte implements [io.ByteReader].
 func (c *counted) ReadByte() (byte, error) {
 	b, err := c.r.ReadByte()
 	if err == nil {

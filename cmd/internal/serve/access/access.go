@@ -48,6 +48,7 @@ type Identity struct {
 	key [sha256.Size]byte // hash of the secret
 }
 
+// Reasons why a request is refused.
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")

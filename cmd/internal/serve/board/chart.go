@@ -159,6 +159,7 @@ func thousandths(d, whole time.Duration) int {
 	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
 }
 
+// Tells returns the text for the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
 }

@@ -95,6 +95,7 @@ type listener struct {
 	told  time.Time // time of the last log line about too many connections
 }
 
+// Accept returns the next connection within the limits. It closes the connections that exceed them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -138,6 +139,7 @@ type conn struct {
 	leave func()
 }
 
+// Close closes the connection, which then no longer counts for the limits.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

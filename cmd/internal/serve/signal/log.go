@@ -17,6 +17,7 @@ type redacted struct {
 	redact func(string) string
 }
 
+// Handle passes r on without secrets.
 func (h *redacted) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, h.redact(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -26,6 +27,7 @@ func (h *redacted) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, clean)
 }
 
+// WithAttrs returns a handler that adds the attributes, without secrets, to each record.
 func (h *redacted) WithAttrs(as []slog.Attr) slog.Handler {
 	clean := make([]slog.Attr, len(as))
 	for i, a := range as {
@@ -34,6 +36,7 @@ func (h *redacted) WithAttrs(as []slog.Attr) slog.Handler {
 	return &redacted{Handler: h.Handler.WithAttrs(clean), redact: h.redact}
 }
 
+// WithGroup returns a handler that puts later attributes into a group.
 func (h *redacted) WithGroup(name string) slog.Handler {
 	return &redacted{Handler: h.Handler.WithGroup(name), redact: h.redact}
 }
