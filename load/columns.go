@@ -52,6 +52,18 @@ func IsChildOf(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
+// Ancestors returns the name of a table and the names that its parents and its root may have, longest first. The name of
+// a root may contain two underscores itself.
+func Ancestors(table string) []string {
+	names := []string{table}
+	for i := len(table) - 1; i > 0; i-- {
+		if strings.HasPrefix(table[i:], "__") {
+			names = append(names, table[:i])
+		}
+	}
+	return names
+}
+
 // RootKeyColumn returns the name of the column of a child table that holds the key of the record: [schemas.ColRoot] if
 // the table is the child of another child table, else [schemas.ColParent].
 func RootKeyColumn(s *arrow.Schema) string {

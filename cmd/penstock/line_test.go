@@ -36,7 +36,7 @@ var line = map[string][]string{
 	"load/sqlmerge":                  {"load", "schemas", "state"},
 	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state"},
 	"load/parquet":                   {"load", "schemas", "state"},
-	"load/postgres":                  {"load", "schemas", "state"},
+	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state"},
 	"load/postgres/pgtest":           nil,
 	"cmd/internal/signature":         {"extract/wire"},
 	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},

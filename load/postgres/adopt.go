@@ -62,7 +62,7 @@ func (d *DB) Accept(ctx context.Context, table string) (changes []load.Change, e
 }
 
 func (m *merge) accept(table string) ([]load.Change, error) {
-	c, err := m.db.readCatalog(m.ctx, m.s, []string{rootOf(table), table})
+	c, err := m.db.readCatalog(m.ctx, m.s, load.Ancestors(table))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	for _, t := range load.ExistingTables(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
 	}
-	if err := m.clearAllHashes(table); err != nil {
+	if err := m.clearHashes(table, ""); err != nil {
 		return nil, err
 	}
 	if err := m.record(changes); err != nil {

@@ -79,13 +79,6 @@ func inOrder(view *object, columns []string) []string {
 
 // keyedFamily reports whether the root table of t has a key.
 func (m *merge) keyedFamily(t schemas.Table) bool {
-	if !load.Child(t.Columns) {
-		return len(t.Key) > 0
-	}
-	for name, root := range m.tables {
-		if !load.Child(root.Columns) && load.IsChildOf(t, name) {
-			return len(root.Key) > 0
-		}
-	}
-	return false
+	root := m.rootOf(t.Name)
+	return root != nil && len(root.Key) > 0
 }

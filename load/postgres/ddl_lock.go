@@ -65,12 +65,26 @@ func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []st
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)
 		if err != nil || c.live[p.Name] == nil || !plan.Empty() || c.altered(p.Name) {
-			roots = append(roots, rootOf(p.Name))
+			roots = append(roots, c.rootOf(p.Name, pending))
 		}
 	}
 	if swept != "" && c.live[swept] != nil && c.altered(swept) {
-		roots = append(roots, rootOf(swept))
+		roots = append(roots, c.rootOf(swept, pending))
 	}
 	slices.Sort(roots)
 	return slices.Compact(roots)
+}
+
+// rootOf returns the name of the root table of the named table. Both tables may be recorded or about to be created.
+func (c *catalog) rootOf(name string, pending []*load.Staged) string {
+	for _, n := range load.Ancestors(name) {
+		t, known := c.made[n]
+		if i := slices.IndexFunc(pending, func(p *load.Staged) bool { return p.Name == n }); i >= 0 {
+			t, known = pending[i].Table, true
+		}
+		if known && !load.Child(t.Columns) {
+			return n
+		}
+	}
+	return name
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -34,24 +35,15 @@ func (m *merge) linkOf(t, c *target) (key, link string) {
 		wide := schemas.Join(from, to)
 		return m.db.cast("k0", from, wide), m.db.cast(link, to, wide)
 	}
-	links := []string{"'['"}
+	var forms [][]string
 	for i, k := range t.Key {
-		comma := " || ',' || "
-		if i == 0 {
-			comma = " || "
-		}
-		var longer []string
-		for _, value := range spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)) {
-			for _, l := range links {
-				longer = append(longer, l+comma+value)
-			}
-		}
-		links = longer
+		forms = append(forms, spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
 	}
+	links := sqlmerge.Links(forms)
 	if len(links) == 1 {
-		return links[0] + " || ']'", link
+		return links[0], link
 	}
-	return "pg_catalog.unnest(ARRAY[" + strings.Join(links, " || ']', ") + " || ']'])", link
+	return "pg_catalog.unnest(ARRAY[" + strings.Join(links, ", ") + "])", link
 }
 
 // spellings returns the forms that a value of a key may have in links. A text that looks like a number or a boolean
@@ -84,36 +76,17 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 	return nil
 }
 
-// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
-// their rows in the given root or child table for which the condition holds.
+// clearHashes calls [sqlmerge.Family.ClearHashes] for the family of a table.
 func (m *merge) clearHashes(table, where string) error {
-	root := rootOf(table)
-	t := m.tables[root]
-	if t == nil || !t.has(schemas.ColHash) {
+	t := m.rootOf(table)
+	if t == nil {
 		return nil
 	}
-	hash := ident(schemas.ColHash)
-	if root != table && where != "true" {
-		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", hash, hash, m.db.place(table), where)
+	f := sqlmerge.Family{Root: t.Table, Place: m.db.place, Change: func(_, statement string) error { return m.s.run(m.ctx, statement) }}
+	for _, c := range m.children(t) {
+		f.Children = append(f.Children, c.Table)
 	}
-	live := ""
-	if t.Mode == schemas.History {
-		live = " AND " + t.ended() + " IS NULL"
-	}
-	if err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s%s", m.db.place(root), hash, where, live)); err != nil {
-		return fmt.Errorf("clear hashes of %s: %w", root, err)
-	}
-	if len(t.Key) > 0 {
-		return nil
-	}
-	for _, c := range m.children(t) { // their rows are linked to the records by the hash
-		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
-			m.db.place(c.Name), hash, m.db.place(root), live))
-		if err != nil {
-			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
-		}
-	}
-	return nil
+	return f.ClearHashes(table, where)
 }
 
 // repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root table was
@@ -124,7 +97,7 @@ func (m *merge) repairFamily(t *target) error {
 		return nil
 	}
 	if load.Child(t.Columns) {
-		return m.clearHashes(t.Name, "true")
+		return m.clearHashes(t.Name, "")
 	}
 	for _, hanging := range m.children(t) {
 		if hanging.made {
@@ -137,17 +110,12 @@ func (m *merge) repairFamily(t *target) error {
 	return nil
 }
 
-// rootOf returns the name of a table's root table.
-func rootOf(table string) string {
-	root, _, _ := strings.Cut(table, "__")
-	return root
-}
-
-// clearAllHashes clears the hashes of all records of a table's root table.
-func (m *merge) clearAllHashes(table string) error {
-	root := rootOf(table)
-	if m.tables[root] == nil {
-		return nil
+// rootOf returns the root table of the named table.
+func (m *merge) rootOf(name string) *target {
+	for _, n := range load.Ancestors(name) {
+		if t := m.tables[n]; t != nil && !load.Child(t.Columns) {
+			return t
+		}
 	}
-	return m.clearHashes(root, "true")
+	return nil
 }

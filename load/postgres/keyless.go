@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -106,37 +107,28 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	}
 	m.out.Deleted = m.out.Missing
 	for _, c := range m.children(t) {
-		if err := m.trim(c, "t."+ident(load.RootKeyColumn(c.Columns))); err != nil {
+		if err := m.trim(c); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
 	if err := m.logTrimmed(t); err != nil {
 		return err
 	}
-	return m.trim(t, "")
+	return m.trim(t)
 }
 
-// trim deletes the surplus rows of t, or ends them in History. For a child table, parent is the column with the link to
-// the root row, and the surplus rows are the child rows of surplus root rows. For a root table, parent is "".
-func (m *merge) trim(t *target, parent string) error {
-	spare := m.surplusSQL(t, parent)
-	if t.Mode == schemas.History {
-		at := timestamp(m.when)
-		return m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+
-			" WHERE t.ctid = ANY (ARRAY("+spare+"))")
+// trim deletes the surplus rows of t, or ends them in History.
+func (m *merge) trim(t *target) error {
+	table, surplus := m.db.place(t.Name), m.isSurplus(t)
+	if t.Mode != schemas.History {
+		return m.s.run(m.ctx, "DELETE FROM "+table+" AS t WHERE "+surplus)
 	}
-	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
+	at := timestamp(m.when)
+	return m.s.run(m.ctx, "UPDATE "+table+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+" WHERE "+surplus)
 }
 
-// surplusSQL returns a query for the ctids of the surplus rows. Equal root rows may have equal links, because ordinals
-// start again with each pass. The numbers twin then distinguish their child rows.
-func (m *merge) surplusSQL(t *target, parent string) string {
-	hash := "t." + ident(schemas.ColHash)
-	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"
-	if parent != "" {
-		rank, link = "dense_rank() OVER (PARTITION BY h ORDER BY link, twin)", parent
-		twin = fmt.Sprintf("row_number() OVER (PARTITION BY %s, %s, t.%s, t.%s ORDER BY t.ctid)", hash, parent, ident(schemas.ColParent), ident(schemas.ColIndex))
-	}
-	return fmt.Sprintf("SELECT tid FROM (SELECT tid, n, %s AS place FROM (SELECT t.ctid AS tid, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = %s WHERE %s) AS t) AS t WHERE place > n",
-		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missingRows, hash, m.countedSQL(t))
+// isSurplus returns the condition that a row t is surplus. It is no IN, so that the planner looks up the rows by their
+// ctids.
+func (m *merge) isSurplus(t *target) string {
+	return "t.ctid = ANY (ARRAY(" + sqlmerge.SurplusSQL(t.Table, m.db.place(t.Name), "ctid", missingRows, m.countedSQL(t)) + "))"
 }

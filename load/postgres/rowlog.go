@@ -70,7 +70,7 @@ func (m *merge) logTrimmed(t *target) error {
 		return nil
 	}
 	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
-		m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+m.surplusSQL(t, "")+"))")
+		m.db.place(t.Name)+" AS t WHERE "+m.isSurplus(t))
 }
 
 func (m *merge) logRows(t *target, at, action, key, before, after, from string) error {

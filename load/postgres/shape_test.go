@@ -58,6 +58,30 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// TestUnderscoresInName loads a root table whose name looks like that of a child table. When its child table was
+// dropped, or a column of it was changed by hand and accepted, the records are written again.
+func TestUnderscoresInName(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	parts := func(run int) []part {
+		p := people(run, schemas.Int64, "ann", "bob")
+		p[0].table.Name, p[1].table.Name = "crm__people", "crm__people__items"
+		return p
+	}
+	loadRows(t, d, 1, parts(1)...)
+	require.Len(t, rowsOf(t, d, "crm__people__items"), 2)
+	server.Exec("DROP TABLE s.crm__people__items CASCADE")
+	require.EqualValues(t, 2, loadRows(t, d, 2, parts(2)...).Written)
+	require.Len(t, rowsOf(t, d, "crm__people__items"), 2)
+
+	server.Exec("DROP VIEW s.crm__people__items_current; ALTER TABLE s.crm__people__items DROP COLUMN sku")
+	changes, err := d.Accept(t.Context(), "crm__people__items")
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	require.EqualValues(t, 2, loadRows(t, d, 3, parts(3)...).Written)
+	require.EqualValues(t, 2, loadRows(t, d, 4, parts(4)...).Unchanged)
+}
+
 // TestViewsSurvive widens a column on which views depend. The views are recreated as they were.
 func TestViewsSurvive(t *testing.T) {
 	server := pgtest.Start(t)

@@ -3,7 +3,6 @@ package sqlmerge
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/penstock-data/penstock/load"
 )
@@ -27,7 +26,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	if err := x.take(ctx); err != nil {
 		return nil, err
 	}
-	c, err := x.db.readCatalog(ctx, x.s, ancestors(table), false)
+	c, err := x.db.readCatalog(ctx, x.s, load.Ancestors(table), false)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +38,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	m.know(c)
 	for _, step := range []func() error{
 		func() error { return x.record(ctx, changes) },
-		func() error { return m.clearHashes(table, all) },
+		func() error { return m.clearHashes(table, "") },
 		func() error { return m.recreateView(table) },
 		func() error { return x.s.Commit(ctx) },
 	} {
@@ -60,17 +59,6 @@ func (m *merge) recreateView(table string) error {
 	t := c.made[table]
 	f := &fitting{merge: m, c: c, altered: map[string]load.Plan{table: {Table: t, OldMode: t.Mode}}}
 	return f.createCurrentView(&target{Table: t})
-}
-
-// ancestors returns the named table and the tables that may be its parents or roots.
-func ancestors(name string) []string {
-	names := []string{name}
-	for i := range name {
-		if strings.HasPrefix(name[i:], "__") {
-			names = append(names, name[:i])
-		}
-	}
-	return names
 }
 
 // accept returns the changes that accept the named table as it is.

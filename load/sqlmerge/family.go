@@ -22,24 +22,38 @@ func (m *merge) linksOf(t, c *target, extra, records string) (query, link string
 		wide := schemas.Join(from, to)
 		return "SELECT " + m.b.Cast("k0", from, wide) + " AS l" + extra + " FROM " + records, m.b.Cast(link, to, wide)
 	}
-	links := []string{"'['"}
+	var forms [][]string
 	for i, k := range t.Key {
+		forms = append(forms, m.spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
+	}
+	links := Links(forms)
+	for i, l := range links {
+		links[i] = "SELECT " + l + " AS l" + extra + " FROM " + records
+	}
+	return strings.Join(links, " UNION ALL "), link
+}
+
+// Links returns expressions for the JSON array of a key's values. The parameter forms has the expressions for the forms
+// of each value. Links returns an expression for each combination of them.
+func Links(forms [][]string) []string {
+	links := []string{"'['"}
+	for i, values := range forms {
 		comma := " || ',' || "
 		if i == 0 {
 			comma = " || "
 		}
 		var longer []string
-		for _, value := range m.spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)) {
+		for _, value := range values {
 			for _, l := range links {
 				longer = append(longer, l+comma+value)
 			}
 		}
 		links = longer
 	}
-	for i, l := range links {
-		links[i] = "SELECT " + l + " || ']' AS l" + extra + " FROM " + records
+	for i := range links {
+		links[i] += " || ']'"
 	}
-	return strings.Join(links, " UNION ALL "), link
+	return links
 }
 
 // spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
@@ -66,11 +80,8 @@ func (m *merge) children(t *target) []*target {
 
 // rootOf returns the root table of the named table.
 func (m *merge) rootOf(name string) *target {
-	if t := m.tables[name]; t != nil && !load.Child(t.Columns) {
-		return t
-	}
-	for _, t := range m.tables {
-		if strings.HasPrefix(name, t.Name+"__") && !load.Child(t.Columns) {
+	for _, n := range load.Ancestors(name) {
+		if t := m.tables[n]; t != nil && !load.Child(t.Columns) {
 			return t
 		}
 	}
@@ -85,7 +96,7 @@ func (m *merge) repairFamily(c *catalog, t *target) error {
 		return nil
 	}
 	if load.Child(t.Columns) {
-		return m.clearHashes(t.Name, all)
+		return m.clearHashes(t.Name, "")
 	}
 	for _, hanging := range m.children(t) {
 		if err := m.change(hanging.Name, "DELETE FROM "+m.b.Place(hanging.Name)); err != nil {
@@ -95,30 +106,55 @@ func (m *merge) repairFamily(c *catalog, t *target) error {
 	return nil
 }
 
-// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
-// their rows in the given root or child table for which the condition holds. In History, only current rows are
-// compared with what arrives, so only their hashes are cleared.
+// clearHashes calls [Family.ClearHashes] for the family of a table.
 func (m *merge) clearHashes(table, where string) error {
 	t := m.rootOf(table)
-	if t == nil || !t.has(schemas.ColHash) {
+	if t == nil {
 		return nil
 	}
-	if t.Name != table && where != all {
-		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, m.b.Place(table), where)
+	f := Family{Root: t.Table, Place: m.b.Place, Change: m.change}
+	for _, c := range m.children(t) {
+		f.Children = append(f.Children, c.Table)
+	}
+	return f.ClearHashes(table, where)
+}
+
+// Family is a root table and its child tables.
+type Family struct {
+	Root     schemas.Table
+	Children []schemas.Table
+
+	Place  func(table string) string           // returns the qualified name of a table
+	Change func(table, statement string) error // runs a statement that changes rows of a table
+}
+
+// ClearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
+// their rows in one of the tables for which the condition where holds, or by all rows if where is "". In History, only
+// current rows are compared with what arrives, so only their hashes are cleared.
+func (f Family) ClearHashes(table, where string) error {
+	t := &target{Table: f.Root}
+	if !t.has(schemas.ColHash) {
+		return nil
+	}
+	switch {
+	case where == "":
+		where = all
+	case t.Name != table:
+		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, f.Place(table), where)
 	}
 	current := ""
 	if t.Mode == schemas.History {
 		current = " AND " + t.currentSQL("")
 	}
-	if err := m.change(t.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", m.b.Place(t.Name), schemas.ColHash, where, current)); err != nil {
+	if err := f.Change(t.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", f.Place(t.Name), schemas.ColHash, where, current)); err != nil {
 		return fmt.Errorf("clear hashes of %s: %w", t.Name, err)
 	}
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range m.children(t) { // their rows are linked to the records by the hash
-		err := m.change(c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
-			m.b.Place(c.Name), schemas.ColHash, m.b.Place(t.Name), current))
+	for _, c := range f.Children { // their rows are linked to the records by the hash
+		err := f.Change(c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
+			f.Place(c.Name), schemas.ColHash, f.Place(t.Name), current))
 		if err != nil {
 			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
 		}

@@ -103,23 +103,31 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // surplus is a temporary table with the ids of the surplus rows of a table.
 const surplus = "_penstock_spare"
 
-// surplusSQL returns a query for the ids of the surplus rows of t. Of a child table, these are the rows of surplus root
-// rows. Equal root rows may have equal links, because ordinals start again with each pass. The numbers twin then
-// distinguish their child rows.
+// surplusSQL returns a query for the ids of the surplus rows of t.
 func (m *merge) surplusSQL(t *target) string {
+	counted := all + m.ownRowsSQL(t, "t.")
+	if t.Mode == schemas.History {
+		counted += " AND " + t.currentSQL("t.")
+	}
+	return SurplusSQL(t.Table, m.b.Place(t.Name), m.b.RowID(), m.b.Temp(missing), counted)
+}
+
+// SurplusSQL returns a query for the column id of the surplus rows t of a table without a key. Of a child table, these
+// are the rows of surplus root rows. The parameters place and missing are the qualified names of the table and of the
+// temporary table of missing rows, and counted is the condition that a row t was counted.
+//
+// Equal root rows may have equal links, because ordinals start again with each pass. The numbers twin then distinguish
+// their child rows.
+func SurplusSQL(t schemas.Table, place, id, missing, counted string) string {
 	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, id)", "NULL", "1"
 	if load.Child(t.Columns) {
 		link = "t." + load.RootKeyColumn(t.Columns)
 		rank = "dense_rank() OVER (PARTITION BY h ORDER BY link, twin)"
 		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, %s, t.%s, t.%s ORDER BY t.%s)",
-			schemas.ColHash, link, schemas.ColParent, schemas.ColIndex, m.b.RowID())
+			schemas.ColHash, link, schemas.ColParent, schemas.ColIndex, id)
 	}
-	where := "s.h = t." + schemas.ColHash + m.ownRowsSQL(t, "t.")
-	if t.Mode == schemas.History {
-		where += " AND " + t.currentSQL("t.")
-	}
-	return fmt.Sprintf("SELECT id FROM (SELECT id, n, %s AS i FROM (SELECT t.%s AS id, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON %s) AS t) AS t WHERE i > n",
-		rank, m.b.RowID(), schemas.ColSyncedAt, link, twin, m.b.Place(t.Name), m.b.Temp(missing), where)
+	return fmt.Sprintf("SELECT id FROM (SELECT id, n, %s AS i FROM (SELECT t.%s AS id, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = t.%s WHERE %s) AS t) AS t WHERE i > n",
+		rank, id, schemas.ColSyncedAt, link, twin, place, missing, schemas.ColHash, counted)
 }
 
 // trim deletes the surplus rows of t, or ends them in History.
