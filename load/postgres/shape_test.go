@@ -58,8 +58,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUnderscoresInName loads a root table whose name looks like that of a child table. When its child table was
-// dropped, or a column of it was changed by hand and accepted, the records are written again.
+// TestUnderscoresInName loads a root table whose name contains two underscores, as the names of child tables do. Its
+// child table is dropped, and later a column of the child table. Both times the records are written again.
 func TestUnderscoresInName(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
