@@ -158,7 +158,7 @@ func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
 		if len(dst) > start {
 			dst = append(dst, ',')
 		}
-		dst = append(appendQuoted(dst, f.Name), ':')
+		dst = append(load.AppendQuoted(dst, f.Name), ':')
 		dst = appendValid(dst, r.columns[i], schemas.TypeOf(f), r.row)
 	}
 	return append(dst, '}')

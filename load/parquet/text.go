@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -49,7 +50,7 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 		if schemas.SameType(t, schemas.JSON) {
 			return append(dst, a.Value(i)...)
 		}
-		return appendQuoted(dst, a.Value(i))
+		return load.AppendQuoted(dst, a.Value(i))
 	case *array.Date32, *array.Timestamp:
 		dst = append(dst, '"')
 		return append(appendText(dst, a, i), '"')
@@ -71,37 +72,7 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 // appendValid is appendJSON for documents: an invalid value of a JSON column is written as a string.
 func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if s, ok := a.(*array.String); ok && s.IsValid(i) && schemas.SameType(t, schemas.JSON) && !json.Valid([]byte(s.Value(i))) {
-		return appendQuoted(dst, s.Value(i))
+		return load.AppendQuoted(dst, s.Value(i))
 	}
 	return appendJSON(dst, a, t, i)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendQuoted escapes as little as possible. Links to records with composite keys use the same spelling.
-func appendQuoted(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			if c < ' ' {
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-			} else {
-				dst = append(dst, c)
-			}
-		}
-	}
-	return append(dst, '"')
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -166,7 +167,7 @@ func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 		text := s.Value(i)
 		safe := escapeText(text)
 		if safe != text {
-			f.reportValue(i, string(appendQuoted(nil, text)), unstorable)
+			f.reportValue(i, string(load.AppendQuoted(nil, text)), unstorable)
 		}
 		return append(b, safe...)
 	}, nil
@@ -215,7 +216,7 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 		}
 		raw := string(b[at:])
 		f.reportValue(i, raw, unfitting)
-		return appendQuoted(b[:at], escapeText(raw))
+		return load.AppendQuoted(b[:at], escapeText(raw))
 	}), nil
 }
 
@@ -233,7 +234,7 @@ func jsonText(a arrow.Array, from arrow.DataType) (payload, error) {
 		if _, raw := from.(*schemas.JSONType); raw {
 			return func(b []byte, i int) []byte { return append(b, s.Value(i)...) }, nil
 		}
-		return func(b []byte, i int) []byte { return appendQuoted(b, s.Value(i)) }, nil
+		return func(b []byte, i int) []byte { return load.AppendQuoted(b, s.Value(i)) }, nil
 	}
 	if l, ok := a.(*array.List); ok {
 		return jsonList(l, from.(*arrow.ListType).Elem())

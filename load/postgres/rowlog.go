@@ -93,7 +93,7 @@ func document(t *target) string {
 		if strings.HasPrefix(f.Name, load.Prefix) {
 			continue
 		}
-		name := string(appendQuoted(nil, f.Name)) + ":"
+		name := string(load.AppendQuoted(nil, f.Name)) + ":"
 		if len(parts) > 1 {
 			name = "," + name
 		}

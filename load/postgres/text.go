@@ -36,39 +36,6 @@ func escapeText(s string) string {
 	return b.String()
 }
 
-// appendQuoted appends a text as a JSON string, escaped as in transform.
-func appendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, s[from:i]...)
-		from = i + 1
-		b = append(b, '\\')
-		switch c {
-		case '"', '\\':
-			b = append(b, c)
-		case '\b':
-			b = append(b, 'b')
-		case '\t':
-			b = append(b, 't')
-		case '\n':
-			b = append(b, 'n')
-		case '\f':
-			b = append(b, 'f')
-		case '\r':
-			b = append(b, 'r')
-		default:
-			b = fmt.Appendf(b, "u%04x", c)
-		}
-	}
-	b = append(b, s[from:]...)
-	return append(b, '"')
-}
-
 // appendInstant appends a time as 2026-11-20T00:00:00Z, with six fractional digits if it has a fraction.
 func appendInstant(b []byte, t time.Time) []byte {
 	if t.Nanosecond() == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -84,33 +85,9 @@ func document(a arrow.Array, t arrow.DataType, row int) string {
 		if schemas.SameType(t, schemas.JSON) {
 			return a.Value(row)
 		}
-		return quote(a.Value(row))
+		return string(load.AppendQuoted(nil, a.Value(row)))
 	}
 	return "null"
-}
-
-// quote returns a text as a JSON string, in the same spelling as SQLite.
-func quote(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < 0x20:
-			if short := strings.IndexByte("\b\t\n\f\r", c); short >= 0 {
-				b.WriteByte('\\')
-				b.WriteByte("btnfr"[short])
-			} else {
-				fmt.Fprintf(&b, `\u%04x`, c)
-			}
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }
 
 // widen converts the JSON of a value to that of the wider type to.
@@ -127,7 +104,7 @@ func widen(document string, from, to arrow.DataType) string {
 		return whole + "." + fraction + strings.Repeat("0", int(to.Scale)-len(fraction))
 	case *arrow.StringType:
 		if document[0] != '"' {
-			return quote(document)
+			return string(load.AppendQuoted(nil, document))
 		}
 	case *arrow.ListType:
 		var items []json.RawMessage
