@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// archive writes files into a tar.gz, without their folders. The first file is the binary. Owners,
-// times and modes do not depend on the machine.
+// archive leaves out the folders of the files. Owners, times and modes do not depend on the machine.
 func archive(to string, at time.Time, files []string) (err error) {
 	f, err := os.Create(to)
 	if err != nil {

@@ -40,7 +40,6 @@ type binary struct {
 	arch    string
 }
 
-// read reads the build information that the go command has written into the binary.
 func read(path string) (*binary, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -66,7 +65,6 @@ func read(path string) (*binary, error) {
 	return b, err
 }
 
-// releasable returns why a binary cannot be released; nil if it can.
 func (b *binary) releasable() error {
 	switch {
 	case b.commit == "" || b.at.IsZero():

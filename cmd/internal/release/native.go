@@ -15,8 +15,7 @@ import (
 // engineModule is the path prefix of the modules with DuckDB's static libraries, one per platform.
 const engineModule = "github.com/duckdb/duckdb-go-bindings/lib/"
 
-// native returns the parts of the binary that are not Go: DuckDB with its linked static libraries,
-// and the libraries of the system that are loaded at start.
+// native returns the parts of the binary that are not Go: DuckDB, and the libraries of the system that are loaded at start.
 func (b *binary) native() ([]cdx.Component, error) {
 	var all []cdx.Component
 	for _, m := range b.Deps {
@@ -37,7 +36,6 @@ func (b *binary) native() ([]cdx.Component, error) {
 	return append(all, loaded...), err
 }
 
-// engine returns DuckDB with the static libraries in dir that are linked.
 func engine(dir, moduleVersion string) (cdx.Component, error) {
 	version, err := engineVersion(moduleVersion)
 	if err != nil {
@@ -66,7 +64,7 @@ func engine(dir, moduleVersion string) (cdx.Component, error) {
 	}, nil
 }
 
-// engineVersion returns DuckDB's version from the version of the module: v0.10505.0 contains v1.5.5.
+// engineVersion reads v1.5.5 from v0.10505.0.
 func engineVersion(module string) (string, error) {
 	parts := strings.Split(module, ".")
 	if len(parts) != 3 {
@@ -79,7 +77,6 @@ func engineVersion(module string) (string, error) {
 	return fmt.Sprintf("v%d.%d.%d", n/10000, n/100%100, n%100), nil
 }
 
-// linked returns the static libraries in dir that its Go files pass to the linker.
 func linked(dir string) (files []string, err error) {
 	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -109,7 +106,7 @@ func linked(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// dynamic returns the libraries of the system that an ELF binary is loaded with; none for other formats.
+// dynamic returns nothing for a binary that is not ELF.
 func dynamic(path string) ([]cdx.Component, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -6,10 +6,9 @@ import "strings"
 // such a build.
 const localBuilder = repository + "/blob/main/Makefile#release"
 
-// digest is a set of digests by in-toto's names of algorithms.
+// digest has in-toto's names of algorithms as keys.
 type digest map[string]string
 
-// subject is a file that a statement is about.
 type subject struct {
 	Name   string `json:"name"`
 	Digest digest `json:"digest"`
@@ -47,7 +46,6 @@ type runDetails struct {
 	} `json:"builder"`
 }
 
-// provenance states the commit, compiler, settings and modules that the binary was built from.
 func (b *binary) provenance(builder string, subjects []subject) statement {
 	source := dependency{"git+" + repository + "@" + b.commit, digest{"gitCommit": b.commit}}
 	deps := []dependency{source, {URI: "pkg:generic/go@" + strings.TrimPrefix(b.GoVersion, "go")}}

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goTool runs the go command in dir.
 func goTool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)
@@ -28,8 +27,6 @@ func goTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// TestBOM builds penstock and checks its SBOM: it is valid by the schema of CycloneDX, and lists exactly the
-// modules in the binary, the engine, and the libraries that are loaded with it.
 func TestBOM(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "penstock")
 	goTool(t, "", "build", "-tags", "duckdb_arrow", "-ldflags", "-s -w", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
@@ -86,7 +83,6 @@ func TestBOM(t *testing.T) {
 	require.Len(t, *(*bom.Dependencies)[0].Dependencies, len(*bom.Components))
 }
 
-// valid checks a document against the JSON Schema of CycloneDX that its library ships.
 func valid(t *testing.T, text []byte) {
 	t.Helper()
 	dir := filepath.Join(strings.TrimSpace(goTool(t, "", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")), "schema")
@@ -109,8 +105,6 @@ func valid(t *testing.T, text []byte) {
 	require.Error(t, schema.Validate(doc), "control: the schema refuses an invalid document")
 }
 
-// commit creates a repository with one commit of a program. It returns a function that
-// builds the program.
 func commit(t *testing.T, dir string) (build func() string) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
@@ -131,8 +125,6 @@ func commit(t *testing.T, dir string) (build func() string) {
 	}
 }
 
-// TestRelease: the files of a release contain the right sums and the commit, and are the same
-// when built in another folder. A binary without a clean commit is refused.
 func TestRelease(t *testing.T) {
 	var made [2]map[string]string
 	for i := range made {
@@ -185,7 +177,6 @@ func TestRelease(t *testing.T) {
 	require.ErrorContains(t, release(bin, t.TempDir(), localBuilder, nil), "has no commit")
 }
 
-// unpack lists an archive and returns the sum of its first file.
 func unpack(t *testing.T, path string) (names []string, sum string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
@@ -210,7 +201,6 @@ func unpack(t *testing.T, path string) (names []string, sum string) {
 	}
 }
 
-// TestEngineVersion reads the version of DuckDB from the number of its module.
 func TestEngineVersion(t *testing.T) {
 	for module, want := range map[string]string{"v0.10505.0": "v1.5.5", "v0.20012.3": "v2.0.12", "v1.2": "", "v0.5.0": "", "v0.x.0": ""} {
 		got, err := engineVersion(module)

@@ -16,8 +16,7 @@ const (
 	license    = "Apache-2.0"
 )
 
-// bom lists the components of the binary: its modules, Go's standard library, and
-// native parts. Its serial number is derived from the binary, and its time from the commit.
+// bom derives the serial number from the binary and the time from the commit, so that equal builds have equal documents.
 func (b *binary) bom(native []cdx.Component) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.SpecVersion, bom.JSONSchema = cdx.SpecVersion1_6, "http://cyclonedx.org/schema/bom-1.6.schema.json"
@@ -64,12 +63,10 @@ func moduleComponent(m *debug.Module) cdx.Component {
 	return c
 }
 
-// purl returns the package URL of a module.
 func purl(path, version string) string {
 	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
-// dirHash returns a go.sum hash in hexadecimal; "" for none.
 func dirHash(sum string) string {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:"))
 	if err != nil {
