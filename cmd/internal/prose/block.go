@@ -11,19 +11,16 @@ import (
 	"strings"
 )
 
-// block is one paragraph, list item, comment or message.
 type block struct {
 	lines []line
 	words bool // the words of its sentences are not counted, because it is a message with placeholders, or markup
 }
 
-// line is a line of a block, with its number in the file.
 type line struct {
 	number int
 	text   string
 }
 
-// blocks returns the prose of a file. The name of the file says how to parse text. Other kinds of files have no blocks.
 func blocks(name, text string) ([]block, error) {
 	switch filepath.Ext(name) {
 	case ".go":
@@ -117,7 +114,7 @@ func wordsOnly(all []block) []block {
 	return all
 }
 
-// goBlocks returns the comments of a Go file, and the messages of one that is no test.
+// goBlocks leaves out the messages of test files.
 func goBlocks(name, text string) ([]block, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -174,7 +171,7 @@ func declared(f *ast.File) *regexp.Regexp {
 	return regexp.MustCompile(`\b(?:` + strings.Join(words, "|") + `)\b`)
 }
 
-// commentText returns a comment without its marks, in as many lines as it has. Directives are left out.
+// commentText keeps the number of lines and leaves out directives.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for _, c := range group.List {

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// finding is a place to rewrite.
 type finding struct {
 	file string
 	line int
@@ -16,7 +15,6 @@ type finding struct {
 // String returns the finding as file:line: text, which editors can open.
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.text) }
 
-// findings returns the places of a file to rewrite, in the order of blocks.
 func findings(name, text string) ([]finding, error) {
 	all, err := blocks(name, text)
 	if err != nil {
@@ -53,10 +51,8 @@ var (
 	stop    = regexp.MustCompile(`[.!?:]["')]*\s+`)
 )
 
-// mask replaces text by as many bytes that are no word.
 func mask(text string) string { return strings.Repeat("~", len(text)) }
 
-// text returns the lines of a block joined by spaces, with code, qualified names and the targets of links masked.
 func (b block) text() string {
 	var joined strings.Builder
 	for _, l := range b.lines {
@@ -66,7 +62,6 @@ func (b block) text() string {
 	return link.ReplaceAllStringFunc(code.ReplaceAllStringFunc(joined.String(), mask), mask)
 }
 
-// lineAt returns the number of the line that has the byte with this offset in the block's text.
 func (b block) lineAt(offset int) int {
 	for _, l := range b.lines {
 		if offset -= len(l.text) + 1; offset < 0 {
@@ -76,7 +71,6 @@ func (b block) lineAt(offset int) int {
 	return b.lines[len(b.lines)-1].number
 }
 
-// sentences returns where each sentence of a text begins and ends.
 func sentences(text string) [][2]int {
 	var all [][2]int
 	start := 0

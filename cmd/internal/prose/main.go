@@ -34,7 +34,6 @@ func main() {
 	}
 }
 
-// check returns the findings of every file under root.
 func check(root string) ([]finding, error) {
 	var all []finding
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -58,8 +57,7 @@ func check(root string) ([]finding, error) {
 	return all, err
 }
 
-// skipped reports whether check leaves out a folder: the output of builds, hidden folders except .ci and .github, and
-// this package, because it lists the words to avoid.
+// skipped leaves out this package, too, because it lists the words to avoid.
 func skipped(path, name string) bool {
 	switch filepath.ToSlash(path) {
 	case "bin", "dist", "demo", "cmd/internal/prose":

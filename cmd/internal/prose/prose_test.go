@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFindings gives each kind of file a word to avoid, at the line where it is, and the plain form beside it.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", maxWords)

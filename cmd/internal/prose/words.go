@@ -2,7 +2,6 @@ package main
 
 import "regexp"
 
-// rule is a pattern of words that have a plainer form. The pattern matches whole words in any case.
 type rule struct{ words, better string }
 
 // rules are the words to avoid. RE2 has no look-around: the exceptions of a rule are in allowed.
@@ -34,7 +33,6 @@ var rules = []rule{
 var allowed = regexp.MustCompile(`(?i)\b(?:stands? for|stand-in|stand-ins|stand-?alone|standing by|bearer|` +
 	`(?:leaves?|left|let|leaving) [a-z]{0,8} ?alone|(?:runs?|sent|tried|gate|parameter) alone|tells? [a-z ]{0,24}apart|based upon)\b`)
 
-// maxWords is how many words a sentence may have.
 const maxWords = 40
 
 var patterns = compile(rules)
