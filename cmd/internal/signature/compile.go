@@ -29,7 +29,6 @@ func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	return v, nil
 }
 
-// compiled is a scheme prepared for verification.
 type compiled struct {
 	Scheme
 	header  string // canonical
@@ -41,7 +40,6 @@ type compiled struct {
 	identified       bool // the id is signed, as a separate part or within the body
 }
 
-// usable is a key with the checker that verifies signatures with it.
 type usable struct {
 	Key
 	checker
@@ -69,7 +67,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 	return s.build(usables), nil
 }
 
-// build prepares a scheme without faults for verification.
+// build expects a scheme without faults.
 func (s Scheme) build(keys []usable) *compiled {
 	return &compiled{
 		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
@@ -77,7 +75,6 @@ func (s Scheme) build(keys []usable) *compiled {
 	}
 }
 
-// source is a parsed [From].
 type source struct {
 	from    From
 	header  string
@@ -98,9 +95,8 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value of the source; "" if there is none. If the source is [Parsed], it returns the argument
-// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a
-// value that is too long or not printable.
+// read returns the argument parsed, which comes from the signature header, if the source is [Parsed]. The reason is Malformed if a header
+// has several values, or a value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:
@@ -120,7 +116,6 @@ func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	return "", ""
 }
 
-// segment is a [Token] prepared for verification.
 type segment struct {
 	kind   Kind
 	fixed  []byte

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// controlled reports whether a candidate refuses every altered form of each sample. A scheme that
-// accepts an altered sample would accept forgeries.
+// controlled reports whether a candidate refuses every altered form of each sample. A scheme that accepts an altered sample would accept
+// forgeries.
 func (l *learner) controlled(c candidate) bool {
 	for i := range l.samples {
 		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {
@@ -22,7 +22,7 @@ func (l *learner) controlled(c candidate) bool {
 	return !l.otherKey(c)
 }
 
-// spoil returns altered copies of a sample. In each copy, one bit of a signed part is flipped.
+// spoil flips one bit of a signed part in each copy.
 func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	var all []Delivery
 	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
@@ -56,7 +56,7 @@ func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	return all
 }
 
-// signedHeaders returns the signed headers besides the signature header.
+// signedHeaders leaves out the signature header.
 func (c *compiled) signedHeaders() []string {
 	var all []string
 	if c.signsTS && c.ts.header != "" {
@@ -96,7 +96,6 @@ func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 		uses(c.Content, KeyID) && again(func(r *reading) { r.keyID = flipped(r.keyID) })
 }
 
-// flipped returns text with the lowest bit of its last byte flipped; "0" for an empty text.
 func flipped(text string) string {
 	if text == "" {
 		return "0"
@@ -106,8 +105,7 @@ func flipped(text string) string {
 	return string(b)
 }
 
-// otherKey reports whether a sample still verifies after one bit of the secret is flipped. It skips
-// public keys, because a flipped bit usually makes them invalid. The other controls cover them.
+// otherKey skips public keys, because a flipped bit usually makes them invalid. The other controls cover them.
 func (l *learner) otherKey(c candidate) bool {
 	if c.Algorithm.public() {
 		return false

@@ -28,7 +28,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// received is the time at which the deliveries of the tests arrive.
 var received = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -39,16 +38,13 @@ const (
 // rawKey is the decoded whsec_ secret of Standard Webhooks.
 var rawKey = []byte("0123456789abcdef01234567")
 
-// family is a signature scheme that a sender uses. Its sign function does not use
-// the code under test: it follows the sender's manual.
+// family is a signature scheme that a sender uses. Its sign function follows the sender's manual and does not use the code under test.
 type family struct {
 	name   string
 	scheme Scheme
 	key    Key
-	// sign returns the headers of a delivery.
-	sign func(id string, at time.Time, body []byte) map[string]string
-	// timed reports that a time is signed.
-	timed bool
+	sign   func(id string, at time.Time, body []byte) map[string]string
+	timed  bool
 }
 
 func mac(h func() hash.Hash, key []byte, parts ...string) []byte {
@@ -70,7 +66,6 @@ func b64MAC(parts ...string) string {
 func seconds(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 func millis(at time.Time) string  { return strconv.FormatInt(at.UnixMilli(), 10) }
 
-// pair is a private key with its public key as PEM.
 type pair struct {
 	private crypto.Signer
 	pem     string
@@ -99,7 +94,6 @@ func newPairs() map[Algorithm]pair {
 	return map[Algorithm]pair{Ed25519: newPair(ed, err), ECDSAP256: newPair(ec, ecErr), RSASHA256: newPair(rs, rsErr)}
 }
 
-// otherPublic returns a key that did not sign, in the encoding of a scheme.
 func otherPublic(s Scheme) Key {
 	s = s.filled()
 	p := otherPairs()[s.Algorithm]
@@ -113,7 +107,6 @@ func otherPublic(s Scheme) Key {
 	return Key{PublicKey: p.pem}
 }
 
-// signed returns a signature by a private key over a text.
 func signed(a Algorithm, text string) []byte {
 	p, opts, content := pairs()[a], crypto.SHA256, []byte(text)
 	if a == Ed25519 {
@@ -158,7 +151,6 @@ func preset(name string) Scheme {
 	return s
 }
 
-// families returns the supported schemes of known senders.
 func families() []family {
 	one := func(value string) map[string]string { return map[string]string{header: value} }
 	id := FromJSON("/id")
@@ -256,12 +248,10 @@ func families() []family {
 	}
 }
 
-// bodyOf returns an event as a sender writes it.
 func bodyOf(id string) []byte {
 	return []byte(`{"id":"` + id + `","type":"invoice.paid","data":{"id":7,"total":"120.00","note":"a/b é"}}`)
 }
 
-// delivery returns an event of a family, signed at the given time.
 func (f family) delivery(id string, at time.Time) Delivery {
 	body := bodyOf(id)
 	d := Delivery{Method: "POST", Path: "/webhooks/main", Header: map[string][]string{

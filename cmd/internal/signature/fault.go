@@ -15,10 +15,8 @@ type Fault struct{ Key, Message string }
 // Error returns the key and the message.
 func (f Fault) Error() string { return f.Key + " " + f.Message }
 
-// maxTokens is how many tokens a signed content may have.
 const maxTokens = 16
 
-// check collects the faults of a scheme.
 type check struct {
 	Scheme
 	faults []Fault

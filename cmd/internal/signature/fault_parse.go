@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// parse checks that the fields fit the style. Otherwise a field of another style would be ignored
-// silently.
+// parse refuses fields of another style, which would otherwise be ignored silently.
 func (c *check) parse() {
 	p := c.Parse
 	given := map[string]bool{
@@ -45,7 +44,6 @@ func (c *check) parse() {
 	}
 }
 
-// pairs checks that each key of the header has one meaning.
 func (c *check) pairs() {
 	p := c.Parse
 	if len(p.Sig) == 0 {
@@ -70,7 +68,6 @@ func (c *check) pairs() {
 	}
 }
 
-// template checks that the template is unambiguous.
 func (c *check) template() {
 	rest, places := c.Parse.Template, []string{}
 	for first := true; ; first = false {

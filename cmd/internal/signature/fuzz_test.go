@@ -66,7 +66,6 @@ func oracle(p Parse, value string) (sigs []string, ts string, ok bool) {
 	return sigs, ts, len(sigs) > 0 && len(sigs) <= 8
 }
 
-// grammarsUnderTest has one Parse of each style that the oracle reads.
 var grammarsUnderTest = []Parse{
 	{Style: Bare}, {Style: Prefixed, Prefix: "sha256="}, {Style: List, ItemPrefix: "v1,"},
 	{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}},
@@ -121,7 +120,6 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// lookUp finds the values of a document.
 func TestLookUp(t *testing.T) {
 	const doc = `{"a":1,"id":"evt_\u00e9","n":-12.50,"t":true,"z":null,"o":{"id":"in","id2":{}},"l":[{"id":"first"},[7]],"id":"again","/~":"odd"} trailing`
 	for pointer, want := range map[string]string{
@@ -142,7 +140,6 @@ func TestLookUp(t *testing.T) {
 	require.Equal(t, strings.Repeat("a", 5000), lookUp([]byte(`{"id":"`+strings.Repeat("a", 5000)+`"}`), []string{"id"}))
 }
 
-// benchmarked returns a verifier and a delivery of one kilobyte.
 func benchmarked(b *testing.B, name string) (*Verifier, Delivery) {
 	for _, f := range families() {
 		if f.name != name {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// grammar is a possible way to parse a header, with the parsed values.
 type grammar struct {
 	Parse
 	header string
@@ -14,8 +13,7 @@ type grammar struct {
 	word   string // the word before a signature, for example v0; some senders sign this word, too
 }
 
-// grammars returns the possible ways to parse a header of the first sample. Of two equivalent ways,
-// the more likely one comes first.
+// grammars puts the more likely of two equivalent ways first.
 func (l *learner) grammars(header, value string) []grammar {
 	all := l.pairs(header, value)
 	prefixes := prefixesOf(value)
@@ -41,7 +39,6 @@ func (l *learner) grammars(header, value string) []grammar {
 	return good
 }
 
-// prefixesOf returns the possible fixed texts before a signature.
 func prefixesOf(value string) []string {
 	var all []string
 	for i, c := range []byte(value[:min(len(value), 64)]) {
@@ -52,8 +49,7 @@ func prefixesOf(value string) []string {
 	return all
 }
 
-// templateOf returns a template for a header with slashes: {key_id}/SHA256/{sig} for KEY/SHA256/SIGNATURE. It returns ""
-// for other headers.
+// templateOf returns {key_id}/SHA256/{sig} for KEY/SHA256/SIGNATURE, and "" for a header without slashes.
 func templateOf(value string) string {
 	item, _, _ := strings.Cut(value, ",")
 	steps := strings.Split(item, "/")
@@ -75,8 +71,7 @@ func templateOf(value string) string {
 	return strings.Join(steps, "/")
 }
 
-// pairs returns the ways to parse a header as pairs of keys and values. Keys without a signature, a
-// time or an id in any of the samples are ignored.
+// pairs ignores keys that have no signature, time or id in any of the samples.
 func (l *learner) pairs(header, value string) []Parse {
 	var all []Parse
 	for _, sep := range []string{",", ", ", ";", "; ", "&", " "} {
@@ -104,8 +99,7 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf returns one way to parse for each combination of a key that may have the signature and a key
-// that may have the time. The first other key with "id" in its name is taken for the key of the id.
+// pairsOf takes the first other key with "id" in its name for the key of the id.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {
@@ -129,7 +123,7 @@ func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	return all
 }
 
-// distinct returns the texts of a list without duplicates, in order; at most maxSignatures.
+// distinct returns at most maxSignatures texts.
 func distinct(all []string) []string {
 	var once []string
 	for _, s := range all {
@@ -140,8 +134,6 @@ func distinct(all []string) []string {
 	return once[:min(len(once), maxSignatures)]
 }
 
-// eachPair calls the function take with each pair of a header. It returns false if the header does not
-// consist of pairs.
 func eachPair(value, sep, kv string, take func(key, value string)) bool {
 	return eachItem(value, sep, func(item string) bool {
 		key, value, ok := strings.Cut(item, kv)

@@ -2,13 +2,11 @@ package signature
 
 import "strings"
 
-// Limits of a signature header.
 const (
 	maxHeader     = 4 << 10 // bytes
 	maxSignatures = 8
 )
 
-// fields are the values of a signature header.
 type fields struct {
 	sigs          [maxSignatures]string
 	n             int // number of sigs
@@ -24,7 +22,6 @@ func (f *fields) addSig(text string) bool {
 	return true
 }
 
-// setOnce sets a field that may occur in a header only once.
 func setOnce(to *string, text string) bool {
 	if *to != "" || text == "" {
 		return false
@@ -33,8 +30,7 @@ func setOnce(to *string, text string) bool {
 	return true
 }
 
-// parse parses a header. It is strict: it refuses a header with anything that
-// the scheme does not describe.
+// parse refuses a header with anything that the scheme does not describe.
 func (p *Parse) parse(value string, f *fields) bool {
 	if len(value) > maxHeader || !printable(value) {
 		return false
@@ -59,7 +55,6 @@ func (p *Parse) parse(value string, f *fields) bool {
 	return ok && f.n > 0
 }
 
-// printable reports whether a text contains only visible ASCII and blanks.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -69,8 +64,7 @@ func printable(s string) bool {
 	return true
 }
 
-// eachItem calls the function take with each item between separators, until take returns false. If sep
-// is "", the whole value is one item.
+// eachItem takes the whole value as one item if sep is "".
 func eachItem(value, sep string, take func(item string) bool) bool {
 	for more := true; more; {
 		var item string
@@ -86,7 +80,6 @@ func eachItem(value, sep string, take func(item string) bool) bool {
 	return true
 }
 
-// pair parses one key and its value.
 func (p *Parse) pair(item string, f *fields) bool {
 	key, value, ok := strings.Cut(item, p.KVSep)
 	if !ok || key == "" || value == "" {
@@ -113,8 +106,7 @@ func (p *Parse) pair(item string, f *fields) bool {
 	return false
 }
 
-// matchTemplate parses one item by the template. A placeholder takes the text before
-// the next fixed text; the last placeholder takes the rest.
+// matchTemplate gives a placeholder the text before the next fixed text. The last placeholder gets the rest.
 func (p *Parse) matchTemplate(item string, f *fields) bool {
 	rest := p.Template
 	for rest != "" {
@@ -142,8 +134,7 @@ func (p *Parse) matchTemplate(item string, f *fields) bool {
 	return item == ""
 }
 
-// setPlaceholder sets the value of a placeholder of a template. The time, the id and the key id must
-// be the same in all items of a header.
+// setPlaceholder requires the same time, id and key id in all items of a header.
 func (f *fields) setPlaceholder(name, value string) bool {
 	switch name {
 	case "sig":
@@ -158,8 +149,7 @@ func (f *fields) setPlaceholder(name, value string) bool {
 	return false
 }
 
-// single returns the only value of a header; "" if there is none. It refuses a header with several
-// values, because another program might read a different one.
+// single refuses a header with several values, because another program might read a different one.
 func single(header map[string][]string, name string) (value string, reason Reason) {
 	switch all := header[name]; {
 	case len(all) > 1:

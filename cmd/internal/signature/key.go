@@ -43,7 +43,6 @@ func (k Key) Check(s Scheme) error {
 	return err
 }
 
-// material returns the key as the algorithm needs it: the bytes of a secret, or a parsed public key.
 func (k Key) material(s Scheme) (any, error) {
 	if !s.Algorithm.public() {
 		return secretBytes(k.Secret.Reveal(), s.KeyEncoding)
@@ -80,8 +79,7 @@ func fits(pub crypto.PublicKey, a Algorithm) error {
 	return fmt.Errorf("is not a key for %s", a)
 }
 
-// secretBytes decodes the text of a secret. An empty secret is an error: anyone can make
-// a MAC with an empty key.
+// secretBytes refuses an empty secret: anyone can make a MAC with an empty key.
 func secretBytes(text string, e KeyEncoding) ([]byte, error) {
 	raw, err := []byte(text), error(nil)
 	switch e {
@@ -135,8 +133,7 @@ func publicBytes(text string, e KeyEncoding) (raw []byte, err error) {
 	return raw, nil
 }
 
-// checker verifies signatures over a content with one key. The signatures are decoded, and their
-// lengths are those that the algorithm allows.
+// checker expects decoded signatures, with lengths that the algorithm allows.
 type checker interface {
 	matches(s *scratch, sigs [][]byte) bool
 }
@@ -225,7 +222,6 @@ func anyOf(sigs [][]byte, good func([]byte) bool) bool {
 	return found
 }
 
-// lengths returns the minimum and the maximum number of bytes in a signature of the algorithm.
 func (a Algorithm) lengths() (least, most int) {
 	switch a {
 	case HMACSHA1:
@@ -244,7 +240,7 @@ func (a Algorithm) lengths() (least, most int) {
 	return sha256.Size, sha256.Size
 }
 
-// appendDecoded decodes text and appends it to buf. It accepts only the canonical form.
+// appendDecoded accepts only the canonical form.
 func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Hex {
 		if strings.Trim(text, "0123456789abcdef") != "" {

@@ -18,8 +18,7 @@ const (
 	maxMembers = 64 // maximum number of members that are read from a body
 )
 
-// candidates yields every scheme that may have signed the first sample. Of two equivalent schemes, the
-// more likely one comes first.
+// candidates yields the more likely of two equivalent schemes first.
 func (l *learner) candidates() iter.Seq[Scheme] {
 	return func(yield func(Scheme) bool) {
 		first := &l.samples[0].Delivery
@@ -37,8 +36,6 @@ func (l *learner) candidates() iter.Seq[Scheme] {
 	}
 }
 
-// contents yields the scheme s with every combination of a content, a time, an id, an encoding of the
-// signature and an encoding of the key.
 func (l *learner) contents(s Scheme, g grammar, yield func(Scheme) bool) bool {
 	times, ids := l.times(g), l.ids(g)
 	for _, p := range proofs(g.sig) {
@@ -68,8 +65,7 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed yields s with every combination of places for the time and the id. If the content does not need
-// a time or an id, the scheme gets no place for it, and ignores the key for it in the signature header.
+// placed removes the place of a time or an id that the content does not need, and ignores its key in the signature header.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {
@@ -137,13 +133,11 @@ func templates(g grammar, public, address bool) [][]Token {
 	return all
 }
 
-// proof is an algorithm and an encoding with which a signature may have been made.
 type proof struct {
 	Algorithm
 	Encoding
 }
 
-// proofs returns the proofs that fit the decoded length of a signature.
 func proofs(sig string) []proof {
 	var all []proof
 	for _, e := range Encodings() {
@@ -160,7 +154,6 @@ func proofs(sig string) []proof {
 	return all
 }
 
-// times returns the places in the first sample that have a time.
 func (l *learner) times(g grammar) []Timestamp {
 	d := &l.samples[0].Delivery
 	var all []Timestamp
@@ -181,7 +174,6 @@ func (l *learner) times(g grammar) []Timestamp {
 	return all
 }
 
-// ids returns the places in the first sample that may have an id.
 func (l *learner) ids(g grammar) []From {
 	var all []From
 	if g.Parse.ID != "" || strings.Contains(g.Parse.Template, "{id}") {
@@ -196,7 +188,6 @@ func (l *learner) ids(g grammar) []From {
 	return all[:min(len(all), maxPlaces)]
 }
 
-// idHeaders returns the headers whose names indicate an id.
 func (l *learner) idHeaders() []From {
 	var all []From
 	for _, name := range shared(l.samples) {
@@ -207,8 +198,7 @@ func (l *learner) idHeaders() []From {
 	return all
 }
 
-// unitOf returns the unit of a text that looks like a time of this century; "" for any other
-// text.
+// unitOf accepts only times of this century, and returns "" for any other text.
 func unitOf(text string) Unit {
 	digits := text != "" && strings.Trim(text, "0123456789") == ""
 	switch t := (Timestamp{Unit: ISO8601}); {
@@ -226,7 +216,6 @@ func unitOf(text string) Unit {
 	}
 }
 
-// members yields the names and values of the strings and numbers in a body's object.
 func members(body []byte) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -253,5 +242,4 @@ func members(body []byte) iter.Seq2[string, string] {
 	}
 }
 
-// escaped returns a member's name as a token of a JSON pointer.
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

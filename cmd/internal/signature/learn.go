@@ -91,8 +91,7 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	return f, nil
 }
 
-// learner is the state of [Learn]. The sample with the smallest body comes first, because the
-// first sample rules out nearly all candidates.
+// learner puts the sample with the smallest body first, because the first sample rules out nearly all candidates.
 type learner struct {
 	Hints
 	headers []string // canonical names of headers that may have the signature
@@ -105,20 +104,17 @@ type learner struct {
 	failing []int // indexes of the samples that the best candidate does not verify
 }
 
-// keyUse is an algorithm and an encoding for which keys are decoded.
 type keyUse struct {
 	Algorithm
 	KeyEncoding
 }
 
-// candidate is a scheme that verifies all samples.
 type candidate struct {
 	*compiled
 	label string
 	class [sha256.Size]byte // equal for candidates with the same signed content and signatures
 }
 
-// choose selects the samples that have the header, or all samples if none has it.
 func (l *learner) choose(samples []Sample) {
 	header := canonical(l.Header)
 	has := func(s Sample) bool { return len(s.Header[header]) > 0 }
@@ -144,7 +140,6 @@ func (l *learner) choose(samples []Sample) {
 	l.samples, l.places = sorted, places
 }
 
-// shared returns the headers that all samples have, sorted.
 func shared(samples []Sample) []string {
 	var names []string
 	for i, s := range samples {
@@ -168,8 +163,7 @@ func (l *learner) bodies() int {
 	return len(different)
 }
 
-// search returns one candidate of each class that verifies all samples, in the
-// order of preference.
+// search returns one candidate of each class, in the order of preference.
 func (l *learner) search() []candidate {
 	var found []candidate
 	for s := range l.candidates() {
@@ -192,8 +186,8 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile prepares a scheme like [Compile], but decodes the keys only once for all candidates. It
-// ignores keys that do not have the encoding, and returns nil if no key is left.
+// compile works like [Compile], but decodes the keys only once for all candidates. It ignores keys that do not have the encoding, and
+// returns nil if no key is left.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]
@@ -214,7 +208,6 @@ func (l *learner) compile(s Scheme) *compiled {
 	return s.build(keys)
 }
 
-// verifyAll verifies all samples with a candidate.
 func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte, ok bool) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", c.Algorithm)
@@ -241,8 +234,7 @@ func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte,
 	return label, class, good == len(l.samples)
 }
 
-// open verifies one delivery except for its time. The signed content remains in the
-// scratch.
+// open does not check the time. The signed content remains in the scratch.
 func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	l.scratch.buf, l.scratch.segments = l.scratch.buf[:0], l.scratch.segments[:0]
 	var r reading
@@ -253,8 +245,7 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	return by, r, reason == ""
 }
 
-// eventID returns the place of the id in a scheme's deliveries. It is the place that the content
-// signs, or else the first place in the signed body that identifies the samples.
+// eventID prefers the place that the content signs to places in the signed body.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID
@@ -267,8 +258,7 @@ func (l *learner) eventID(s Scheme) From {
 	return None
 }
 
-// identifies reports whether a place has an id in all samples, and the same id
-// only in samples with the same body.
+// identifies requires an id in all samples, and the same id only in samples with the same body.
 func (l *learner) identifies(f From) bool {
 	bodies := map[string][]byte{}
 	source := newSource(f)
@@ -286,7 +276,6 @@ func (l *learner) identifies(f From) bool {
 	return true
 }
 
-// late counts the samples that a Verifier would have refused for their time when they were received.
 func (l *learner) late(c candidate) int {
 	n := 0
 	for i := range l.samples {

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// samples returns captured deliveries of a family.
 func (f family) samples(n int) []Sample {
 	var all []Sample
 	for i := range n {
@@ -31,7 +30,6 @@ func (f family) hints() Hints {
 	return Hints{Header: header, Keys: []Key{f.key}, PublicURL: endpoint, AllowWeak: f.scheme.AllowWeak}
 }
 
-// same checks that a learned scheme is equivalent to the family's own.
 func (f family) same(t *testing.T, got Scheme) {
 	t.Helper()
 	want := f.scheme.filled()
@@ -75,8 +73,6 @@ func TestLearnFindsEveryFamily(t *testing.T) {
 	}
 }
 
-// Learn finds which of several keys made the signatures, and the header if it is
-// not the expected one.
 func TestLearnAmongKeysAndHeaders(t *testing.T) {
 	for _, f := range families() {
 		h := f.hints()
@@ -104,7 +100,6 @@ func TestLearnNeedsThreeBodies(t *testing.T) {
 	}
 }
 
-// Learn finds no scheme if all samples, or one of them, differ from what the sender signed.
 func TestLearnFindsNothing(t *testing.T) {
 	spoils := map[string]func(f family, s *Sample, i int){
 		"a body rewritten by a proxy": func(_ family, s *Sample, _ int) {
@@ -175,7 +170,6 @@ func TestLearnAmbiguous(t *testing.T) {
 	require.Equal(t, Scheme{}, got.Scheme)
 }
 
-// Learn ignores the keys of a header that have neither the signature nor the time.
 func TestLearnIgnoresOtherKeys(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
@@ -205,7 +199,6 @@ func TestLearnPicksADistinctID(t *testing.T) {
 	require.Equal(t, None, got.Scheme.EventID, "an unsigned header is not an event id")
 }
 
-// Learn uses deliveries that arrived late, and reports them.
 func TestLearnReportsLateSamples(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
@@ -215,7 +208,6 @@ func TestLearnReportsLateSamples(t *testing.T) {
 	require.Equal(t, 1, got.Late)
 }
 
-// Learn finds SHA-1 only if it is allowed.
 func TestLearnRefusesWeak(t *testing.T) {
 	f := families()[3]
 	h := f.hints()
@@ -224,7 +216,6 @@ func TestLearnRefusesWeak(t *testing.T) {
 	require.ErrorIs(t, err, ErrNone)
 }
 
-// trials returns how many random cases a test tries: few in short runs.
 func trials(t *testing.T, few, many int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
@@ -236,7 +227,6 @@ func trials(t *testing.T, few, many int) int {
 	return many
 }
 
-// randomHeader returns a header that looks more or less like a signature.
 func randomHeader(r *mathrand.Rand) string {
 	raw := make([]byte, []int{16, 20, 32, 32, 32, 48, 64}[r.IntN(7)])
 	for i := range raw {
@@ -266,7 +256,6 @@ func randomHeader(r *mathrand.Rand) string {
 	return sig
 }
 
-// Learn finds no scheme in random headers.
 func TestLearnFindsNothingInRandomHeaders(t *testing.T) {
 	h := Hints{Header: header, Keys: []Key{secret(textSecret)}, PublicURL: endpoint, AllowWeak: true}
 	tried := 0

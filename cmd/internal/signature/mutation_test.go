@@ -23,7 +23,6 @@ type mutation struct {
 	want  []Reason
 }
 
-// sigOf returns the header's value and the range of its first signature.
 func sigOf(f family, d *Delivery) (value string, from, to int) {
 	var r fields
 	value = d.Header[header][0]
@@ -35,7 +34,6 @@ func sigOf(f family, d *Delivery) (value string, from, to int) {
 	return value, from, from + len(r.sigs[0])
 }
 
-// resign puts another signature into the header.
 func resign(f family, d *Delivery, change func(sig string) string) bool {
 	value, from, to := sigOf(f, d)
 	now := value[:from] + change(value[from:to]) + value[to:]
@@ -43,7 +41,6 @@ func resign(f family, d *Delivery, change func(sig string) string) bool {
 	return now != value
 }
 
-// decodedSig changes the signature's bytes.
 func decodedSig(f family, d *Delivery, change func([]byte) []byte) bool {
 	e := f.scheme.filled().Encoding
 	return resign(f, d, func(sig string) string {
@@ -55,7 +52,6 @@ func decodedSig(f family, d *Delivery, change func([]byte) []byte) bool {
 	})
 }
 
-// text returns the canonical form of raw.
 func (e Encoding) text(raw []byte) string {
 	switch e {
 	case Base64:
@@ -78,7 +74,6 @@ var (
 	either    = []Reason{Mismatch, Malformed}
 )
 
-// mutations returns 40 mutations, the same for every family.
 func mutations() []mutation {
 	body := func(change func([]byte) []byte) func(family, *Delivery) bool {
 		return func(_ family, d *Delivery) bool {
@@ -169,7 +164,6 @@ func mutations() []mutation {
 	}
 }
 
-// Every altered delivery is refused. The expected reasons are the same for all families.
 func TestEveryMutationIsRefused(t *testing.T) {
 	require.Len(t, mutations(), 40)
 	refused := 0
@@ -194,7 +188,6 @@ func TestEveryMutationIsRefused(t *testing.T) {
 	require.GreaterOrEqual(t, refused, 40*len(families())-len(families()))
 }
 
-// other returns a key of the same kind that did not sign.
 func (f family) other() Key {
 	k := f.key
 	switch {
@@ -210,8 +203,6 @@ func (f family) other() Key {
 	return k
 }
 
-// The signed parts besides the body are verified, too: times and ids in
-// headers, the method and the address.
 func TestEverySignedPartIsVerified(t *testing.T) {
 	for _, f := range families() {
 		signed := f.delivery("evt_1", received)
@@ -272,7 +263,6 @@ func TestTimestampWindow(t *testing.T) {
 	}
 }
 
-// Invalid times are refused even if they are signed.
 func TestTimestampText(t *testing.T) {
 	now := seconds(received)
 	for _, tt := range []struct {
@@ -305,8 +295,6 @@ func TestTimestampText(t *testing.T) {
 	}
 }
 
-// While a sender rotates its secret, both secrets verify. After NotAfter, the old secret does not verify.
-// The reason Expired then shows the operator that the sender still uses the old secret.
 func TestSecretsRotate(t *testing.T) {
 	end := received.Add(time.Hour)
 	keys := []Key{{Secret: "new", Label: "2026-11"}, {Secret: "old", Label: "2026-08", NotAfter: end}}
@@ -350,7 +338,6 @@ func TestSecretsRotate(t *testing.T) {
 	}
 }
 
-// An empty secret is never a key.
 func TestCompileRefusesEmptyKeys(t *testing.T) {
 	for _, k := range []Key{{}, {Secret: ""}, {Secret: " \t"}} {
 		_, err := Compile([]Scheme{preset("hex")}, []Key{k})
@@ -394,8 +381,6 @@ func mac256(key string, parts ...string) string {
 	return fmt.Sprintf("%x", mac(sha256.New, []byte(key), parts...))
 }
 
-// Deliveries with a random change of one byte, in the body, the signature or the header before the
-// signature, are all refused.
 func TestRandomMutationsAreRefused(t *testing.T) {
 	tried := 0
 	for i, f := range families() {

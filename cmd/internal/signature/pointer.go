@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPointer is how many tokens a pointer into a body may have.
 const maxPointer = 8
 
 // pointerOf parses an RFC 6901 pointer.
@@ -27,8 +26,8 @@ func pointerOf(p string) ([]string, bool) {
 	return parts, len(parts) <= maxPointer
 }
 
-// lookUp returns the string or number at a path of a JSON document. It returns "" if there is neither, or
-// if the document is not JSON. It reads the document only as far as needed.
+// lookUp returns "" if the path has neither a string nor a number, or if the document is not JSON. It reads the document only as far as
+// needed.
 func lookUp(doc []byte, path []string) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for _, name := range path {
@@ -47,7 +46,6 @@ func lookUp(doc []byte, path []string) string {
 	return ""
 }
 
-// descend advances d to the value of a member or an element, and reports whether there is one.
 func descend(d *jsontext.Decoder, name string) bool {
 	t, err := d.ReadToken()
 	if err != nil {

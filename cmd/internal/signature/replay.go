@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// signsEventID reports whether the event's id is signed, as a part of its own or within the body.
-// Anyone who has seen a delivery can replay it with another id if the id is not signed.
+// signsEventID reports whether the id is signed. Anyone who has seen a delivery can replay it with another id if the id is not signed.
 func (s Scheme) signsEventID() bool {
 	if s.EventID.nowhere() {
 		return false
@@ -25,9 +24,7 @@ func (s Scheme) signsEventID() bool {
 	})
 }
 
-// bodyIdentity returns an id for a delivery without a signed id. It is made of the body and the signed
-// time. A replay within the time window has the same id. A later replay is refused because of its
-// time.
+// bodyIdentity gives a replay within the time window the same id. A later replay is refused because of its time.
 func bodyIdentity(body []byte, at time.Time) string {
 	sum := sha256.Sum256(body)
 	return "body:" + hex.EncodeToString(sum[:16]) + ":" + strconv.FormatInt(at.UnixMilli(), 10)

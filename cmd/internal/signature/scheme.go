@@ -191,7 +191,6 @@ func Preset(name, header string) (Scheme, bool) {
 	return s, slices.Contains(Presets(), name)
 }
 
-// filled returns the scheme with defaults for its zero fields.
 func (s Scheme) filled() Scheme {
 	s.Parse = s.Parse.filled()
 	s.Algorithm = or(s.Algorithm, HMACSHA256)
@@ -214,7 +213,6 @@ func (p Parse) filled() Parse {
 	return p
 }
 
-// defaultKeyEncoding returns the encoding of keys unless a scheme sets another.
 func (a Algorithm) defaultKeyEncoding() KeyEncoding {
 	if a.public() {
 		return PEM
@@ -222,7 +220,6 @@ func (a Algorithm) defaultKeyEncoding() KeyEncoding {
 	return Text
 }
 
-// public reports whether a signature is verified with a public key.
 func (a Algorithm) public() bool { return a == Ed25519 || a == ECDSAP256 || a == RSASHA256 }
 
 func or[T comparable](v, otherwise T) T {

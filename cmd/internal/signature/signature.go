@@ -61,7 +61,6 @@ func (r Reason) Error() string {
 	}[r]
 }
 
-// rank returns the index of the reason in Reasons; -1 for an unknown one.
 func (r Reason) rank() int {
 	for i, known := range Reasons() {
 		if r == known {
@@ -78,7 +77,6 @@ type Verifier struct {
 	scratch sync.Pool // of *scratch
 }
 
-// scratch is memory that verifications reuse.
 type scratch struct {
 	buf      []byte   // small parts of the content, decoded signatures, digests
 	segments [][]byte // the content, in order

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// read parses a time; it returns false if text is not one.
 func (t *Timestamp) read(text string) (time.Time, bool) {
 	if t.Unit == ISO8601 {
 		at, err := time.Parse(time.RFC3339, text)
@@ -30,7 +29,6 @@ func (t *Timestamp) read(text string) (time.Time, bool) {
 	return time.Unix(n, 0), true
 }
 
-// judge checks a signed time against the window around now.
 func (t *Timestamp) judge(now time.Time, text string) (time.Time, Reason) {
 	at, ok := t.read(text)
 	switch {

@@ -84,7 +84,6 @@ func tokenList(ts []Token) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// uses reports whether any token, or part of one, is of kind k.
 func uses(ts []Token, k Kind) bool {
 	return slices.ContainsFunc(ts, func(t Token) bool { return t.Kind == k || uses(t.Of, k) })
 }

@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// reading has the values that a scheme needs to verify a delivery.
 type reading struct {
 	fields
 	decoded [maxSignatures][]byte
 }
 
-// verify judges a delivery by one scheme. It always checks the form of the header
-// first, then the signature with every key, then the time.
+// verify always checks the form of the header first, then the signature with every key, then the time.
 func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reason) {
 	s.buf, s.segments = s.buf[:0], s.segments[:0]
 	defer s.forget()
@@ -54,8 +52,6 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 // forget drops references to the delivery, so that the pool does not keep it alive.
 func (s *scratch) forget() { clear(s.segments) }
 
-// read parses the signatures from the header and assembles the signed
-// content.
 func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 	value, reason := single(d.Header, c.header)
 	if reason != "" {
@@ -88,7 +84,6 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 	return c.assemble(c.content, d, s, r)
 }
 
-// assemble adds the bytes of parts to the scratch's segments.
 func (c *compiled) assemble(parts []segment, d *Delivery, s *scratch, r *reading) Reason {
 	for i := range parts {
 		p := &parts[i]
@@ -120,15 +115,13 @@ func (c *compiled) assemble(parts []segment, d *Delivery, s *scratch, r *reading
 	return ""
 }
 
-// add appends a copy of a small part.
 func (s *scratch) add(text string) {
 	from := len(s.buf)
 	s.buf = append(s.buf, text...)
 	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
 }
 
-// text returns the value of a token that is neither fixed text, the body nor a digest. It refuses an
-// empty value as Incomplete, except for the query.
+// text refuses an empty value as Incomplete, except for the query.
 func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	var text string
 	switch p.kind {
@@ -161,8 +154,7 @@ func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	return text, ""
 }
 
-// authentic returns the first valid key that made one of the signatures. It tries every key with every
-// signature, including expired keys. Signatures of expired keys are refused with the reason Expired,
+// authentic tries every key with every signature, including expired keys. Signatures of expired keys are refused with the reason Expired,
 // so that the operator learns that the sender still uses such a key.
 func (c *compiled) authentic(now time.Time, s *scratch, r *reading) (usable, Reason) {
 	var by usable

@@ -38,7 +38,6 @@ func (s Scheme) YAML() string {
 	return b.String()
 }
 
-// yaml returns the parse block on one line.
 func (p Parse) yaml() string {
 	parts := []string{"style: " + string(p.Style)}
 	add := func(key, value string) {
@@ -70,7 +69,6 @@ func (p Parse) yaml() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// quoted returns text in quotes if YAML needs them.
 func quoted(text string) string {
 	if strings.Contains(text, ":") {
 		return strconv.Quote(text)
@@ -78,7 +76,6 @@ func quoted(text string) string {
 	return text
 }
 
-// span formats a duration, in seconds if it is a whole number of seconds.
 func span(d time.Duration) string {
 	if d%time.Second == 0 {
 		return strconv.Itoa(int(d/time.Second)) + "s"
