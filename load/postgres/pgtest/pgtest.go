@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -91,7 +92,11 @@ func freePort(t testing.TB) string {
 // folder creates the server's folder, owned by the user that the server runs as.
 func (s *Server) folder() string {
 	removeAbandoned()
-	dir, err := os.MkdirTemp(parent(), fmt.Sprintf(folderPrefix+"%d-", os.Getpid()))
+	return s.folderIn(parent())
+}
+
+func (s *Server) folderIn(parent string) string {
+	dir, err := os.MkdirTemp(parent, fmt.Sprintf(folderPrefix+"%d-", os.Getpid()))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if c := credential(s.t); c != nil {
@@ -128,16 +133,24 @@ func (s *Server) initialize() {
 	made := fnv.New64a()
 	fmt.Fprint(made, s.bin, program.Size(), program.ModTime(), os.Getuid())
 	template := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-initdb-%x", made.Sum64()))
-	if _, err := os.Stat(template); err != nil {
-		s.run("initdb", "-D", s.data(), "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-		if os.Rename(s.data(), template) != nil {
-			require.NoError(s.t, os.RemoveAll(s.data())) // another process has made it
-		}
+	if _, err := os.Stat(template); errors.Is(err, fs.ErrNotExist) {
+		s.makeTemplate(template)
 	}
 	copying := exec.Command("cp", "-Rp", template, s.data())
 	copying.SysProcAttr = attributes(credential(s.t))
 	out, err := copying.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
+}
+
+// makeTemplate makes a cluster beside the template, because a rename works only within one file system, and the
+// servers' folders may be in memory.
+func (s *Server) makeTemplate(template string) {
+	dir := s.folderIn(os.TempDir())
+	fresh := filepath.Join(dir, "data")
+	s.run("initdb", "-D", fresh, "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	if err := os.Rename(fresh, template); err != nil {
+		require.DirExists(s.t, template, "%v", err) // another process has made it
+	}
 }
 
 // credential returns the user that the server runs as, or nil for the present user. Postgres refuses to run as root.
