@@ -12,13 +12,13 @@ import (
 // Alerts says who is notified when something needs attention, and of what.
 type Alerts struct {
 	At     Pos
-	To     []wire.Secret // shoutrrr URLs; the sender checks their form
-	ToAt   []Pos         // position of each
-	On     []string      // some of AlertKinds
-	Digest time.Duration // how long further alerts are collected into one message; 0: the default. A pipeline cannot set it
+	To     []wire.Secret // shoutrrr URLs; their form is checked elsewhere
+	ToAt   []Pos         // the position of each URL in the file
+	On     []string      // the kinds of alerts to send, from AlertKinds
+	Digest time.Duration // how long an alert waits for others to join its message; 0: the default. The same for all pipelines
 }
 
-// AlertKinds returns the kinds of alerts. All are sent unless `on` is given.
+// AlertKinds returns the kinds of alerts. Without the key `on`, all kinds are sent.
 func AlertKinds() []string {
 	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
 }
@@ -31,7 +31,7 @@ func (r *reader) alerts(n ast.Node) Alerts {
 	return a
 }
 
-// pipelineAlerts takes missing keys from the file's own block.
+// pipelineAlerts reads the alerts of a pipeline. Keys that it does not set come from the alerts of the file.
 func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
 	a := general
 	a.At = posOf(n)

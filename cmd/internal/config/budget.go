@@ -22,8 +22,7 @@ func (r *reader) percentage(n ast.Node, what string) float64 {
 	return float64(v) / 100
 }
 
-// The bounds of max_wait. If a server asks for a longer wait than mostMaxWait, the request is sent again after
-// mostMaxWait.
+// The bounds of max_wait.
 const (
 	leastMaxWait = time.Second
 	mostMaxWait  = 24 * time.Hour

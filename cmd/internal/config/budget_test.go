@@ -22,8 +22,8 @@ streams:
   mine.two: {path: "https://elsewhere.example/b", key: [id]}
 `
 
-// Each credential has one governor with the limits of its surface. Requests without a credential have one
-// governor per address.
+// All clients with the same credential share one governor, which has the limits of their surface. Clients without a
+// credential share a governor if they have the same host.
 func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
 	require.NoError(t, err)

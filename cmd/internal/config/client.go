@@ -15,19 +15,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Client is an API client that a run needs: for one surface, or for one stream that has its own
-// origin, credential or headers.
+// Client has the options of one HTTP client for reading a source. A run needs a client for each surface, and one
+// for each stream that has its own origin, credential or headers.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
-	Account wire.Secret // the identity by which the server counts requests; clients with the same Account share a governor
+	Account wire.Secret // whose requests the server counts together; clients with the same Account share a governor
 	wire.Options
 }
 
-// Clients returns the clients for reading these streams of a source and their parents. Each client may
-// request only the routes of its streams, and of the detail streams that check whether a record still
-// exists. // Invariant 9
+// Clients returns the clients for reading the streams of a source and their parents. Each client may request
+// only the routes of its streams, and the routes that check whether a single record still exists. // Invariant 9
 //
-// Tokens that are renewed are stored in the vault.
+// The clients store renewed tokens in the vault.
 func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
 	src, _ := c.Source(source)
 	if src.Faults != nil {
@@ -93,13 +92,13 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 }
 
 type account struct {
-	identity   wire.Secret // the same for two credentials that the server would count together
+	identity   wire.Secret // equal for credentials whose requests the server counts together
 	credential wire.Credential
 	governor   *budget.Governor
 }
 
-// accounts has one account for each identity. Two clients that sign in as the same user would invalidate each
-// other's tokens. // Invariant 4
+// accounts makes one account for each identity, so that its clients share one governor and one credential.
+// If two credentials signed in as the same user, each sign-in would end the other. // Invariant 4
 type accounts struct {
 	c          *Config
 	source     Source
@@ -107,7 +106,7 @@ type accounts struct {
 	byIdentity map[wire.Secret]*account
 }
 
-// accountOf identifies the account by the address if there is no credential.
+// accountOf returns the account of a credential. Without a credential, the base URL identifies the account.
 func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
@@ -126,7 +125,8 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 	return as.byIdentity[word], nil
 }
 
-// credential returns equal identities for credentials that the server would count together.
+// credential returns a credential and its identity, which is equal for credentials whose requests the server
+// counts together.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
@@ -134,7 +134,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	case a.Token != "":
 		return wire.Rotating(a.Token, a.again), a.Token, nil
 	case a.Login != nil:
-		// the same user shares one token, even in sources with different names
+		// Sources that sign in as the same user share one token, because each sign-in ends the user's other sessions.
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
 	case a.OAuth != nil:
@@ -143,7 +143,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	return wire.None(), "", nil
 }
 
-// oauth never shares a credential between the surfaces of a source, because their servers or scopes differ.
+// oauth makes a credential for each surface of a source, because the surfaces differ in their server or scopes.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -179,7 +179,7 @@ func digest(words ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// withParents adds the parents of the streams, whose keys are needed to read the streams.
+// withParents adds the parents of the streams: a child stream is requested with keys of its parent's records.
 func (c *Config) withParents(streams []Stream) []Stream {
 	all := slices.Clone(streams)
 	for i := 0; i < len(all); i++ {
@@ -194,6 +194,7 @@ func (c *Config) withParents(streams []Stream) []Stream {
 	return all
 }
 
+// details returns the streams that read a single record of one of the lists.
 func (c *Config) details(lists []Stream) []Stream {
 	var all []Stream
 	for _, s := range c.Streams {
@@ -210,7 +211,7 @@ func (c *Config) Stream(name string) (Stream, bool) {
 	return find(c.Streams, func(s Stream) bool { return s.Name == name })
 }
 
-// Surface returns how to reach one of the source's two APIs; nil if it is not configured.
+// Surface returns the source's settings for one of the two APIs; nil if the API is not configured.
 func (s Source) Surface(which schemas.Surface) *Surface {
 	if which == schemas.SurfaceV2 {
 		return s.V2
@@ -226,7 +227,8 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 
 func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
 
-// client sends a surface's headers and credential only to the surface's own origin. // Invariant 10
+// client returns the client of a stream with its own origin, credential or headers. It uses the headers and the
+// credential of a surface only for the surface's own origin. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)

@@ -9,11 +9,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Collector is where the daemon sends traces or run events.
+// Collector is a server to which the daemon sends traces or run events.
 type Collector struct {
 	At    Pos
 	URL   string      // http or https, with an optional path
-	Token wire.Secret // sent as a bearer token; "" for none
+	Token wire.Secret // sent as a bearer token; "": none
 }
 
 func (r *reader) collector(n ast.Node, what string) *Collector {
@@ -35,7 +35,8 @@ func (r *reader) collector(n ast.Node, what string) *Collector {
 	return c
 }
 
-// collectorURL allows http, for example within a private network, because no credential of a source is sent to the URL.
+// collectorURL allows http even for other hosts, such as a collector in a private network: no credential of a
+// source is sent there.
 func (r *reader) collectorURL(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
 	if !ok {

@@ -184,6 +184,7 @@ func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok boo
 	return c, true
 }
 
+// operand returns a value of a filter. The underscores of a number, as in 1_000, are removed.
 func (r *reader) operand(n ast.Node, what string) (string, bool) {
 	s, ok := r.scalar(n, what)
 	switch r.resolve(n).(type) {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// rereadEvery limits how often a command runs again after servers refuse its output.
+// rereadEvery is the least time between two runs of a command whose output servers refuse.
 const rereadEvery = 30 * time.Second
 
-// failingTime limits the total time of failing commands. Each of thousands of sources may have its own
-// command, and a locked secret manager lets each of them time out. // Invariant 15
+// failingTime limits the total time of failing commands. If each of thousands of sources has its own command and
+// the secret manager is locked, each command would wait until its timeout. // Invariant 15
 const failingTime = time.Minute
 
-// commands runs each ${cmd:…} once, because a template may name the same command for thousands of sources. It
-// is safe for concurrent use.
+// commands runs each distinct ${cmd:…} once, even if a template names it for thousands of sources. It is safe for
+// concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 
 	mu     sync.Mutex
-	all    map[string]*output // outputs by the words of the command
-	failed time.Duration      // total time of commands that failed in once
+	all    map[string]*output // by the program and its arguments
+	failed time.Duration      // total time of failed commands
 }
 
 type output struct {
@@ -29,9 +29,10 @@ type output struct {
 	text  string
 	err   error
 	ran   bool
-	again time.Time // time of the last run by again
+	again time.Time // when the method again last ran the command
 }
 
+// once returns the output of a command. It runs the command only the first time.
 func (c *commands) once(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()
@@ -51,6 +52,7 @@ func (c *commands) once(argv []string) (string, error) {
 	return o.text, o.err
 }
 
+// failing adds to the total time of failed commands, and returns the total.
 func (c *commands) failing(more time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,6 +60,7 @@ func (c *commands) failing(more time.Duration) time.Duration {
 	return c.failed
 }
 
+// again runs a command once more, because a server has refused its output, at most once per rereadEvery.
 func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()

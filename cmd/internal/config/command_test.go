@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When servers refuse a command's output, it runs once more for all sources.
+// A thousand sources name one command. It runs once, and once more for all of them after servers refuse its output.
 func TestCommandsRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -52,13 +52,13 @@ pipelines: {all: {from: "*", to: lake}}
 		runs = nil
 		in.Run = func([]string) (string, error) { runs = append(runs, "failed"); return "", errors.New("sealed") }
 		c, err = Parse([]byte(text), in)
-		require.NoError(t, err, "a source with a fault stops no other")
+		require.NoError(t, err, "only the sources have errors, not the file")
 		require.Contains(t, c.Sources[999].Faults.Error(), "sealed")
-		require.Len(t, runs, 1, "a command that fails does so once")
+		require.Len(t, runs, 1, "a command that fails does not run again for the next source")
 	})
 }
 
-// Only the first few of a thousand hanging commands are run. Commands that succeed may take any time.
+// Of a thousand commands that hang, only the first two run. Commands that succeed may take any time.
 func TestCommandsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -82,7 +82,7 @@ pipelines: {all: {from: "*", to: lake}}
 		}
 		began := time.Now()
 		c, err := Parse([]byte(text), in)
-		require.NoError(t, err, "a source with a fault stops no other")
+		require.NoError(t, err, "only the sources have errors, not the file")
 		require.Equal(t, 2, runs)
 		require.Equal(t, failingTime, time.Since(began))
 		require.ErrorContains(t, c.Sources[1].Faults, "did not end in 30s")

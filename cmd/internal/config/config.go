@@ -1,7 +1,7 @@
-// Package config parses pipelines.yaml. Its input is the file's bytes, functions for look-ups, and the
-// catalogue. It returns a [Config], or all faults of the file with line and column. The package opens
-// no files or connections, and does not depend on drivers. Start with [Parse]; [Config.Select] returns
-// the streams of a pipeline.
+// Package config parses pipelines.yaml. It returns a [Config], or all errors in the file with line and
+// column. The package itself opens no files and no connections: the caller passes the bytes of the file,
+// functions that look up variables, files and commands, and the catalogue of streams. Start with [Parse];
+// [Config.Select] returns the streams of a pipeline.
 package config
 
 import (
@@ -19,9 +19,9 @@ type Input struct {
 	File             string                              // file name for messages
 	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
 	Read             func(path string) (string, error)   // returns the content for ${file:…}
-	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output
-	DestinationsOnly bool                                // only destinations and state are needed: the commands of other secrets are not run
-	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings yield no sources
+	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output; nil: commands are not run
+	DestinationsOnly bool                                // run only the commands of destinations and state
+	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings give no sources
 	Catalogue        []schemas.Stream                    // all endpoints, including writes
 	Schemes          []string                            // URL schemes of the destinations
 }
@@ -30,7 +30,7 @@ type Input struct {
 type Config struct {
 	File         string
 	Version      int
-	Sources      []Source      // in the file's order; then those of Listing
+	Sources      []Source      // the file's sources in their order, then the sources of Listing
 	Listing      *Listing      // nil: all sources are in the file
 	Destinations []Destination // in the file's order
 	Pipelines    []Pipeline    // in the file's order
@@ -38,7 +38,7 @@ type Config struct {
 	Serve        Serve
 	Alerts       Alerts
 	State        State
-	Secrets      []wire.Secret // all credentials of the file; they must never be shown
+	Secrets      []wire.Secret // all secrets of the file, which a redactor removes from all output
 
 	presets *schemas.Presets
 }
@@ -53,7 +53,7 @@ const (
 type State struct {
 	At  Pos
 	Dir string      // a directory; "" if URL is set
-	URL wire.Secret // a postgres:// database that several workers share
+	URL wire.Secret // a postgres:// database that several processes share
 
 	Key     wire.Secret // age identities, one per line, which encrypt tokens; "": no encryption
 	Keyring bool        // store tokens in the keyring of the operating system
@@ -63,25 +63,25 @@ type State struct {
 type Serve struct {
 	At     Pos
 	Listen string
-	Hosts  []string     // names under which browsers reach the daemon, besides those of this machine
-	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, all users of this machine have access
+	Hosts  []string     // host names that requests may use, besides localhost and IP addresses
+	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, everyone on this machine has access
 	TLS    *ServeTLS    // nil: no TLS
 
-	OTLP        *Collector // where traces are sent; nil: where the environment variables say, if they are set
+	OTLP        *Collector // where traces are sent; nil: where the variables OTEL_… of the environment say, if they are set
 	OpenLineage *Collector // where run events are sent; nil: nowhere
 }
 
 // ServeToken gives access to the dashboard and its API, or only to the metrics.
 type ServeToken struct {
-	Name   string // unique name for the log
+	Name   string // unique; shown in the log
 	Secret wire.Secret
 	Role   string // one of ServeRoles
 }
 
-// ServeRoles returns the roles of tokens; each includes those before it.
+// ServeRoles returns the roles of tokens. Each role includes the roles before it.
 func ServeRoles() []string { return []string{"metrics", "read", "operate"} }
 
-// Parse reads a configuration. The error is [Faults], except for defects of the program itself.
+// Parse reads a configuration. If the file has errors, Parse returns them as [Faults].
 func Parse(data []byte, in Input) (*Config, error) {
 	r := &reader{Input: in, commands: &commands{run: in.Run}}
 	if in.Run != nil {
@@ -102,8 +102,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads destinations, then sources, streams and pipelines, whatever their order in the file, so that
-// references can be checked.
+// root reads destinations, sources, streams and pipelines in this order, whatever their order in the file:
+// each may refer to what was read before it.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
@@ -149,7 +149,8 @@ func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
-// MayRead reports whether a source of this name exists, or may exist because the listing was not read.
+// MayRead reports whether the configuration has a source of this name, or may have it: if the list of sources
+// was not read, any valid name may be in it.
 func (c *Config) MayRead(source string) bool {
 	_, known := c.Source(source)
 	return known || c.Listing != nil && c.Listing.Unread && isName(source)

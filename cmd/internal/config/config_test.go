@@ -326,7 +326,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// The faults of a file with Windows line ends must have the same positions.
+// Errors have the same positions if the lines of the file end in \r\n, as on Windows.
 func TestParseWindowsLines(t *testing.T) {
 	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
 	_, unix := Parse([]byte(text), input())

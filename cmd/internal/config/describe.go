@@ -16,9 +16,9 @@ import (
 // SchemaURL is the address of the JSON Schema of configurations.
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
-// Describe returns the JSON Schema of configurations, for editors. It finds the keys and the kinds of
-// their values by reading test values and observing the reader. The descriptions of the keys are in
-// keys.yaml.
+// Describe returns the JSON Schema of configurations, for editors. To find the keys and the kinds of their
+// values, it gives the reader small test files and observes how the reader reads them. The descriptions of the
+// keys are in keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
 	if err != nil {
@@ -55,10 +55,10 @@ type jsonSchema struct {
 
 type describer struct {
 	config *Config
-	words  map[string]string // the descriptions of keys.yaml, by the last keys of a place
-	used   map[string]bool   // keys of words that were used
-	mute   []string
-	above  [][]string // the keys of the enclosing mappings
+	words  map[string]string // the entries of keys.yaml: descriptions by the last keys of a path
+	used   map[string]bool   // the keys of words that were used
+	mute   []string          // paths without a description
+	above  [][]string        // the keys of the enclosing mappings
 }
 
 //go:embed keys.yaml
@@ -73,6 +73,7 @@ func newDescriber() (*describer, error) {
 	return d, yaml.Unmarshal(keyWords, &d.words)
 }
 
+// probes are test values: a mapping, a list, a text and null.
 var probes = []string{"{}", "[]", "probe", "~"}
 
 func (d *describer) describe(p place) (*jsonSchema, error) {
@@ -105,7 +106,8 @@ func (d *describer) describe(p place) (*jsonSchema, error) {
 	return out, nil
 }
 
-// wordsFor uses the longest suffix of a place that has a description.
+// wordsFor returns the description of the longest suffix of p that has one. For a.b.c it tries "a.b.c", then
+// "b.c", then "c".
 func (d *describer) wordsFor(p place) string {
 	for i := range p {
 		end := p[i:].String()
@@ -148,7 +150,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 		return m, d.properties(m, p, s.beside)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
-		return &jsonSchema{Type: "object"}, nil // it has already been described by an enclosing schema
+		return &jsonSchema{Type: "object"}, nil // an enclosing schema has the same keys: the schema would have no end
 	}
 	d.above = append(d.above, s.keys)
 	defer func() { d.above = d.above[:len(d.above)-1] }()
@@ -171,10 +173,11 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	return nil
 }
 
-// reference stands for ${…} and the {field} of a row, which only the reader can check.
+// reference allows texts with ${…} or {field}, whose values only the reader can check.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
-// enum adds the booleans for true and false, because YAML reads these words so.
+// enum returns the words as values of a JSON Schema. It adds the booleans true and false for the words of that
+// name, because YAML reads the words as booleans.
 func enum(words []string) []any {
 	var all []any
 	for _, w := range words {

@@ -34,7 +34,7 @@ func TestShippedSchemaIsFresh(t *testing.T) {
 	}
 	got, err := os.ReadFile(shippedSchema)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got), "the reader accepts other keys now; run go test ./cmd/internal/config -run Shipped -update")
+	require.True(t, bytes.Equal(want, got), "the schema has changed; run go test ./cmd/internal/config -run Shipped -update")
 }
 
 func TestEveryKeyIsDescribed(t *testing.T) {
@@ -43,8 +43,8 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.describe(nil)
 	require.NoError(t, err)
-	require.Empty(t, d.mute, "keys that want a line in keys.yaml")
-	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "lines of keys.yaml")
+	require.Empty(t, d.mute, "keys without an entry in keys.yaml")
+	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "entries of keys.yaml must be used")
 }
 
 func validator(t *testing.T) func(text []byte) error {
@@ -91,7 +91,7 @@ func parserFor(t *testing.T) func(text []byte) error {
 	}
 }
 
-// Configurations that the reader accepts must be valid; those with an unknown key must not be.
+// The JSON Schema must accept each configuration that the reader accepts, and refuse each that has an unknown key.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -155,7 +155,7 @@ func TestSchemaMatchesReader(t *testing.T) {
 	var walk func(s *jsonSchema, p place)
 	walk = func(s *jsonSchema, p place) {
 		if slices.Equal(p, place{"sources", "template"}) {
-			return // only read with the rows of a list: see TestListedSourcesAreValid
+			return // the reader reads the template only with rows: see TestListedSourcesAreValid
 		}
 		for _, one := range s.AnyOf {
 			walk(one, p)
@@ -172,7 +172,7 @@ func TestSchemaMatchesReader(t *testing.T) {
 		places++
 		file, fault := []byte(p.file("{penstok: 1}")), `unknown key "penstok"`
 		if schemaOf(t, s.Additional) != nil {
-			fault = "penstok is a number" // any other key is a name
+			fault = "penstok is a number" // here every key is a valid name
 		}
 		require.ErrorContains(t, parse(file), fault, "%s", p)
 		require.Error(t, valid(file), "%s", p)
@@ -200,7 +200,8 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// In a template, fields of a row are allowed in place of words; unknown keys are not.
+// In a template, the JSON Schema accepts {plan} where otherwise only fixed words are allowed. It still refuses
+// unknown keys.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := validator(t)

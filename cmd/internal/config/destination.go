@@ -12,20 +12,19 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Destination is where tables are stored. URL may contain a password and is a secret; Scheme and Shown
-// may be printed.
+// Destination is where tables are stored.
 type Destination struct {
 	At      Pos
 	Name    string
-	Scheme  string
-	URL     wire.Secret
-	Shown   string // URL without user, password and query
+	Scheme  string      // the scheme of URL, such as duckdb
+	URL     wire.Secret // may contain a password
+	Shown   string      // URL without user, password and query, for output
 	Schema  string
 	Publish string      // path of the copy for readers
 	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by others
-	Files   string      // folder for files that rows refer to; "": the scheme's default
+	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
-	AccessKey, SecretKey wire.Secret // credentials of an object store; "": those that the tools of the store would use
+	AccessKey, SecretKey wire.Secret // credentials of an object store; "": as the cloud's own tools find them
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {
@@ -73,7 +72,7 @@ func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
 	return fs.FileMode(mode)
 }
 
-// destinationURL takes the known schemes from the caller, so that a new destination needs no change here.
+// destinationURL checks the scheme against Input.Schemes, so that a new kind of destination needs no change here.
 func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
 	s, ok := r.text(n, what)
 	if !ok {

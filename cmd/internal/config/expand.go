@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS}. `$${` is a literal `${`.
-// Inserted text is not expanded again.
+// expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS}. `$${` becomes `${`. A
+// reference in an inserted value stays as it is.
 func (r *reader) expand(raw string, at Pos) (string, bool) {
 	var b strings.Builder
 	ok := true
@@ -32,7 +32,8 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 	}
 }
 
-// reference reports an empty value, because an empty credential would fail later with a less clear message.
+// reference returns the value of one ${…}. An empty value is an error here, because an empty credential would
+// cause a less clear error later.
 func (r *reader) reference(name string, at Pos) (string, bool) {
 	if path, file := strings.CutPrefix(name, "file:"); file {
 		v, err := r.Read(strings.TrimSpace(path))
@@ -74,8 +75,8 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed runs commands only for credentials, destinations and the state. Verbs that read no source run only
-// those of destinations and of the state.
+// printed returns the output of a command. Only credentials, destinations and the state may name a command. Verbs
+// that read no source do not run the commands of credentials.
 func (r *reader) printed(command string, at Pos) (string, bool) {
 	argv, ok := words(command)
 	switch {
@@ -103,7 +104,8 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 // unread is the value of a credential whose command is not run because the verb does not need it.
 const unread = "not read"
 
-// words treats quotes as grouping. Unlike in a shell, nothing else has a special meaning.
+// words splits a command at spaces. Quotes keep an argument with spaces together. Nothing else has a special
+// meaning, unlike in a shell.
 func words(command string) (all []string, ok bool) {
 	var word strings.Builder
 	begun, quote := false, rune(0)

@@ -11,15 +11,15 @@ import (
 // Pos is a position in the file; lines and columns count from 1. The zero Pos is unknown.
 type Pos struct{ Line, Col int }
 
-// Fault is one error in a configuration. It never contains a value from the environment or a secret's
-// file, only the text that refers to it. // Invariant 5
+// Fault is one error in a configuration. Its message may quote ${NAME} or ${file:PATH}, but never the value
+// that replaces it. // Invariant 5
 type Fault struct {
 	File string
 	Pos
 	Message string
 }
 
-// Error returns file:line:col: message, as far as the position is known.
+// Error returns "file:line:column: message". It leaves out what is unknown.
 func (f Fault) Error() string {
 	switch {
 	case f.File == "":
@@ -65,7 +65,8 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of a block mapping's first key, because the mapping's own token is the first colon.
+// posOf returns the position of a value. For a block mapping that is the position of the first key: the
+// parser's own position is that of the first colon.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -95,7 +96,8 @@ func didYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance counts letters to insert, delete, replace or swap with a neighbor, ignoring case.
+// distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbor to turn a
+// into b. Case does not matter.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)

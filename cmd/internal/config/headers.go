@@ -13,8 +13,8 @@ import (
 
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 
-// headers treats a value as a secret if it comes from the environment, a file or a command, or if its
-// header's name suggests a secret. // Invariant 5
+// headers reads names and values of HTTP headers. A value from ${…} is a secret. So is every value whose header
+// has a name that suggests a secret, such as X-Api-Key. // Invariant 5
 func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -69,7 +69,8 @@ func (r *reader) authScheme(n ast.Node, what string) *scalar {
 	return &s
 }
 
-// placeAuth defaults to Bearer in Authorization, and to no scheme in another header.
+// placeAuth sets how a token or key is sent. The default is "Authorization: Bearer TOKEN", and in another header
+// only the token.
 func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	if header == nil && scheme == nil {
 		return
@@ -90,12 +91,15 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 }
 
+// checkHeaders reports a header that would replace the one with the credential.
 func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)
 	}
 }
 
+// joinHeaders returns the headers of a stream's requests. Headers of the stream replace those of its surface. The
+// header named credential is left out, because it has the credential.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// An imported description overrides the catalogue, and the user's settings override it, in any order of the
-// entry's keys.
+// The `imported` block overrides the catalogue. The other keys of the entry override the block, wherever it is.
 func TestImported(t *testing.T) {
 	c := parsed(t, `
 version: 1

@@ -12,40 +12,39 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Listing says where further sources of a configuration are listed: in a file, in the result of a
-// query, or in the output of a command. One source is made from the template for each row. Exactly one
-// of File, Query and Command is set.
+// Listing is `sources: {from: …}`: a list of further sources in a file, in the result of a query, or in the output
+// of a command. The template makes a source of each row of the list. Exactly one of File, Query and Command is set.
 type Listing struct {
 	At          Pos
 	File        string      // path of a .csv, .yaml or .json file
-	Query       string      // a SELECT, which runs in Destination or in the database at URL
+	Query       string      // a SELECT
 	To          Ref         // the name of Destination in the file
-	Destination Destination // the destination in which Query runs
-	URL         wire.Secret // the database in which Query runs, if it does not run in a destination
+	Destination Destination // where Query runs, unless URL is set
+	URL         wire.Secret // the Postgres database where Query runs
 	Command     []string    // program and arguments, run without a shell
 	Timeout     time.Duration
 
 	Name   string   // the field of a row that has the name of the source
 	Unread bool     // the command was not run, because the verb needs no sources
-	Hosts  []string // patterns of allowed hosts; nil: any that the template allows
-	Secret []string // fields whose values are never shown
+	Hosts  []string // patterns of allowed hosts; nil: every host that the template allows
+	Secret []string // fields of a row whose values are secrets
 }
 
 // Row is one row of a listing.
 type Row struct {
-	File   string // file of the row; "" for a query or command
+	File   string // the file that has the row; "" for a query or command
 	Line   int
 	Fields map[string]string
 }
 
-// ErrUnread is the error of [Input.Rows] for a list that the verb does not need. The sources of the
-// list are then missing from the configuration, which is not a fault.
+// ErrUnread is returned by [Input.Rows] if the verb does not need the list. Parse then leaves out the sources of
+// the list, without an error.
 var ErrUnread = errors.New("the list of sources is not read")
 
 // DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources limits one listing. // Invariant 15
+// mostSources is the largest number of rows in a list. // Invariant 15
 const mostSources = 100_000
 
 func (r *reader) sources(n ast.Node, c *Config) []Source {
@@ -69,7 +68,8 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 		}
 	}
 	if r.observer != nil && template != nil {
-		r.source(entry{key: "template", at: posOf(template), value: template}) // without rows, the schema describes the template as a source
+		// The JSON Schema is made without rows. It describes the template as a source.
+		r.source(entry{key: "template", at: posOf(template), value: template})
 	}
 	switch l := c.Listing; {
 	case l == nil && template == nil:
@@ -167,7 +167,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 	}
 }
 
-// listed stores the faults of a source in the source, so that they do not affect other sources.
+// listed makes a source of each row of a list.
 func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
 	if r.Rows == nil {
 		return nil
@@ -214,6 +214,8 @@ func (r *reader) rowFault(row Row, format string, args ...any) {
 	}
 }
 
+// fromRow makes a source of a row. Errors in the source are stored in Source.Faults, so that the other sources can
+// still be read.
 func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	for _, field := range l.Secret {
 		if v := row.Fields[field]; v != "" {
@@ -224,7 +226,7 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	r.row, r.rowOf, r.rowName = &row, l, row.Fields[l.Name]
 	s := r.source(entry{key: r.rowName, at: posOf(template), value: template})
 	r.row, r.rowOf, r.rowName = nil, nil, ""
-	r.visited = visited // count the template once, however many sources it makes
+	r.visited = visited // the template does not count against maxNodes for each source
 	if len(r.faults) > told {
 		s.Faults = slices.Clone(r.faults[told:])
 		r.faults = r.faults[:told]
@@ -232,11 +234,12 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	return s
 }
 
+// templateWord matches $${, a reference ${…} (which may contain {name}), or a field {…}.
 var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
 
-// fill replaces {field} by the field of the current row. Inside a reference, such as ${KEY_{name}}, it
-// replaces only {name}, because names have no special characters. References in values of a row are not
-// expanded.
+// fill replaces {field} by the value of that field in the current row, and expands ${…}. Inside a reference, such as
+// ${KEY_{name}}, it replaces only {name}, because the names of sources have no special characters. If a value of
+// the row contains ${…}, that text stays as it is.
 func (r *reader) fill(raw string, at Pos) (string, bool) {
 	if r.row == nil {
 		return r.expand(raw, at)

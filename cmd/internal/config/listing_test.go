@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Values of a row may look like references, by themselves or combined with adjacent text.
+// A value of a row that contains ${…}, or becomes ${…} together with the text around it, is not expanded.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }

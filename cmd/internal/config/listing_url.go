@@ -9,22 +9,23 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Credentials are sent to the address that is made from a template and a row. The row may come from someone
-// who must not choose the host, such as a customer who filled in a form. So the template names the host, and
-// a field fills in at most one label of it. // Invariant 10
+// A template and a row make the address to which credentials are sent. The row may come from someone who must not
+// choose the host, such as a customer who fills in a form. So the template has the host, and a field of the row
+// fills in at most one label of it. In https://{ws}.example.com, the field ws is one label. // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
-	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // allowed if `hosts:` limits the result
+	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // several labels, if `hosts:` limits the host
 )
 
+// urlText reads a URL. While it does, fill checks the values of rows with fitsURL.
 func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 	r.urlName = what
 	defer func() { r.urlName = "" }()
 	return r.text(n, what)
 }
 
-// fitsURL reports whether the value of a field may be inserted into a URL, between before and after. Its
-// faults do not contain the value, which may be secret. // Invariant 5
+// fitsURL reports whether the value of a field may be inserted into a URL between the texts before and after. If
+// not, it adds an error, which does not quote the value, because it may be secret. // Invariant 5
 func (r *reader) fitsURL(field, value, before, after string) bool {
 	_, rest, hasScheme := strings.Cut(before, "://")
 	hosts := r.rowOf.Hosts != nil
@@ -50,6 +51,7 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 		"`hosts:` under from allows several parts, a path needs a / before the field", field)
 }
 
+// dotted reports whether a path has a segment . or .., also if it is written as %2e.
 func dotted(path string) bool {
 	plain, err := url.PathUnescape(path)
 	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
@@ -60,7 +62,8 @@ func (r *reader) unfit(format string, args ...any) bool {
 	return false
 }
 
-// hostFits allows every host of a URL in the file itself.
+// hostFits checks the host of a URL that comes from a row against `hosts:`. A URL of the file itself may have every
+// host.
 func (r *reader) hostFits(u *url.URL, what string) bool {
 	if r.row == nil {
 		return true
@@ -77,7 +80,8 @@ func (r *reader) hostFits(u *url.URL, what string) bool {
 	return true
 }
 
-// hostMatches lets *.example.com match every host below example.com.
+// hostMatches reports whether a host equals the pattern. The pattern *.example.com matches every host below
+// example.com.
 func hostMatches(pattern, host string) bool {
 	if below, ok := strings.CutPrefix(pattern, "*"); ok {
 		return len(host) > len(below) && strings.HasSuffix(host, below)

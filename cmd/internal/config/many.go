@@ -10,9 +10,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
+// ofSource, in the URL or schema of a destination, is replaced by the name of a source.
 const ofSource = "{source}"
 
-// readsFrom lets the last pattern that matches a source decide.
+// readsFrom reads `from`: names and patterns of sources.
 func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	var patterns []Ref
 	known := sourceNames(c)
@@ -39,7 +40,8 @@ func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
 	}
 }
 
-// chosenSources treats a list of only exclusions as exclusions from all names.
+// chosenSources returns the names that the patterns select. If several patterns match a name, the last of them
+// decides. Exclusions without another pattern, such as ["!test"], exclude from all names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
@@ -64,7 +66,7 @@ func chosenSources(names []string, patterns []Ref) []Ref {
 	return chosen
 }
 
-// ForSource returns the pipeline restricted to one of its sources.
+// ForSource returns a copy of the pipeline that reads only one source.
 func (p Pipeline) ForSource(source string) Pipeline {
 	i := slices.IndexFunc(p.From, func(r Ref) bool { return r.Text == source })
 	if i < 0 {
@@ -75,13 +77,13 @@ func (p Pipeline) ForSource(source string) Pipeline {
 	return p
 }
 
-// Reads reports whether the pipeline reads a source.
+// Reads reports whether the pipeline reads the named source.
 func (p Pipeline) Reads(source string) bool {
 	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
 }
 
-// Key returns the name of the lock that lets only one process at a time run the pipeline. If p is one
-// source's part of a pipeline (see [Pipeline.ForSource]), the lock is only for this source.
+// Key returns the name of the lock that a process holds while it runs the pipeline. If p comes from
+// [Pipeline.ForSource], each source has a lock of its own.
 func (p Pipeline) Key() string {
 	if !p.MultiSource || len(p.From) != 1 {
 		return p.Name
@@ -89,12 +91,12 @@ func (p Pipeline) Key() string {
 	return p.Name + "@" + p.From[0].Text
 }
 
-// PerSource reports whether each source has its own place in d.
+// PerSource reports whether each source has its own tables in d, because {source} is in the URL or the schema.
 func (d Destination) PerSource() bool {
 	return strings.Contains(d.URL.Reveal(), ofSource) || strings.Contains(d.Schema, ofSource)
 }
 
-// For returns the place of a source in d: a copy of d in which {source} is replaced by the source's name.
+// For returns a copy of d in which the source's name replaces {source}.
 func (d Destination) For(source string) Destination {
 	of := strings.NewReplacer(ofSource, source)
 	d.URL, d.Shown = wire.Secret(of.Replace(d.URL.Reveal())), of.Replace(d.Shown)
@@ -102,9 +104,9 @@ func (d Destination) For(source string) Destination {
 	return d
 }
 
-// Shared reports whether several sources share the tables in a destination. This is so if a pipeline
-// loads several sources into it, and the sources have no places of their own. The parameter d may also
-// be the place of one source (see [Destination.For]).
+// Shared reports whether several sources share the tables of a destination: a pipeline that can read several
+// sources loads them into it, and its URL and schema do not contain {source}. The parameter d may come from
+// [Destination.For].
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.PerSource() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
@@ -129,8 +131,8 @@ func (c *Config) SourcesOf(d Destination) (names []string) {
 	return names
 }
 
-// checkCase reports sources that a file system or database with case-insensitive names could not distinguish.
-// Invariant 17
+// checkCase reports sources whose names differ only in case. Some file systems and databases could not
+// distinguish them. // Invariant 17
 func (r *reader) checkCase(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
@@ -142,8 +144,8 @@ func (r *reader) checkCase(sources []Source) {
 	}
 }
 
-// checkPlaces reports schema names that are too long, and published copies of several sources that would have
-// the same name.
+// checkPlaces reports schema names that become too long for Postgres once {source} is replaced. It also reports
+// a path of published copies that is the same for several sources.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {
@@ -160,6 +162,7 @@ func (r *reader) checkPlaces(c *Config) {
 	}
 }
 
+// overlap reports whether p and q could write the same tables in d.
 func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	if !d.PerSource() && !c.Shared(d) {
 		return true
@@ -169,8 +172,8 @@ func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	})
 }
 
-// Pick returns the sources of p that the names and patterns of the list only select. If the list is
-// empty, it returns all sources of p.
+// Pick returns the sources of p that are selected by the names and patterns in only. If only is empty, it
+// returns all sources of p.
 func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
 	if len(only) == 0 {
 		return p.From, nil

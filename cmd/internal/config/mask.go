@@ -15,9 +15,9 @@ import (
 // Mask is a pipeline's mask for a column.
 type Mask struct {
 	At     Pos
-	Stream string // pattern
-	Column string // pattern; "" for a preset
-	Preset string // a set of masks; "" if Mask is set
+	Stream string // name or pattern of streams
+	Column string // name or pattern of columns; "" if Preset is set
+	Preset string // name of a set of masks; "" if Mask is set
 	Mask   schemas.Mask
 }
 
@@ -25,11 +25,11 @@ func (m Mask) rule() schemas.MaskRule {
 	return schemas.MaskRule{Column: m.Column, Exact: !strings.Contains(m.Stream+m.Column, "*"), Mask: m.Mask}
 }
 
-// shortestKey is in bytes.
+// shortestKey is the least length of a mask key in bytes.
 const shortestKey = 16
 
-// masks reads `stream.column: mask`, where both names may contain *, and `stream: personal`. An entry without
-// * applies to one column of one stream. Other entries also apply to columns within objects and lists.
+// masks reads entries such as `crm.leads.email: hmac`, `"*.email": hmac` and `"hr.*": personal`. An entry without *
+// applies to one column of one stream. An entry with * also applies to members of nested objects and lists.
 func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	var masks []Mask
 	es, _ := r.entries(n, what)
@@ -59,7 +59,7 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask lists the words in also only in its error message.
+// mask reads a mask. Its error messages also list the words in also, which the caller has handled.
 func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {
@@ -99,7 +99,7 @@ func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 	}
 }
 
-// maskKey keeps spaces, because every masked value depends on the exact key. // Invariant 5
+// maskKey keeps spaces around the key, because all masked values depend on the exact key. // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -117,8 +117,14 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	return key
 }
 
-// masksFor returns the masks in ascending priority: presets, patterns of columns, the preset for credentials,
-// columns named for several streams, columns named for one stream, and the stream's own masks.
+// masksFor returns the masks of a stream. If two masks match a column, the later one has priority. So they are
+// ordered from the general to the special:
+//   - presets, such as personal
+//   - patterns of columns: "*.*_email"
+//   - the built-in preset that drops credentials
+//   - a column of several streams: "crm.*.email"
+//   - a column of one stream: crm.leads.email
+//   - masks under `streams: {crm.leads: {columns: …}}`
 func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	var sets, patterns, names, exact []schemas.MaskRule
 	for _, m := range p.Mask {
@@ -145,7 +151,8 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks reports key columns that are dropped, or masked in a way that a key does not allow.
+// checkMasks reports masks that make the key of a stream useless: they drop it, or give different records the same
+// value.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {
@@ -161,13 +168,14 @@ func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, 
 	}
 }
 
-// MasksKeyed reports whether any of the streams has a mask with a key.
+// MasksKeyed reports whether any of the streams has the mask hmac, which needs a key.
 func MasksKeyed(streams []Stream) bool {
 	return slices.ContainsFunc(streams, func(s Stream) bool {
 		return slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskHMAC })
 	})
 }
 
+// blame returns the position and the description of the setting that masks a key column.
 func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {
 	unfit := func(rules ...schemas.MaskRule) bool {
 		alone := s.Stream

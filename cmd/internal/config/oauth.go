@@ -10,22 +10,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// OAuth configures a grant of OAuth 2.0 by authorization code with PKCE. A user gives the grant with
-// `penstock login`.
+// OAuth configures a sign-in by OAuth 2.0, which a person makes with `penstock login`.
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client
 	ClientAuth   string      // basic or post; "": as the issuer's metadata says
 
-	Issuer       string // the server whose metadata has the addresses that are not set here
+	Issuer       string // the authorization server; its metadata has the URLs that are not set here
 	AuthorizeURL string
 	TokenURL     string
 	RevokeURL    string
 	DeviceURL    string
 
-	AuthorizeParams map[string]string // parameters of the authorization page, in addition to the standard ones
-	RedirectURI     string            // "": the default
-	Scopes          []string          // replaces the scopes that the selected streams need
+	AuthorizeParams map[string]string // further parameters of the sign-in page
+	RedirectURI     string            // "": http://127.0.0.1/callback, with any port
+	Scopes          []string          // the scopes to request; nil: see [Config.Scopes]
 	RefreshGrace    time.Duration     // see [wire.OAuthOptions]
 }
 
@@ -68,11 +67,12 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 	if issuer == nil {
 		r.require(n, what, "authorize_url", "token_url")
 	} else if o.AuthorizeURL == "" || o.TokenURL == "" {
-		r.address(issuer, what+" issuer") // its metadata will be requested
+		r.address(issuer, what+" issuer") // must be https, because its metadata will be requested
 	}
 	return o
 }
 
+// ownParams are the parameters of the sign-in page that penstock sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
 func (r *reader) authorizeParams(n ast.Node, what string) map[string]string {
@@ -112,7 +112,7 @@ func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
 	return r.duration(n, what)
 }
 
-// address reads an absolute URL, to which secrets are sent.
+// address reads an absolute URL. It must be safe to send secrets to it.
 func (r *reader) address(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {
@@ -129,7 +129,7 @@ func (r *reader) address(n ast.Node, what string) string {
 	return u.String()
 }
 
-// scopes rejects scopes that allow changes. // Invariant 9
+// scopes reads the scopes to request. It rejects a scope whose name says that it allows changes. // Invariant 9
 func (r *reader) scopes(n ast.Node, what string) []string {
 	var all []string
 	for _, s := range r.texts(n, what) {
@@ -142,9 +142,9 @@ func (r *reader) scopes(n ast.Node, what string) []string {
 	return all
 }
 
-// Scopes returns the scopes to request for a source's surface. If the file has scopes, it returns these.
-// Otherwise it returns, for v2, the fewest scopes that the pipelines of the source need. For app it
-// returns none, because that surface documents no scopes.
+// Scopes returns the scopes to request for a surface of a source. If the file states scopes, they are the result.
+// Otherwise Scopes returns for v2 the scopes that the streams of the pipelines need, and for app none, because that
+// surface documents no scopes.
 func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
 	from := src.Surface(surface)
@@ -173,7 +173,8 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	return slices.Compact(all)
 }
 
-// scope guesses from the module if the stream is not in the catalogue.
+// scope returns the scope that reading a stream needs. For streams outside the catalogue it guesses
+// MODULE.read, such as crm.read.
 func (s Stream) scope() string {
 	if s.Scope != "" {
 		return s.Scope

@@ -47,7 +47,7 @@ func TestOAuth(t *testing.T) {
 	require.Equal(t, 30*time.Second, o.RefreshGrace)
 	c = parsed(t, granting(`{client_id: c, issuer: "https://auth.example.com/tenant/", scopes: ["a.read,b.read", "c.read d.read"], refresh_grace: always}`))
 	o = c.Sources[0].V2.Auth.OAuth
-	require.Equal(t, "https://auth.example.com/tenant/", o.Issuer, "as its metadata names it")
+	require.Equal(t, "https://auth.example.com/tenant/", o.Issuer, "exactly as configured, with the slash")
 	require.Equal(t, []string{"a.read", "b.read", "c.read", "d.read"}, o.Scopes)
 	require.Equal(t, wire.GraceAlways, o.RefreshGrace)
 }
@@ -103,11 +103,11 @@ func TestScopesAreTheLeast(t *testing.T) {
 		}
 	}
 	c := parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, scopes: [everything.read]}`))
-	require.Equal(t, []string{"everything.read"}, c.Scopes("main", schemas.SurfaceV2), "the file's own come first")
+	require.Equal(t, []string{"everything.read"}, c.Scopes("main", schemas.SurfaceV2), "the scopes in the file replace the others")
 	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
-// Two credentials of one user would invalidate each other's tokens.
+// All clients of a user share one credential: each sign-in would end the other sessions of the user.
 func TestClientsShareLogin(t *testing.T) {
 	vault := state.NewVault(t.TempDir(), nil)
 	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)
@@ -128,7 +128,7 @@ func TestClientsShareLogin(t *testing.T) {
 	require.Len(t, all, 2)
 	all, err = parsed(t, both).SignIns("main", vault)
 	require.NoError(t, err)
-	require.Empty(t, all, "keys and tokens")
+	require.Empty(t, all, "keys and tokens need no sign-in")
 }
 
 func TestStateBlock(t *testing.T) {
@@ -163,7 +163,7 @@ pipelines: {all: {from: main, to: warehouse}}
 		require.NoError(t, err)
 		kept[st.Where] = true
 	}
-	require.Len(t, kept, 2, "tokens of one surface are not those of the other")
+	require.Len(t, kept, 2, "each surface stores its own tokens")
 	require.NotEqual(t, all[0].Account, all[1].Account)
 	require.NotSame(t, all[0].Governor, all[1].Governor)
 

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// params reads a mapping of names to constants or to {in, from, value}, or the catalogue's list of {name, in,
-// from, value}. Other parameters of the stream are unchanged.
+// params returns the parameters of a stream: its own, changed or extended by those in the file. The file has either
+// a mapping {name: value} or {name: {in, from, value}}, or a list of {name, in, from, value} as the catalogue has.
 func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 	what += " params"
 	all := slices.Clone(s.Params)
@@ -81,6 +81,7 @@ func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param,
 	return p, ok && p.Name != ""
 }
 
+// defaultIn returns where a parameter is sent if the file does not say so.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):
@@ -106,6 +107,8 @@ func (r *reader) body(n ast.Node, what string) []schemas.Param {
 	return all
 }
 
+// checkStreams reports errors that concern a whole stream, or several. The map at has the index of each stream
+// by its name.
 func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	tables := map[string]string{}
 	for _, s := range all {
@@ -124,8 +127,8 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 	}
 }
 
-// checkRoute rejects endpoints that the catalogue classes as writes, under any name and with any parameters.
-// Invariant 9
+// checkRoute rejects a stream that would request an endpoint which the catalogue classes as a write, whatever the
+// stream's name. // Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {
@@ -140,6 +143,8 @@ func (r *reader) checkRoute(s Stream) {
 	}
 }
 
+// sameRoute reports whether two paths can be the same request. A segment with a parameter, such as {id}, equals
+// every segment.
 func sameRoute(a, b string) bool {
 	as, bs := strings.Split(strings.Trim(a, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
 	if len(as) != len(bs) {
@@ -153,7 +158,7 @@ func sameRoute(a, b string) bool {
 	return true
 }
 
-// checkParent reports a parent that is unknown or part of a cycle.
+// checkParent reports a parent that does not exist, and streams that are their own ancestors.
 func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {

@@ -11,20 +11,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Pipeline says what is loaded where, and when.
+// Pipeline says which streams of which sources are loaded into which destinations, and when.
 type Pipeline struct {
 	At          Pos
 	Name        string
 	From        []Ref // the sources; patterns are resolved
-	MultiSource bool  // the pipeline can read several sources, even if it has only one now
+	MultiSource bool  // `from` can select several sources, even if it selects only one now
 	To          []Ref
 	Streams     []Ref // patterns: a name, a name with *, or either after !
 	Schedule    *Schedule
 	Mode        Ref // default: merge
 	Schema      Contract
 	Mask        []Mask
-	MaskKey     wire.Secret // key of the masks that need one
-	Changes     bool        // keep a log of the changes of each row
+	MaskKey     wire.Secret // key of the mask hmac
+	Changes     bool        // log each changed row in _penstock_changes
 	Alerts      *Alerts     // nil: the alerts of the file apply
 }
 
@@ -34,8 +34,8 @@ type Ref struct {
 	Text string
 }
 
-// Contract says which changes of a table's schema are allowed. If a stream does not set a part of it,
-// that part of the pipeline's contract applies. If the pipeline does not set it either, it is evolve.
+// Contract says which changes of a table's schema are allowed: new tables, new columns, wider types. For each of
+// these three, the stream's setting applies, else the pipeline's, else evolve.
 type Contract struct {
 	At Pos
 	schemas.Contract
@@ -101,7 +101,7 @@ func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
 	return all
 }
 
-// patterns reports a pattern without matches, because it is probably misspelled or the stream no longer exists.
+// patterns reports a pattern that matches no stream: it is probably misspelled.
 func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
 	refs := []Ref{}
 	for _, s := range r.texts(n, what) {
@@ -129,6 +129,7 @@ func (r *reader) contract(n ast.Node, what string) Contract {
 	return c
 }
 
+// collisions reports pipelines that would write the same table.
 func (r *reader) collisions(c *Config) {
 	tables := make([]map[string]bool, len(c.Pipelines))
 	for i, p := range c.Pipelines {
@@ -147,7 +148,8 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides takes the table names of all pipelines up to p.
+// collides reports tables of p in the destination to that an earlier pipeline writes too. The slice tables has
+// the table names of each pipeline up to p.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
 	d, _ := c.Destination(to.Text)
 	mine := tables[len(tables)-1]

@@ -16,35 +16,35 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Limits of a file, so that no file can exhaust the process.
+// Limits that keep a large or hostile file from exhausting memory and time.
 const (
 	maxBytes  = 1 << 20 // of the file
-	maxTokens = 50_000  // the time of the parser grows with the square of their number
+	maxTokens = 50_000  // words and signs; the parser's time grows with the square of their number
 	maxDepth  = 64      // of nested mappings and lists
-	maxNodes  = 20_000  // values that are read; a value counts once per alias
+	maxNodes  = 20_000  // values that are read; a value counts again for each alias of it
 	maxFaults = 100     // faults that are reported
 )
 
-// reader walks a parsed file and collects its faults. It continues after a fault as far as it can.
+// reader walks a parsed file and collects its errors. It continues after an error as far as it can.
 type reader struct {
 	Input
 	anchors  map[string]ast.Node
 	visited  int
 	faults   Faults
 	secrets  []wire.Secret
-	observer func(ast.Node, sighting) // observes how values are read; set only by Describe
+	observer func(ast.Node, sighting) // called with how each value is read; set only by Describe
 
-	row          *Row     // the row of a listing from which a source is being made
+	row          *Row     // the row from which a source is being made; nil for sources of the file
 	rowOf        *Listing // the listing of row
-	rowName      string
-	asSecret     bool // a credential is being read
-	readingPlace bool // a destination or the state is being read
-	resolved     bool // a reference was resolved; see again
+	rowName      string   // the name of the source
+	asSecret     bool     // a credential is being read
+	readingPlace bool     // a destination or the state is being read
+	resolved     bool     // a ${…} was replaced; used by the method again
 
-	commands *commands // set by [Parse]; nil for readers made elsewhere
-	urlName  string    // the name of the URL that is being read; "" for other texts
+	commands *commands // set by [Parse]; otherwise nil
+	urlName  string    // what the URL that is being read is called in messages; "": no URL is being read
 
-	maxColumns, maxTables int // defaults for streams that set none; 0: the built-in default
+	maxColumns, maxTables int // the file's defaults for its streams; 0: the default of each destination
 }
 
 type entry struct {
@@ -64,7 +64,7 @@ func (r *reader) document(data []byte) ast.Node {
 		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
 		return nil
 	}
-	// The lexer counts the end of a comment twice if it is \r\n.
+	// The lexer counts lines wrongly if a comment ends in \r\n.
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if len(tokens) > maxTokens {
 		r.fault(Pos{}, "more than %d words and signs; list thousands of sources instead: `sources: {from: {file: …}, template: {…}}`", maxTokens)
@@ -91,7 +91,7 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep protects the recursive parser, whose stack a deeply nested file could exhaust.
+// tooDeep finds deep nesting before the parser runs. The parser is recursive, and could exhaust its stack.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -134,7 +134,7 @@ func firstLine(s string) string {
 
 type anchorer map[string]ast.Node
 
-// Visit records anchors.
+// Visit stores the value of each anchor (&name), so that aliases (*name) can be resolved.
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value
@@ -142,7 +142,8 @@ func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// resolve counts visits, so that nested aliases cannot exhaust memory.
+// resolve follows anchors, tags and aliases to the value itself. It limits the number of values that are read,
+// because nested aliases can stand for billions of values.
 func (r *reader) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		if r.visited++; r.visited > maxNodes {
@@ -223,7 +224,8 @@ func keyText(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// mapping reports whether all keys were known; only then should the caller report missing keys.
+// mapping reads each key with its function. It reports whether all keys were known. If one was not, it may be
+// misspelled, so the caller should not also report that a key is missing.
 func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 	es, ok := r.entries(n, what)
 	if !ok {
@@ -281,7 +283,7 @@ func (r *reader) list(n ast.Node, what string) []ast.Node {
 	return nil
 }
 
-// wrong reports nothing for a value that could not be resolved, because that was already reported.
+// wrong reports a value of the wrong kind. If the value cannot be resolved, resolve has reported that.
 func (r *reader) wrong(n ast.Node, what, wanted string) {
 	if v := r.resolve(n); v != nil {
 		r.observe(n, sighting{refused: true})
@@ -305,13 +307,14 @@ func kindOf(n ast.Node) string {
 	return "text"
 }
 
-// scalar has the text of the file as raw, and value with its ${…} expanded. Messages quote only raw.
+// scalar is a single value: raw as the file has it, and value with each ${…} replaced. Messages quote only raw,
+// because value may contain a secret.
 type scalar struct {
 	raw, value string
 	at         Pos
 }
 
-// scalar keeps the text of the file, so that 0644 stays 0644.
+// scalar returns a number as the text in the file, so that 0644 stays 0644.
 func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	s := scalar{at: posOf(n)}
 	switch v := r.resolve(n).(type) {

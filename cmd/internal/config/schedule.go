@@ -23,7 +23,7 @@ type Schedule struct {
 	Slots schedule.Schedule // Cron in Zone
 }
 
-// The bounds detect typing errors.
+// Longer and shorter times are probably typing errors.
 const (
 	mostJitter    = 24 * time.Hour
 	leastDeadline = time.Second
@@ -52,7 +52,7 @@ func (r *reader) schedule(n ast.Node, what string) *Schedule {
 	return s
 }
 
-// leastGap looks at the first 50 slots after 1970.
+// leastGap returns the shortest time between two slots, among the first 50 slots after 1970.
 func leastGap(s schedule.Schedule) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	next := s.Upcoming(time.Unix(0, 0), 50)

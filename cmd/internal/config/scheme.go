@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// ParsePin reads a scheme as `webhooks learn` stores it. The form is that of webhooks in a
-// configuration, with scheme as the only key. If the scheme names no signature header, it gets the header
-// in the parameter. The error is [Faults].
+// ParsePin reads the signature scheme that `webhooks learn` has stored: a mapping with the key scheme, in the form
+// of webhooks in pipelines.yaml. If the scheme names no signature header, it gets the parameter header. Errors in
+// the data are [Faults].
 func ParsePin(file string, data []byte, header string) (signature.Scheme, error) {
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme
@@ -28,6 +28,7 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
+// block reads a scheme that is written out as a mapping. The index place makes its name unique in a list.
 func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if place > 0 {
@@ -72,7 +73,7 @@ func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signatur
 	return s
 }
 
-// unset reports whether a value is ~, which has the same effect as no key.
+// unset reports whether a value is ~ (null), which has the same effect as a missing key.
 func (r *reader) unset(n ast.Node) bool {
 	_, null := r.resolve(n).(*ast.NullNode)
 	if null {
@@ -95,7 +96,7 @@ func choiceOf[T ~string](r *reader, n ast.Node, what string, of []T) T {
 	return T(r.choice(n, what, words...))
 }
 
-// grammar keeps spaces, which are significant.
+// grammar reads `parse`. It keeps spaces, because a space may be a separator.
 func (r *reader) grammar(n ast.Node, what string) signature.Parse {
 	var p signature.Parse
 	raw := func(key string, to *string) func(ast.Node) {
@@ -161,7 +162,8 @@ func (r *reader) from(n ast.Node, what string) signature.From {
 	return signature.From(s.value)
 }
 
-// content reads words without quotes as tokens, quoted words as literals.
+// content reads the list of what is signed: body without quotes is the body of the delivery, and "body" in quotes
+// is the word itself.
 func (r *reader) content(n ast.Node, what string) []signature.Token {
 	all := []signature.Token{}
 	for _, n := range r.list(n, what) {

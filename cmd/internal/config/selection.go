@@ -11,11 +11,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Select returns the streams of a pipeline, parents before their children. A name also selects a stream
-// that is not enabled. A pattern with * selects the enabled streams whose surface the source has. If
-// several patterns match a stream, the last pattern decides. If the list only is not empty, Select
-// returns only the streams that its patterns select, too. The streams get the mode and the rules of the
-// pipeline. The error is [Faults].
+// Select returns the streams of a pipeline, parents before their children, with the mode and the rules of the
+// pipeline. A full name selects a stream even if it is disabled. A pattern with * selects only enabled streams of
+// surfaces that the source has. If several patterns match a stream, the last of them decides.
+//
+// If only is not empty, it restricts the result to the streams that its names and patterns select.
+// The error is [Faults].
 func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)
@@ -64,7 +65,8 @@ func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose treats a list of only exclusions as exclusions from all streams.
+// choose returns the streams that the patterns select. Exclusions without another pattern, such as
+// ["!hr.payslips"], exclude from all streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)
@@ -101,6 +103,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
+// unmet returns what a stream lacks before it can be read; "" if nothing.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
 		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
@@ -117,7 +120,7 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 		src, _ := c.Source(from.Text)
 		switch has := src.Surface(s.Surface) != nil; {
 		case has && p.MultiSource:
-			return "" // some of several sources may lack a surface
+			return "" // one source with the surface is enough
 		case !has && !p.MultiSource:
 			return fmt.Sprintf("belongs to the surface %s, which source %s does not configure", s.Surface, from.Text)
 		}
@@ -133,6 +136,7 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
+// badPattern returns what is wrong with a name or pattern of streams; "" if nothing.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {
@@ -152,7 +156,7 @@ func badPattern(text string, all []Stream) string {
 	return fmt.Sprintf("no stream %q%s", name, hint)
 }
 
-// parentsFirst keeps the order otherwise.
+// parentsFirst moves parents before their children. Otherwise the order stays.
 func parentsFirst(all []Stream) []Stream {
 	at := map[string]int{}
 	for i, s := range all {

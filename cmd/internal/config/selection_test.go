@@ -99,10 +99,10 @@ func TestStreamOverrides(t *testing.T) {
 		return s
 	}
 	detail := get("crm.lead_detail")
-	require.Equal(t, "body", detail.Params[0].In, "what the file does not say stays")
+	require.Equal(t, "body", detail.Params[0].In, "the file does not set it, so the catalogue decides")
 	require.Equal(t, "/uuid", detail.Params[0].From)
 	require.Equal(t, "notes", detail.Params[1].Value)
-	require.Equal(t, "body", detail.Params[1].In, "a POST carries its parameters in the body")
+	require.Equal(t, "body", detail.Params[1].In, "parameters of a POST are sent in the body")
 	require.Equal(t, "decimal(16,4)", detail.Types["amount"])
 	require.Equal(t, "none", detail.Pagination.Type)
 	require.Equal(t, "crm.leads", detail.Parent)
@@ -120,7 +120,7 @@ func TestStreamOverrides(t *testing.T) {
 	require.Equal(t, "/posts", posts.Path)
 	require.Equal(t, "de", posts.Params[0].Value)
 	require.True(t, posts.Enabled)
-	require.Equal(t, schemas.AuthBearer, get("my.own").Auth, "on a surface's origin it uses that surface's")
+	require.Equal(t, schemas.AuthBearer, get("my.own").Auth, "at the origin of a surface, a stream uses the surface's credential")
 	require.Equal(t, schemas.AuthNone, get("my.pages").Auth)
 }
 
@@ -184,9 +184,9 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 	for _, cl := range clients {
 		by[cl.Name] = cl.Governor
 	}
-	require.Same(t, by["app"], by["my.extra"], "the server counts both together")
+	require.Same(t, by["app"], by["my.extra"], "the server counts the requests of both together")
 	require.NotSame(t, by["my.posts"], by["app"])
-	require.Same(t, by["my.posts"], by["my.pages"], "counted by where they go")
+	require.Same(t, by["my.posts"], by["my.pages"], "streams without a credential share a governor per host")
 }
 
 func TestStateInADatabase(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// ServeTLS is the daemon's TLS certificate.
+// ServeTLS is the TLS certificate of the daemon.
 type ServeTLS struct {
 	At        Pos
 	Cert, Key string // PEM files
@@ -16,7 +16,7 @@ type ServeTLS struct {
 
 const unixPrefix = "unix:"
 
-// Socket returns the path of the unix socket that the daemon listens on; "" if it listens on a port.
+// Socket returns the path of the unix socket on which the daemon listens; "" if it listens on a port.
 func (s Serve) Socket() string {
 	path, _ := strings.CutPrefix(s.Listen, unixPrefix)
 	if path == s.Listen {

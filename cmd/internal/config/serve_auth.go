@@ -8,10 +8,11 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is in bytes. It also applies if the daemon listens only on this machine: other users'
-// programs and clients of a proxy could guess tokens.
+// minServeToken is the least length of a token in bytes. It also applies if the daemon listens only on this
+// machine, because other users of the machine and clients of a proxy could guess a short token.
 const minServeToken = 16
 
+// ownerToken is the name of the token under `serve: {auth: {token: …}}`.
 const ownerToken = "owner"
 
 func (r *reader) serveAuth(n ast.Node) []ServeToken {
@@ -44,7 +45,7 @@ func (r *reader) serveAuth(n ast.Node) []ServeToken {
 	return all
 }
 
-// serveToken requires unique names and secrets.
+// serveToken reads one named token. Its name and its secret must differ from those of the others.
 func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok bool) {
 	const what = "serve auth tokens"
 	t.Role = "read"

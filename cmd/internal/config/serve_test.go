@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// PENSTOCK_STATE_KEY applies whether or not the file configures the state.
+// PENSTOCK_STATE_KEY also applies if the file does not have `state`.
 func TestStateKeyOfEnvironment(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }
@@ -58,7 +58,7 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// A verb that reads only destinations runs no command for other secrets, and reports no fault about them.
+// With DestinationsOnly, the commands of other secrets are not run, and their form is not checked.
 func TestSecretsLeftUnread(t *testing.T) {
 	const text = `version: 1
 sources:
@@ -86,12 +86,12 @@ serve: {auth: {token: "${cmd:op owner}", tokens: [{name: ann, token: "${cmd:op a
 	c, err := Parse([]byte(text), in)
 	require.NoError(t, err)
 	require.Len(t, ran, len(printed))
-	require.Equal(t, printed["mask"], c.Pipelines[0].MaskKey.Reveal(), "no space is cut off")
+	require.Equal(t, printed["mask"], c.Pipelines[0].MaskKey.Reveal(), "spaces around the key are part of it")
 	require.Contains(t, c.Secrets, c.Pipelines[0].MaskKey)
 
 	printed["mask"], printed["other"], printed["webhook"] = "too short", "no digits", "%"
 	_, err = Parse([]byte(text), in)
 	for _, want := range []string{"mask_key is shorter than 16 characters", "webhooks: secret 1 is not", "webhooks: secret old is not hex"} {
-		require.ErrorContains(t, err, want, "control: what was read is checked")
+		require.ErrorContains(t, err, want, "without DestinationsOnly, the form is checked")
 	}
 }

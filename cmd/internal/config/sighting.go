@@ -9,17 +9,17 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// sighting records how the reader reads a value. The JSON Schema is derived from sightings, so the reader is
-// the only definition of the file's format.
+// sighting is what was observed while the reader read a value, for example that it wants a list. The JSON Schema
+// is made from sightings, so that the file's format is defined only once, by the reader.
 type sighting struct {
 	mapping bool
-	keys    []string // keys of a mapping with known keys; nil if the user chooses the keys
-	needs   []string
-	beside  []string // keys with a fixed meaning in a mapping whose other keys the user chooses
+	keys    []string // the keys that a mapping may have; nil: the user chooses the keys, such as names of sources
+	needs   []string // keys that must be present
+	beside  []string // keys with a fixed meaning beside those that the user chooses, such as from beside names of sources
 	list    bool
-	single  bool
-	words   []string
-	number  bool
+	single  bool     // a text, number or boolean
+	words   []string // the only words that are allowed
+	number  bool     // a whole number from low to high
 	low     int
 	high    int
 	null    bool // ~ is allowed
@@ -47,18 +47,19 @@ func (s *sighting) add(o sighting) {
 	}
 }
 
-// Steps of a place that are not keys: an entry of a list, and a value under a key that the user chooses.
+// Steps of a place that are not fixed keys: an entry of a list, and a value under a key that the user chooses.
 const (
 	anyEntry = "[]"
 	anyKey   = "*"
 )
 
+// place is the path from the root of a file to a value.
 type place []string
 
-// String returns the form sources.*.v2.
+// String returns the path with dots, such as sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
-// file returns the smallest file with this value at p.
+// file returns the smallest file with the value at p. For sources.*.v2 that is {"sources": {probe: {"v2": VALUE}}}.
 func (p place) file(value string) string {
 	for _, step := range slices.Backward(p) {
 		switch step {
@@ -73,6 +74,7 @@ func (p place) file(value string) string {
 	return value
 }
 
+// node returns the value at p of a file that the method file has made.
 func (p place) node(root ast.Node) (ast.Node, error) {
 	for _, step := range p {
 		switch n := root.(type) {
@@ -89,7 +91,7 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 	return root, nil
 }
 
-// look reads a file with a value of one kind at a place, and returns how the reader read that value.
+// look reads a file that has only the given value, at p. It returns how the reader read the value.
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}

@@ -17,8 +17,7 @@ type Source struct {
 	V2, App  *Surface // nil: not configured
 	Webhooks *Webhooks
 
-	// Faults are the errors in the configuration of a source that comes from a listing. They do not
-	// affect other sources.
+	// Faults are the errors in a source that comes from a listing. The other sources can still be read.
 	Faults Faults
 }
 
@@ -29,12 +28,12 @@ type Surface struct {
 	BaseAt  Pos    // position of the base URL in the file
 	Auth    Auth
 	Plan    string      // free, pro, business or agency; "": not given
-	Rate    budget.Rate // as configured, or the plan's; zero: to be learned
+	Rate    budget.Rate // as configured, or the rate of Plan; zero: learned from the server's answers
 
 	Headers map[string]wire.Secret // sent with every request
 
 	Reserve float64       // share of the rate limit that is left to the user's other programs
-	MaxWait time.Duration // the longest time that a run sleeps; 0: the default
+	MaxWait time.Duration // the longest wait within a request; 0: the default
 }
 
 // Auth is one credential; at most one of APIKey, Token, Login and OAuth is set.
@@ -47,10 +46,10 @@ type Auth struct {
 
 	Header, Scheme string // as in [wire.Options]
 
-	again func() (wire.Secret, error) // reads APIKey or Token again; nil for a literal value
+	again func() (wire.Secret, error) // reads APIKey or Token again from its file or command; nil for a literal value
 }
 
-// Login signs in with an account of the application surface.
+// Login is an account of the application surface, with which penstock signs in.
 type Login struct {
 	Email    string
 	Password wire.Secret
@@ -140,7 +139,7 @@ func (r *reader) login(n ast.Node, what string) *Login {
 	return l
 }
 
-// secret rejects characters that a header cannot carry. The message does not contain the value.
+// secret reads a secret. It rejects characters that a header cannot contain. The error does not quote the value.
 func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)
@@ -154,15 +153,15 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	}
 	known := wire.Secret(strings.TrimSpace(s.value))
 	if known == unread {
-		return known // not a secret
+		return known // the word that replaces the output of a command that was not run
 	}
 	r.secrets = append(r.secrets, known)
 	return known
 }
 
-// again returns a function that reads a credential again after a server has refused it, because its source
-// may have a new value; nil for a literal value. The function is safe for concurrent use if those of [Input]
-// are.
+// again returns a function that reads a credential again: after a server has refused a credential, its file or
+// command may have a new one. For a literal value, again returns nil. The function is safe for concurrent use if
+// the functions of [Input] are.
 func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
 	if r.Run != nil {

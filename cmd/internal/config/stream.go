@@ -18,14 +18,14 @@ import (
 type Stream struct {
 	schemas.Stream
 
-	At         Pos                    // position of the stream's entry in the file; zero if there is none
+	At         Pos                    // position of the stream's entry in the file; zero if the file has none
 	Origin     string                 // scheme://host of an absolute path; "": that of the surface
 	Credential Auth                   // the stream's own credential, if any
 	Headers    map[string]wire.Secret // sent with each request of the stream; they override those of the surface
-	Mode       schemas.Mode           // "": the pipeline's
-	Schema     Contract               // overrides the pipeline's
-	Changes    *bool                  // nil: the pipeline's
-	Columns    []ColumnMask           // the stream's own masks, which override those of the pipeline
+	Mode       schemas.Mode           // "": the pipeline's mode
+	Schema     Contract               // overrides the pipeline's contract
+	Changes    *bool                  // nil: the pipeline's setting
+	Columns    []ColumnMask           // masks of the stream's columns; they override those of the pipeline
 	Settings   []Setting              // the stream's entry in the file, for display
 }
 
@@ -36,7 +36,7 @@ var (
 
 var modes = []string{"merge", "append", "replace", "history"}
 
-// streams returns the catalogue with the file's overrides, then the file's own streams.
+// streams returns the streams of the catalogue with the settings of the file, then the streams that the file adds.
 func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	all := make([]Stream, 0, len(r.Catalogue)+8)
 	at := map[string]int{}
@@ -61,12 +61,13 @@ func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 	return r.bounded(all)
 }
 
-// The maximum of columns and child tables that can be configured. A destination may have lower limits. // Invariant 6
+// The largest values of max_columns and max_tables. A destination may have lower limits. // Invariant 6
 const (
 	maxColumns = 20_000
 	maxTables  = 2000
 )
 
+// bounded applies max_columns and max_tables of the file to streams that set none.
 func (r *reader) bounded(all []Stream) []Stream {
 	for i := range all {
 		s := &all[i]
@@ -75,6 +76,7 @@ func (r *reader) bounded(all []Stream) []Stream {
 	return all
 }
 
+// addition returns a new stream with defaults.
 func (r *reader) addition(e entry, all []Stream) Stream {
 	if !streamName.MatchString(e.key) || len(e.key) > 63 {
 		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, didYouMean(e.key, names(all)))
@@ -99,7 +101,8 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override reads the fields of one entry. known says that the stream is in the catalogue or was read before.
+// override applies an entry of the file to a stream. A stream that is not known, because the catalogue does not have
+// it, needs a path.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key
@@ -132,6 +135,8 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 }
 
+// streamFields returns the keys that both a stream's entry and its `imported` block may have. The parameter by says
+// which of the two states a fact. If `path` is read, pathSet becomes true.
 func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
 	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
@@ -174,7 +179,8 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 	}
 }
 
-// streamMapping reads the parameters last, because they depend on the path and method.
+// streamMapping reads the keys of a stream, and then its parameters: where they are sent depends on the path and
+// the method.
 func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) bool {
 	var body, params ast.Node
 	f["body"] = func(n ast.Node) { body = n }
@@ -186,7 +192,8 @@ func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) boo
 	return ok
 }
 
-// imported is read first, because the user's own settings override it.
+// imported reads the block that `penstock import` writes. It is called before the other keys of the entry are read,
+// because they override the block.
 func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	m, isMap := r.resolve(e.value).(ast.MapNode)
 	if !isMap {
@@ -215,6 +222,8 @@ func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	return false, true
 }
 
+// unfed returns a parameter without a value for each placeholder of the path that has no parameter. A disabled
+// stream may lack them.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
@@ -241,7 +250,8 @@ func values(all []scalar) []string {
 	return vs
 }
 
-// path gives an absolute URL its own origin. [Config.Clients] selects the credential for it.
+// path reads a path below the base URL, or an absolute URL. [Config.Clients] decides which credential a request to
+// an absolute URL gets.
 func (r *reader) path(s *Stream, n ast.Node, what string) {
 	v, ok := r.text(n, what)
 	if !ok {

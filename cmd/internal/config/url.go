@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// baseURL reads the only address to which a surface's credentials are sent. // Invariant 10
+// baseURL reads the base URL of a surface. The surface's credential is sent only to this address. // Invariant 10
 func (r *reader) baseURL(n ast.Node, what string) string {
 	s, ok := r.urlText(n, what)
 	if !ok {
@@ -37,8 +37,8 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// origin returns the reason if credentials must not be sent to the URL. The reason never contains the URL,
-// which may contain a secret.
+// origin parses a URL to which a credential will be sent. If it must not be sent there, origin returns the
+// reason. The reason does not quote the URL, which may contain a secret.
 func origin(s string) (*url.URL, string) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 type Webhooks struct {
 	At      Pos
 	Schemes []signature.Scheme // explicit schemes; none: to be learned
-	Keys    []signature.Key    // at least one
+	Keys    []signature.Key    // the secrets and public keys; at least one
 
 	Header    string // default header with the signature
 	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign the URL; "" if not needed
 
-	// Refresh lists the streams that are read again after an unverified delivery, at most once a
-	// minute; none unless `unverified: hint` is set.
+	// Refresh has the streams that are read again after an unverified delivery. It is empty unless the file has
+	// `unverified: hint`.
 	Refresh []string
 
 	header bool // the file sets Header
@@ -30,10 +30,11 @@ type Webhooks struct {
 // DefaultSignatureHeader is the default header with the signature.
 const DefaultSignatureHeader = "Service-Signature"
 
-// learn is the scheme of a source whose signature scheme is not known yet.
+// learn is the word for a scheme that is not known yet.
 const learn = "learn"
 
-// ownHeaders are accepted besides the default header, unless the file sets a header.
+// ownHeaders are the usual signature headers of some presets. Unless the file sets a header, a signature is accepted
+// in this header and in the default header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
@@ -74,7 +75,8 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 	return w
 }
 
-// hints requires a list of streams to read, because the content of unverified deliveries is not trusted.
+// hints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may
+// be forged, so it must not choose them.
 func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	by, streams := later["unverified"], later["refresh"]
 	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
@@ -103,8 +105,9 @@ func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Schem
 	return all
 }
 
-// scheme returns nil for the word learn. place is the index in a list, which makes the names of blocks
-// unique. A preset with a header of its own results in two schemes: see [ownHeaders].
+// scheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset
+// with an entry in [ownHeaders] becomes two schemes, one for each header. The index place makes the names of
+// mappings in a list unique.
 func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
 		return []signature.Scheme{r.block(n, w, what, place)}
@@ -122,6 +125,7 @@ func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signa
 	return all
 }
 
+// webhookKeys reads the keys of w, and returns their positions in the file.
 func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string) []Pos {
 	var places []Pos
 	if n := later["secret"]; n != nil {
@@ -180,7 +184,8 @@ func (r *reader) label(n ast.Node, what string) string {
 	return s.value
 }
 
-// checkWebhooks checks each key now, so that a useless key is not found with the first delivery.
+// checkWebhooks reports keys that no scheme can use, and schemes without a key. Otherwise the first delivery would
+// show the error.
 func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	before := len(r.faults)
 	if len(w.Keys) == 0 {
@@ -214,8 +219,8 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 	}
 }
 
-// checkWebhooksRead reports a source with webhooks that no pipeline reads. Its events would stay forever, in
-// space that all sources share.
+// checkWebhooksRead reports a source that receives webhooks but is read by no pipeline. Its events would never be
+// applied, and would fill the inbox that all sources share.
 func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {

@@ -13,7 +13,7 @@ type Setting struct {
 	Value string // as YAML on one line; ${…} is not expanded
 }
 
-// settings needs an entry that was read without faults.
+// settings returns the keys of a stream's entry. The entry must have been read without errors.
 func (r *reader) settings(n ast.Node) []Setting {
 	es, _ := r.entries(n, "")
 	var all []Setting
@@ -23,6 +23,7 @@ func (r *reader) settings(n ast.Node) []Setting {
 	return all
 }
 
+// line returns a value as YAML on one line.
 func (r *reader) line(n ast.Node) string {
 	switch v := r.resolve(n).(type) {
 	case ast.MapNode:
@@ -49,7 +50,7 @@ func (r *reader) line(n ast.Node) string {
 	}
 }
 
-// Quote returns a text as YAML, unquoted if that is unambiguous.
+// Quote returns a text as a YAML value. It adds quotes if YAML could read the text as something else.
 func Quote(text string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 	switch strings.ToLower(text) {
