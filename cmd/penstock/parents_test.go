@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// rarely is a configuration that reads child streams almost only for changed parents, so that a wrongly stored
-// parent stays wrong.
+// rarely is a configuration that reads the child records of an unchanged parent only in every 10,000th run. So if
+// a destination stores wrong facts about a parent, no later run hides the mistake.
 const rarely = `streams:
   v2.contact: {reread: 10000}
   crm.lead_detail: {reread: 10000}
   sales.invoice: {reread: 10000}
 `
 
-// rarely adds these settings to the platform's configuration.
+// rarely adds the constant rarely to the platform's configuration.
 func (p *platform) rarely(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(p.config())
@@ -29,8 +29,8 @@ func (p *platform) rarely(t *testing.T) {
 	require.NoError(t, os.WriteFile(p.config(), append(b, rarely...), 0o600))
 }
 
-// TestUnchangedParents: what each destination stores about the parents is enough to request only the changed
-// ones, and the tables finally equal the source.
+// TestUnchangedParents checks, for each destination, that a run requests the child records of changed parents
+// only, and that the tables equal the source in the end.
 func TestUnchangedParents(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, to target) {

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parquetKind is the kind of destination that is a folder of Parquet files.
+// parquetKind describes the destinations that are Parquet files, in a folder or in a bucket.
 func parquetKind() destinationKind {
 	return destinationKind{
 		scheme: "parquet", open: openParquet, absent: absentLake,
 		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
-		// The columns of files being written are on the heap. With a lower limit, garbage collection takes a
-		// third of the CPU.
+		// The heap has the columns of all files that are being written. With a lower limit, garbage collection
+		// takes a third of the CPU.
 		memory: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
@@ -59,13 +59,14 @@ func parquetKind() destinationKind {
 			if inBucket(path) {
 				return ""
 			}
-			return filepath.Join(path, "_files") // not the name of a stream
+			return filepath.Join(path, "_files") // no stream has this name
 		},
 		asker: askLake,
 	}
 }
 
-// askLake queries a lake through DuckDB, with the views that other destinations have.
+// askLake returns a querier that runs DuckDB over the files of a lake. It has the same views as other
+// destinations.
 func askLake(ctx context.Context, r *reader) (querier, error) {
 	if path, _ := filePath(r.of); inBucket(path) {
 		return askBucket(r)
@@ -81,7 +82,7 @@ func askLake(ctx context.Context, r *reader) (querier, error) {
 	return over(ctx, files, views)
 }
 
-// over opens an engine over files and over those views whose names are not names of tables.
+// over opens DuckDB over files and views. A table and a view may have the same name: then the view is left out.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (querier, error) {
 	for name := range views {
 		if files[name] != nil {
@@ -98,8 +99,8 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	return v, nil
 }
 
-// lakeViews returns a view of the current rows for each table that also has other rows, and the
-// predefined views whose tables exist.
+// lakeViews returns the views of a lake, by name. A table that also has deleted or old rows gets a view of its
+// current rows, TABLE_current. A predefined view is included if its tables exist.
 func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	tables, err := r.tables(ctx)
 	if err != nil {
@@ -134,9 +135,9 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["writers"] = countOption(&o.Writers)
 }
 
-// openParquet opens parquet:FOLDER, or parquet: with the URL of a bucket, with the options ?partition_by=date,
-// keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has endpoint=https://store.example.com, and
-// an S3 bucket region=eu-central-1 and path_style=true.
+// openParquet opens parquet:FOLDER or parquet:URL, where URL is that of a bucket. The options are
+// ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has
+// endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, usage("", "a Parquet destination does not support schema")

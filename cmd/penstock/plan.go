@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// guessedRate is the assumed limit, in requests per second, of a surface whose limit is neither configured nor
-// learned.
+// guessedRate is the assumed rate limit of a surface, in requests per second. It is used if the limit is neither
+// configured nor learned.
 const guessedRate = 80
 
 func (a *app) planCmd() *cobra.Command {
@@ -34,8 +34,8 @@ rate limits. It sends no requests. The column basis says where a number comes
 from: measured in an earlier run, derived from the parent stream, or guessed.
 After a sync, the summary shows the error of the forecast.
 
-With --fleet, the forecast stands for one of many workspaces, and fleets of
-workers that read them all are simulated: how long they take, what they wait for,
+With --fleet, penstock assumes many workspaces like this one, and simulates
+fleets of workers that read them all: how long they take, what they wait for,
 and how many workspaces they could read within the deadline (default 8h).`,
 		Example: `  penstock plan nightly --deadline 30m
   penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
@@ -99,7 +99,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	return nil
 }
 
-// hasData reports whether a destination has anything to read.
+// hasData reports whether a destination exists, so that it can be read.
 func (a *app) hasData(c *config.Config, d config.Destination) bool {
 	p, err := destinationKindOf(c, d)
 	return err == nil && (p.absent == nil || p.absent(d) == nil)
@@ -150,8 +150,8 @@ type history struct {
 	pageSize float64
 }
 
-// readHistory collects how many records, pages and requests each stream took in the last run that read it, and
-// the figures of the last complete run.
+// readHistory reads how many records, pages and requests each stream took in the last run that read it. It also
+// reads the totals of the last complete run.
 func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
 	past := history{streams: map[string]forecast.History{}}
 	newest := map[string]string{}
@@ -214,7 +214,7 @@ func lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
 }
 
-// outlook compares a run with its forecast; "" if there is no forecast.
+// outlook compares a run with its forecast. It returns "" if there is no forecast.
 func outlook(r pipeline.Report) string {
 	o := r.Forecast
 	if o == nil {

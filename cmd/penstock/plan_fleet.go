@@ -22,15 +22,15 @@ type fleetFlags struct {
 	records    int64 // records of each workspace; 0 means as in the forecast
 }
 
-// The assumed fleet: workers with two cores, like those on which the costs were measured, and a database
-// with eight cores.
+// The assumed fleet: workers with two cores, and a database with eight. The costs in package sizing were measured
+// on workers with two cores.
 const (
 	workerCores   = 2
 	workerSlots   = 16
 	databaseCores = 8
 	sessions      = 500
 	answerLatency = 200 * time.Millisecond
-	unlikeSizes   = 1 // standard deviation of the logarithm of a workspace's size
+	unlikeSizes   = 1 // how unequal the workspaces are: the standard deviation of the logarithm of their sizes
 	maxWorkers    = 64
 	maxWorkspaces = 100_000
 	nightly       = 8 * time.Hour
@@ -57,7 +57,7 @@ type fleetRow struct {
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
 	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
-	Then         sizing.Limit             `json:"then"`              // what limits a larger number
+	Then         sizing.Limit             `json:"then"`              // what a larger number of workspaces would wait for
 }
 
 // planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
@@ -83,8 +83,8 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	return p, nil
 }
 
-// rateOf returns the requests per second of one workspace. Its credentials are used in parallel, so the
-// slowest lane decides.
+// rateOf returns the requests per second of one workspace. Streams of one credential are a lane. All lanes are
+// read in parallel, so the slowest lane decides.
 func rateOf(f forecast.Forecast) float64 {
 	lanes := map[string]float64{}
 	last := 1e-3
@@ -95,8 +95,8 @@ func rateOf(f forecast.Forecast) float64 {
 	return float64(f.Requests) / last
 }
 
-// partsOf returns the units of one workspace. families are the names of the streams that a unit reads
-// together. Small families are merged into one unit.
+// partsOf returns the units of one workspace. families has the names of the streams that one unit reads together.
+// Small families are merged into one unit.
 func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.UnitWork {
 	of := map[string]forecast.Stream{}
 	for _, s := range f.Streams {

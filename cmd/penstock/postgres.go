@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres"
 )
 
-// postgresKind is the kind of destination that is a schema of a Postgres database, under one of the two URL
-// schemes.
+// postgresKind describes the destinations that are a schema of a Postgres database. scheme is "postgres" or
+// "postgresql".
 func postgresKind(scheme string) destinationKind {
 	return destinationKind{
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
@@ -28,8 +28,8 @@ func postgresKind(scheme string) destinationKind {
 	}
 }
 
-// openPostgres opens a libpq URL, with the options json=json, wait=1m and wait_lock=10s beside those of
-// Postgres.
+// openPostgres opens the database at a libpq URL. The URL may also have our own options: json=json, wait=1m and
+// wait_lock=10s.
 func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {
@@ -71,7 +71,7 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	return db, nil
 }
 
-// splitOptions separates the options with the given names, which are ours, from those of the server.
+// splitOptions splits the options of a URL: ours have one of the names, and theirs are the options of the server.
 func splitOptions(query string, names ...string) (theirs, ours string, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -100,8 +100,7 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres returns a warning for each right of the role, or of another role, that is larger than a
-// run needs.
+// warnPostgres returns a warning for each right that a run does not need: of the role, or of another role.
 func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, a, d)
 	if err != nil {

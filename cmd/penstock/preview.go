@@ -45,8 +45,8 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 	return cmd
 }
 
-// previewPipeline returns the first pipeline that reads the stream from src, because its masks and
-// filters apply. If there is none, previewPipeline returns a new pipeline without a destination.
+// previewPipeline returns the first pipeline that reads the stream from src, because its masks and filters apply.
+// If no pipeline does, it returns a new one without a destination.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {
@@ -152,7 +152,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 	}
 	for _, r := range rejects {
 		if r.Ordinal > int64(n) {
-			break // pages have more records than are shown
+			break // the last page may have more records than are printed
 		}
 		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, printable(r.Reason, false))
 	}

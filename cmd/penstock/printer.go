@@ -26,13 +26,13 @@ const (
 	formJSON
 	formCSV
 	formParquet
-	formList // one name and value per line, nothing cut; for few rows
+	formList // one name and value per line, in full; for few rows
 )
 
 // maxRows limits the rows that a table shows. The other formats have all rows.
 const maxRows = 1000
 
-// printer writes a result, batch by batch. The zero value with a writer prints tables.
+// printer writes a result, batch by batch. If only w is set, it prints a table.
 type printer struct {
 	w     io.Writer
 	form  form
@@ -229,7 +229,7 @@ func (p *printer) csvRows(b arrow.RecordBatch) error {
 	return nil
 }
 
-// guard prevents a spreadsheet from running a text as a formula.
+// guard adds a ' to a text that a spreadsheet would run as a formula.
 func (p *printer) guard(s string) string {
 	if !p.exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
@@ -237,7 +237,7 @@ func (p *printer) guard(s string) string {
 	return s
 }
 
-// A row group is written when it has this number of rows or bytes. Until then it is in memory. // Invariant 6
+// A row group of Parquet stays in memory until it has this number of rows or bytes. // Invariant 6
 const (
 	groupRows  = 128 << 10
 	groupBytes = 32 << 20
@@ -262,5 +262,5 @@ func (p *printer) parquetRows(b arrow.RecordBatch) error {
 	return p.parquet.WriteBuffered(b)
 }
 
-// keepOpen hides the Close method of a writer, which the code that opened it closes.
+// keepOpen hides the Close method of a writer: the code that opened the writer closes it.
 type keepOpen struct{ io.Writer }

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A result written as Parquet keeps its types and all digits, however it was split into batches. A result
-// without rows has its columns.
+// A result written as Parquet keeps its types and all digits, in however many batches it arrives. A result
+// without rows still has columns.
 func TestPrinterParquet(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{
 		schemas.Field("id", schemas.Int64, ""), schemas.Field("price", &arrow.Decimal128Type{Precision: 38, Scale: 2}, ""),
@@ -49,7 +49,7 @@ func TestPrinterParquet(t *testing.T) {
 	}
 }
 
-// A long result is written in parts. // Invariant 6
+// A long result is written in several row groups. // Invariant 6
 func TestPrinterParquetParts(t *testing.T) {
 	ids := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ids.Release()

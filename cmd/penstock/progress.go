@@ -42,7 +42,7 @@ type reading struct {
 	rows  int64
 	total int64 // records in the list, as the API states; -1 if unknown
 
-	windows extract.Windows // progress in a list that is read window by window
+	windows extract.Windows // progress in a list that is read in windows of time
 }
 
 // sample is the number of requests at a point in time.
@@ -163,8 +163,8 @@ func (p *progress) figures() string {
 	return strings.Join(parts, " · ")
 }
 
-// left estimates the remaining time from the share of finished streams. A stream under way counts in
-// part if its total is known.
+// left estimates the remaining time from the share of finished streams. A stream that is being read counts in
+// part, if the length of its list is known.
 func (p *progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)
 	for _, r := range p.running {

@@ -19,7 +19,7 @@ type asker struct {
 	out io.Writer
 }
 
-// asker returns nil if a prompt is impossible: stdin is not a terminal, or the prompt would not be visible.
+// asker returns nil if it cannot prompt: stdin is not a terminal, or nobody would see the prompt.
 func (a *app) asker() *asker {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
@@ -61,7 +61,7 @@ func (p *asker) secret(ctx context.Context, question string) (string, error) {
 		secret, err := term.ReadPassword(p.fd)
 		return string(secret), err
 	})
-	// An interrupted prompt leaves the echo off.
+	// After an interrupted prompt, the echo is still off.
 	err = errors.Join(err, term.Restore(p.fd, before))
 	fmt.Fprintln(p.out)
 	return strings.TrimSpace(text), err
@@ -73,8 +73,8 @@ func (p *asker) yes(ctx context.Context, question string) (bool, error) {
 	return strings.EqualFold(text, "yes") || strings.EqualFold(text, "y"), err
 }
 
-// await waits for an answer or the end of ctx. A read from a terminal cannot be cancelled: it ends with the
-// process.
+// await waits for an answer or the end of ctx. A read from a terminal cannot be canceled, so its goroutine stays
+// until the process ends.
 func (p *asker) await(ctx context.Context, read func() (string, error)) (string, error) {
 	type answered struct {
 		text string

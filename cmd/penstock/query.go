@@ -59,7 +59,7 @@ a formula gets a ' before it, unless --exact is set.`,
 	return cmd
 }
 
-// form returns the format of results, unless a verb's own flag says otherwise.
+// form returns the format that the global flags select.
 func (a *app) form() form {
 	if a.json {
 		return formJSON

@@ -30,5 +30,6 @@ func quick() {
 // lifeEnv is the variable with the lease lifetime of the quick program.
 const lifeEnv = "PENSTOCK_TEST_LIFE"
 
-// stepEnv is the variable with the step of a commit at which the quick program signals itself: see signalAt.
+// stepEnv is the variable with the step of a commit at which the quick program sends itself a signal: see
+// signalAt.
 const stepEnv = "PENSTOCK_TEST_STEP"

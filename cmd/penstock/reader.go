@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// reader is a destination that a verb reads, or one source's part of it.
+// reader is a destination that a verb reads. If source is set, it is only that source's part of the destination.
 type reader struct {
 	load.Destination
 	name   string
 	of     config.Destination
 	kind   destinationKind
 	conf   *config.Config
-	source string // the source whose rows it shows; "" for all
+	source string // the source whose rows are read; "" for all
 	shared bool   // several sources share its tables
 }
 
@@ -61,7 +61,8 @@ func (q selection) find(c *config.Config) (d config.Destination, source string, 
 	return d, source, err
 }
 
-// named returns the configuration, and the selected destination or the source's part of it.
+// named returns the configuration, and the selected destination. If a source is selected, d is that source's
+// part.
 func (a *app) named(q selection) (c *config.Config, d config.Destination, source string, err error) {
 	load := a.loadPlaces
 	if q.sources {
@@ -122,11 +123,10 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 	return errors.Join(use(q), q.Close())
 }
 
-// all reports whether the reader shows the rows of several sources.
+// all reports whether the reader reads the rows of several sources.
 func (r *reader) all() bool { return r.shared && r.source == "" }
 
-// one returns an error if the reader shows the rows of several sources, for verbs that need a single
-// source.
+// one returns an error if the reader reads the rows of several sources. Some verbs need a single source.
 func (r *reader) one() error {
 	if !r.all() {
 		return nil
@@ -134,7 +134,8 @@ func (r *reader) one() error {
 	return usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
 }
 
-// together returns an error if one source is selected for something that all sources share.
+// together returns an error if one of several sources is selected. Some verbs can only work on all sources of a
+// table.
 func (r *reader) together(hint string) error {
 	if !r.shared || r.source == "" {
 		return nil
@@ -142,10 +143,10 @@ func (r *reader) together(hint string) error {
 	return usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
-// project is like the function [project]. If there are several sources, the source of each row is the
-// first column.
+// project is like the function [project]. If the reader reads several sources, the first column is the source of
+// each row.
 func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
-	if !r.all() || t.Name == load.Changes.Name { // its rows belong to no source
+	if !r.all() || t.Name == load.Changes.Name { // a change of a table belongs to no source
 		return project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)

@@ -27,16 +27,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// authKind is an authorization server of a public registry.
+// authKind is an authorization server that a public package registry offers, and how to start and use it.
 type authKind struct {
 	name, program     string
 	command           func(dir, folder, issuer, port string) *exec.Cmd
 	token, introspect string // paths
 	revoke            string
-	device            func(*authServer) string // the oauth block for device codes
-	lenient           []string                 // environment in which a used refresh token is valid again
-	grace             string                   // refresh_grace in that case
-	noRefresh         string                   // the client that gets no refresh token; "" for none
+	device            func(*authServer) string // returns the oauth block of pipelines.yaml for a sign-in with a device code
+	lenient           []string                 // environment variables that make the server accept a used refresh token again
+	grace             string                   // the refresh_grace that fits lenient
+	noRefresh         string                   // id of the client that gets no refresh token; "" if there is none
 }
 
 var authKinds = []authKind{
@@ -68,8 +68,8 @@ var authKinds = []authKind{
 // realPeople is the number of streams of the API.
 const realPeople = 6
 
-// authServer is a running server behind a proxy. The proxy is also the API, which checks each token with the
-// server, and it can break the token endpoint.
+// authServer is a running authorization server behind a proxy. The proxy is also the API: it checks each access
+// token with the server. The proxy can break the token endpoint.
 type authServer struct {
 	kind authKind
 	url  string
@@ -78,10 +78,10 @@ type authServer struct {
 	renewals, codes, reads atomic.Int64
 	revokeDown             atomic.Bool
 	deadStatus             atomic.Int64 // status of responses to an expired token; 0 means 401
-	needs                  atomic.Value // the scope of the API
+	needs                  atomic.Value // the scope that the API requires
 
 	mu      sync.Mutex
-	instead http.HandlerFunc // answers the token endpoint
+	instead http.HandlerFunc // answers requests to the token endpoint instead of the server
 	times   int
 	spent   map[string]bool                // access tokens that the API treats as expired
 	seen    map[string]bool                // access tokens that have reached the API
@@ -120,7 +120,7 @@ func startAuth(t *testing.T, dir string, kind authKind, env ...string) *authServ
 	return s
 }
 
-// anew resets what the test before has done.
+// anew undoes what the previous test has done.
 func (s *authServer) anew(t *testing.T) *authServer {
 	t.Helper()
 	s.reset()
@@ -252,7 +252,7 @@ func (s *authServer) active(token string) bool {
 	return ok
 }
 
-// ask introspects a token at the server.
+// ask asks the server for a token's scope, and whether the token is active.
 func (s *authServer) ask(token string) (scope string, active bool) {
 	r, err := http.NewRequest(http.MethodPost, s.back.String()+s.kind.introspect, strings.NewReader(url.Values{"token": {token}}.Encode()))
 	if err != nil {
@@ -315,7 +315,7 @@ func (h *home) run(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// start runs a program whose output is read while it runs. wait returns how it ended.
+// start starts the program. Its output can be read while it runs. wait waits for its end.
 func (h *home) start(args ...string) (wait func() error, out *printedLines) {
 	cmd := h.command(args...)
 	r, w := io.Pipe()
@@ -383,7 +383,7 @@ func (h *home) paste(change func(*url.URL)) (int, string) {
 	return cmd.ProcessState.ExitCode(), out + stdout.String()
 }
 
-// metrics returns the daemon's metrics, after its first check of the sign-ins.
+// metrics starts a daemon and returns its metrics, once it has checked the sign-ins.
 func (h *home) metrics(t *testing.T) (text string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -422,10 +422,10 @@ func (h *home) tokens(t *testing.T) string {
 	return files[0]
 }
 
-// settle waits until the pause that the last run has stored is over.
+// settle waits until runs may send requests again: the last run has stored a pause, which is shorter than this.
 func (h *home) settle() { time.Sleep(5 * time.Second) }
 
-// decision is what a person does on the server's pages.
+// decision is what a person does on the server's pages: accept or deny.
 type decision bool
 
 const (
@@ -473,8 +473,8 @@ func attributes(tag string) map[string]string {
 	return all
 }
 
-// walk goes through the pages. It returns the address on another host to which they lead, or the address of the
-// last page.
+// walk goes through the server's pages. It returns the address on another host to which they lead. If they lead
+// nowhere, it returns the address of the last page.
 func (p *person) walk(address string, d decision) string {
 	resp, err := p.client.Get(address)
 	for range 20 {

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRealOAuth signs in to authorization servers of the public registries, and renews, revokes and breaks
-// their tokens. `make oauth` fetches and starts the servers.
+// TestRealOAuth signs in to real authorization servers, and renews, revokes and breaks their tokens. `make oauth`
+// fetches the servers from public registries and starts them.
 func TestRealOAuth(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
@@ -324,7 +324,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	text, err := os.ReadFile(h.tokens(t))
 	require.NoError(t, err)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line says what the tokens are bound to
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line names the surface and the address that the tokens are for
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.True(t, s.active(kept.Access))
 

@@ -21,28 +21,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realRecords is how many records each server gets: not a multiple of any page size.
+// realRecords is how many records each server gets. It is not a multiple of any page size.
 const realRecords = 1234
 
 // realServer is a running third-party server.
 type realServer struct {
 	url    string
-	token  string // may read and write everything; "" if none is needed
-	header string // prefix of the token
+	token  string // token that may read and write everything; "" if the server needs none
+	header string // what the header Authorization has before the token
 }
 
-// realStream is a list of the server: the user's configuration of it, and the true ids.
+// realStream is a list of the server: how a user configures it, and which records it really has.
 type realStream struct {
 	name, path string
 	ids        []string // as assigned by the server
 	count      int      // as reported by the server
 
-	// stops means that a run may refuse the list with a reason. It never loads a part of the list.
+	// stops means that a run may refuse to load the list, if it says why. It must never load only a part of the
+	// list.
 	stops bool
 }
 
-// TestRealServers reads lists of servers from the public registries, configured only by path, and compares the
-// loaded rows with the servers' own counts and ids. `make servers` fetches and starts the servers.
+// TestRealServers reads lists of servers that others have written. The configuration has only their paths. The
+// loaded rows must equal the servers' own counts and ids. `make servers` fetches and starts the servers.
 func TestRealServers(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
@@ -71,7 +72,7 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
-// read syncs one stream twice with the real binary and compares.
+// read syncs one stream twice with the real program, and compares the rows with want.
 func (s *realServer) read(t *testing.T, want realStream) {
 	require.Len(t, want.ids, want.count, "the server's own count")
 	dir := t.TempDir()
@@ -94,7 +95,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	code, out := sync()
 	if want.stops && code != exitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
-		t.Logf("not read, and said so:\n%s", out)
+		t.Logf("the list was not read, and the output says so:\n%s", out)
 		return
 	}
 	require.Equal(t, exitDone, code, out)
@@ -108,7 +109,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	code, out = sync()
 	if want.stops && code != exitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
-		t.Logf("read once, not again, and said so:\n%s", out)
+		t.Logf("the list was read once but not a second time, and the output says so:\n%s", out)
 		return
 	}
 	require.Equal(t, exitDone, code, out)
@@ -207,8 +208,8 @@ func output(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// startPocketBase starts a back end with collections: page, perPage, totalItems, and ids that are not numbers.
-// One collection is public, one is not.
+// startPocketBase starts PocketBase. Its lists are paged by page and perPage, have totalItems, and ids that are
+// not numbers. One collection is public, the other is not.
 func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	output(t, dir, program, "superuser", "upsert", "owner@penstock.example", "correct-horse", "--dir", dir)
@@ -243,8 +244,8 @@ func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	return s, streams
 }
 
-// startJSONServer starts a server of bare lists: complete without paging signals, in pages with Link and
-// X-Total-Count if the URL has _page, and truncated if it has only _limit.
+// startJSONServer starts json-server. A list is a bare array. Without parameters it is complete. With _page it
+// comes in pages, with the headers Link and X-Total-Count. With only _limit it is cut off, without a signal.
 func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "db.json"), []byte(`{"posts":[]}`), 0o600))
@@ -272,8 +273,8 @@ func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	}
 }
 
-// startDatasette starts tables as an API: rows with a token for the next page, or bare lists with Link;
-// without totals.
+// startDatasette starts Datasette, which serves tables as lists without totals. A list is an object with a token
+// for the next page, or a bare array with the header Link.
 func startDatasette(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	cmd := exec.Command(program, "shop.db", "--create", "--secret", "not-so-secret", "--host", "HOST", "--port", "PORT",

@@ -17,11 +17,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pinEvery is how often the receiver checks for newly learned schemes.
+// pinEvery is how often the receiver looks for newly learned signature schemes.
 const pinEvery = 2 * time.Second
 
-// receiver verifies the deliveries of a configuration's sources, with the configured schemes, or else with
-// those that `webhooks learn` has found. It is safe for concurrent use.
+// receiver verifies the signatures of webhook deliveries. A source's signature scheme is configured, or `webhooks
+// learn` has found it. The receiver is safe for concurrent use.
 type receiver struct {
 	*receive.Handler
 	log *slog.Logger
@@ -81,7 +81,7 @@ func (r *receiver) signed(source string, h http.Header) bool {
 	return h.Get((*r.headers.Load())[source]) != ""
 }
 
-// watch applies newly learned schemes, and turns captured deliveries into events, until ctx ends.
+// watch runs until ctx ends. It applies newly learned schemes, and turns captured deliveries into events.
 func (r *receiver) watch(ctx context.Context) {
 	tick := time.NewTicker(pinEvery)
 	defer tick.Stop()
@@ -121,8 +121,8 @@ func (r *receiver) refresh(ctx context.Context) {
 	}
 }
 
-// adopt turns captured deliveries into events, for sources whose scheme is known. What fails is tried
-// again at the next tick.
+// adopt turns captured deliveries into events, for sources whose scheme is known. After an error, the next tick
+// tries again.
 func (r *receiver) adopt(ctx context.Context) {
 	for _, source := range r.verified() {
 		n, err := r.Adopt(ctx, source)
@@ -150,8 +150,8 @@ func (r *receiver) verified() []string {
 	return all
 }
 
-// scheme returns the name of the scheme that verifies the deliveries of a source, configured or learned; ""
-// while it is unknown.
+// scheme returns the name of the scheme that verifies the deliveries of a source. It returns "" if the scheme is
+// not known yet.
 func (r *receiver) scheme(s config.Source) string {
 	if len(s.Webhooks.Schemes) > 0 {
 		return s.Webhooks.Schemes[0].Name
@@ -169,8 +169,8 @@ func (r *receiver) scheme(s config.Source) string {
 	return pinned.Name
 }
 
-// readPins reads the learned schemes of the sources that have no configured scheme. A configured
-// scheme always has priority.
+// readPins reads the learned schemes. A source with a configured scheme is skipped, because the configured scheme
+// has priority.
 func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {
@@ -188,8 +188,8 @@ func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[str
 	return pins, nil
 }
 
-// verifiers returns the sources of a configuration that receive webhooks, each with its verifier. The verifier
-// is nil until the scheme is learned.
+// verifiers returns a verifier for each source that receives webhooks. The verifier is nil until the scheme is
+// learned.
 func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
 	all := receive.Sources{}
 	for _, s := range c.Sources {
@@ -211,7 +211,7 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 		}
 		v, err := signature.Compile(schemes, w.Keys)
 		if err != nil {
-			return nil, badPin(c, s, err) // configured schemes were checked when the file was read
+			return nil, badPin(c, s, err) // a learned scheme; configured schemes were checked when the file was read
 		}
 		all[s.Name] = v
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recorded makes a run as one attempt at its units. The stored units let other processes see the run's
-// progress and cancel it, and a run that was put off continues with the units that are left. No rows
-// depend on them: if the units cannot be stored, the run is made without them. This process must have
-// the lease of the source.
+// recorded makes a run, and stores its units in the state. Other processes use the units to show the run's
+// progress and to cancel it. A run that was put off continues with the units that are left. Rows do not depend on
+// units: if the units cannot be stored, the run is made without them. This process must hold the lease of the
+// source.
 func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
 		f.run = pipeline.NewRunID(r.now())
@@ -63,8 +63,8 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 // errCancelled is the cause that ends a run whose units were cancelled.
 var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`"), hint: "committed data is safe; the next run continues from there", code: exitPartial}
 
-// attempt makes one attempt at the units, and returns their outcome. The outcome is final unless the source
-// was put off.
+// attempt makes one attempt at the units, and returns them with their outcome. If the source was put off, another
+// attempt follows.
 func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
 	f.try = fleet.NewAttempt(units, len(r.pipeline.To), r.now, wire.NewRedactor(r.conf.Secrets...).Redact, settle)
 	names := fleet.StreamsOf(units)
@@ -102,7 +102,7 @@ func (a *app) unrecorded(ctx context.Context, r *openedRun, err error) {
 	a.log.Warn("units of the run are not recorded", "pipeline", r.pipeline.Name, "source", r.unitSource(), "error", err)
 }
 
-// workerName returns a name that is unique among all workers.
+// workerName returns a name that no other worker has.
 func (a *app) workerName() string {
 	return fmt.Sprintf("%s/%d/%s", a.host().Name, os.Getpid(), rand.Text()[:8])
 }

@@ -47,8 +47,8 @@ func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	return rows
 }
 
-// TestUnitsOfARun: a run on a state folder has units for each source, one per group of streams that must be read
-// together. A killed run shows its unfinished units.
+// TestUnitsOfARun checks that a run whose state is a folder has units: for each source, one per group of streams
+// that are read together. After a run was killed, its unfinished units are shown.
 func TestUnitsOfARun(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.leads", "crm.lead_stages"]`)
@@ -84,8 +84,8 @@ func TestUnitsOfARun(t *testing.T) {
 
 func first(code int, _, _ string) int { return code }
 
-// TestCancelledRun cancels a run from another process while its sources hang. It ends soon, and the next run
-// reads everything.
+// TestCancelledRun cancels a run from another process while its sources do not answer. The run ends soon, and the
+// next run reads everything.
 func TestCancelledRun(t *testing.T) {
 	w := newWorlds(t, 3)
 	hang := make(chan struct{})
@@ -140,8 +140,7 @@ func TestCancelledRun(t *testing.T) {
 	w.holds(t, "crm_lead_stages", "crm.lead_stages")
 }
 
-// TestRunWithoutLedger makes a run whose units cannot be stored. The warning is logged once, for any number of
-// sources.
+// TestRunWithoutLedger makes a run whose units cannot be stored. One warning is logged, not one per source.
 func TestRunWithoutLedger(t *testing.T) {
 	w := newWorlds(t, 3)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.lead_stages"]`)

@@ -40,8 +40,8 @@ type rejectCount struct {
 	Stream   string `json:"stream"`
 	Records  int64  `json:"records"`  // rejected records, which are not in the table
 	Values   int64  `json:"values"`   // rejected values of records that are in the table
-	Accepted int64  `json:"accepted"` // number of these records and values that a user has accepted
-	Resolved int64  `json:"resolved"` // no longer rejects, and not counted in the other fields
+	Accepted int64  `json:"accepted"` // how many of these records and values a user has accepted
+	Resolved int64  `json:"resolved"` // later runs have stored these; the other fields do not count them
 }
 
 func (a *app) countRejects(ctx context.Context, d *reader) error {
@@ -164,7 +164,7 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 	})
 }
 
-// overRejects makes cmd a verb that changes the rejects of a pipeline: it calls do with the pipeline's
+// overRejects makes cmd a verb that changes the rejects of a pipeline. The verb calls do with the pipeline's
 // configuration.
 func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
@@ -182,8 +182,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 	return cmd
 }
 
-// rejectsRun calls the function do with the pipeline's configuration. Meanwhile no run of the pipeline
-// can begin.
+// rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := (*pipelineLocks)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {
@@ -225,7 +224,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	return exit(r.ExitCode())
 }
 
-// failedRejects prints why the rejects of a stream could not be changed, if there is a reason.
+// failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".
 func (a *app) failedRejects(stream, destination, why string) {
 	if why != "" {
 		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(why, false))

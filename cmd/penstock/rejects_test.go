@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRejectsUntilTheyAreAccepted loads, into each destination, a list with a record and values that no table can
-// hold, and a sound list. The stream of the first list is partial until the loss is accepted. If the source does
-// not change, no reject is added. The sound list is always proven.
+// TestRejectsUntilTheyAreAccepted loads two lists into each destination. One has a record and values that no
+// table can hold: its stream is partial until the loss is accepted. While the source does not change, no reject
+// is added. The other list has no faults and is always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
 	t.Parallel()
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// doubtRemedies are hints for doubts that another run does not resolve, by their names in package proof.
+// doubtRemedies maps doubts, by their names in package proof, to hints. A doubt without an entry gets a general
+// hint.
 var doubtRemedies = map[string]string{
 	"unexplained signal": "what arrived was written; configure the paging under streams: `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` if everything is on one page",
 	"usual length":       "what arrived was written; configure the paging under streams, or `pagination: {type: none}` if everything is on one page",
@@ -24,7 +25,7 @@ var doubtRemedies = map[string]string{
 	"unreadable records": "what arrived was written, nothing was deleted; the next run requests these records again",
 }
 
-// remedy is the hint for the outcome of one stream; "" if there is none.
+// remedy returns the hint for the outcome of one stream; "" if there is none.
 func remedy(s pipeline.StreamReport) string {
 	if _, ok := errors.AsType[*transform.ContractError](s.Err); ok {
 		return "nothing was written; `penstock schema show " + s.Table + "` shows the table's columns"
@@ -79,7 +80,7 @@ func remedy(s pipeline.StreamReport) string {
 	return "fix the cause and run again; the table is as of its last commit"
 }
 
-// remedyOf is the hint for an error response of the source.
+// remedyOf returns the hint for an error response of the source.
 func remedyOf(e *wire.Error, stream string) string {
 	switch e.Class {
 	case wire.Auth:
@@ -126,7 +127,7 @@ func remedyOf(e *wire.Error, stream string) string {
 	return ""
 }
 
-// hintScope is the hint for a token that lacks a scope.
+// hintScope returns the hint for a token that lacks a scope.
 func hintScope(scope, stream string) string {
 	what := "a scope that this stream needs"
 	if scope != "" {

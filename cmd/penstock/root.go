@@ -31,7 +31,7 @@ type app struct {
 
 	out, err io.Writer
 	umask    fs.FileMode // umask of the process when it started
-	screen   *screen     // writes messages to err, with progress below them
+	screen   *screen     // writes messages to err, and progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was parsed
 	ctx      context.Context // context of the process; see processContext
@@ -39,15 +39,15 @@ type app struct {
 	redactor  *wire.Redactor                                               // redactor of a daemon, with every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	locks        *pipelineLocks     // locks of the pipelines that this process works on concurrently; nil if it makes only one run
+	locks        *pipelineLocks     // locks of the pipelines of a daemon; nil in a process that makes only one run
 	destinations *destinationPool   // destinations that parts of this process share; nil if each opens its own
 	stores       stores             // open state stores
-	governors    budget.Governors   // governors of the accounts with which sources are read
+	governors    budget.Governors   // governors of the accounts of sources
 	byteBudget   int64              // byte budget of a run; 0 for the default
 	life         time.Duration      // how long leases and units live without renewal; 0 for the default
-	warned       sync.Map           // rights warnings that were already logged
+	warned       sync.Map           // warnings about the rights of database roles that were already logged
 	heap         atomic.Int64       // largest heap limit that a run of this process has set; see raiseHeap
-	as           host               // host to act as; zero for the real one
+	as           host               // for tests: the host that this process claims to run on; zero for the real one
 	step         func(string) error // called at each step of a commit, so that tests can end the process there
 }
 
@@ -84,8 +84,8 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	return codeOf(ctx, err)
 }
 
-// processContext returns a context that ends when the process is stopped. Reading a configuration needs it, because
-// that may run commands and query databases. // Invariant 15
+// processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
+// context, because it may run commands and query databases. // Invariant 15
 func (a *app) processContext() context.Context {
 	if a.ctx == nil {
 		return context.Background()
@@ -154,7 +154,7 @@ func (a *app) start() error {
 	return nil
 }
 
-// terminal reports whether messages may be coloured.
+// terminal reports whether messages may be colored.
 func (a *app) terminal() bool {
 	f, ok := a.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -53,14 +53,14 @@ func checkRunID(s string) error {
 	return nil
 }
 
-// runOf returns the run of a pass. The first pass of a run over a stream is named like the run, the
-// second one has #2 after the name: co6bjmfsd81u#2.
+// runOf returns the run of a pass. The first pass over a stream has the name of its run. The second pass has #2
+// after that name: co6bjmfsd81u#2.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
 }
 
-// reasons replaces the witnesses, which are for machines, with the reasons of the verdicts.
+// reasons replaces the column of witnesses, which is for programs, by the reasons of the verdicts.
 func (t answer) reasons() answer {
 	i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
 	if i < 0 {

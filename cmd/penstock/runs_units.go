@@ -68,8 +68,8 @@ func noUnits(run string) error {
 	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), code: exitFailed}
 }
 
-// ofRun returns the configuration, which says where the state of the run is. It returns an error if run
-// is not the id of a run.
+// ofRun returns the configuration, which says where the state of the run is. It returns an error if run does not
+// look like a run id.
 func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err

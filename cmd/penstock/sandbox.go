@@ -93,7 +93,7 @@ extract/sandbox/webhook_flood.go.`,
 	return cmd
 }
 
-// parse returns the options, including those that a flag has only as text.
+// parse returns the options. It parses those that a flag has only as text.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := budget.ParseRate(f.appRate)
@@ -219,9 +219,9 @@ func (s *served) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
-		_ = s.server.Close() // ending a slow response harms no one
+		_ = s.server.Close() // cuts off responses that are still slow
 	}
-	for range s.failed { // until Serve has returned
+	for range s.failed { // wait until Serve has returned
 	}
 	return s.handler.Close()
 }

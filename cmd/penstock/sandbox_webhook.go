@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sandboxSecret is the default signing secret. It is valid for every scheme.
+// sandboxSecret is the default signing secret. Every signature scheme accepts it.
 const sandboxSecret = "whsec_c2FuZGJveA=="
 
 // hookFlags are the flags for [sandbox.Webhook].
@@ -27,8 +27,7 @@ func (f *hookFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.flood, "webhook-flood", "", "many deliveries at once, such as `rate=1700,for=1m`")
 }
 
-// parse returns the subscription and the flood of deliveries that the flags describe; nil if there is
-// none.
+// parse returns the subscription and the flood that the flags describe. Each is nil if its flag is not set.
 func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	const see = "`penstock sandbox --help` lists the names"
 	if f.webhook.URL == "" {

@@ -24,7 +24,7 @@ func (a *app) schemaCmd() *cobra.Command {
 	}{
 		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
 changes made to the table: when, by which run, and why.`, a.showSchema},
-		{"accept", "accept a table that was changed by hand", `Accepts the present form of a table that was changed by hand, so that its stream continues.
+		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream continues.
 A removed column is created again by its next value; a column whose type was changed keeps the new type.`, a.acceptSchema},
 	} {
 		var to selection

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is the output of messages: a stream of lines, below which a few lines may be redrawn. It is safe for
+// screen is the output of messages. Below the messages, it can redraw a few lines of progress. It is safe for
 // concurrent use.
 type screen struct {
 	w io.Writer
@@ -18,7 +18,7 @@ type screen struct {
 	drawn int // number of redrawn lines at the bottom
 }
 
-// Write removes the drawn lines and writes b. The next draw restores them.
+// Write removes the drawn lines and writes b. The next call of draw shows lines again.
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *screen) draw(lines ...string) {
 	s.wipe()
 	width, known := columns(s.w)
 	for _, l := range lines {
-		// A line that wraps could not be removed again.
+		// wipe removes only as many screen lines as were drawn, so a drawn line must not wrap.
 		if r := []rune(l); known && len(r) >= width {
 			l = string(r[:width-1])
 		}
@@ -52,8 +52,8 @@ func (s *screen) wipe() {
 	}
 }
 
-// outlet is the output of data. It stores the first write error, so that callers need not check every
-// line. A verb whose output was lost then does not exit with 0. // Invariant 14
+// outlet is the output of data. It remembers the first write error, so that verbs need not check every line they
+// print. After a write error, the process does not exit with 0. // Invariant 14
 type outlet struct {
 	io.Writer
 	err error
@@ -68,7 +68,7 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// outputError means that output could not be written. It says nothing about the tables.
+// outputError means that output could not be written. The tables may be complete.
 type outputError struct{ err error }
 
 // Error implements error.

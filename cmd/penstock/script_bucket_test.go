@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptBucket creates a bucket on a new S3 server: bucket NAME. $STORE is the server's address.
+// scriptBucket starts an S3 server with one bucket, and sets $STORE to the server's address. Usage: bucket NAME.
 func scriptBucket(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: bucket NAME")

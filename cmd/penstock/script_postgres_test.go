@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// objectsOf returns a query for the relations, functions, types and triggers of a schema. Indexes and
-// sequences of a table are not listed.
+// objectsOf returns a query for the relations, functions, types and triggers of a schema, without the indexes and
+// sequences of tables.
 func objectsOf(schema string) string {
 	const of = " WHERE n.nspname = "
 	return `SELECT string_agg(name, ' ') FROM (

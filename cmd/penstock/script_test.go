@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script: what the README promises on the command line. Each script has its own
-// sandbox at $SANDBOX. TestScriptsPostgres runs those that need Postgres.
+// TestScripts runs the scripts in testdata/script, which check what the README promises. Each script has its own
+// sandbox at $SANDBOX. The scripts that need Postgres are run by TestScriptsPostgres.
 func TestScripts(t *testing.T) {
 	all := scripts(t, "*.txtar")
 	runScripts(t, slices.DeleteFunc(all, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "postgres") }), setupScript, nil)
@@ -86,7 +86,8 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 	})
 }
 
-// setupScript gives a script its sandbox, without rate limits: scripts test output, not speed.
+// setupScript starts the sandbox of a script. The sandbox has no rate limits, because scripts test output, not
+// speed.
 func setupScript(env *testscript.Env) error {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true, Lists: servers.Lists()})
 	if err != nil {
@@ -94,7 +95,7 @@ func setupScript(env *testscript.Env) error {
 	}
 	server := httptest.NewServer(platform)
 	env.Defer(server.Close)
-	env.Defer(func() { _ = platform.Close() }) // stops the webhooks of a script
+	env.Defer(func() { _ = platform.Close() }) // stops the webhooks
 	env.Setenv("SANDBOX", server.URL)
 	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // the same platform at another address
 	env.Setenv("NO_COLOR", "1")
@@ -119,7 +120,7 @@ func scriptCondition(cond string) (bool, error) {
 	return false, errors.New("unknown condition")
 }
 
-// scriptExits runs a program and checks its exit code: exits 75 penstock sync.
+// scriptExits runs a program and checks its exit code, as in: exits 75 penstock sync.
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
@@ -149,7 +150,8 @@ func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(platformKey{}).(*sandbox.Server).SetFaults(list...))
 }
 
-// scriptAwait waits until a file exists, or until a socket takes connections: await FILE.
+// scriptAwait waits until a file exists. If the file is a socket, it waits until the socket accepts connections.
+// Usage: await FILE.
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		file, err := os.Stat(ts.MkAbs(args[0]))
@@ -163,14 +165,14 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("%s did not come", args[0])
+	ts.Fatalf("%s did not appear within two minutes", args[0])
 }
 
 // scriptAwaits runs a program until its output matches: awaits REGEXP PROGRAM [ARG...].
 func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		_ = ts.Exec(args[1], args[2:]...) // what it reads may not exist yet
+		_ = ts.Exec(args[1], args[2:]...) // the program may fail while the files that it reads do not exist
 		if want.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
@@ -178,7 +180,7 @@ func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: no %s", strings.Join(args[1:], " "), args[0])
 }
 
-// scriptStats checks what the sandbox has received: stats outside 0.
+// scriptStats checks what the sandbox has received, as in: stats outside 0.
 func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value(platformKey{}).(*sandbox.Server).Stats()
 	got := map[string]int{"outside": s.OutsideSum, "requests": s.Requests}[args[0]]
@@ -189,8 +191,8 @@ func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptPlatform changes the platform's data, with a writing credential: platform POST /api/lead/update/3
-// '{"name":"Ada"}'.
+// scriptPlatform changes the platform's data, with a credential that may write, as in: platform POST
+// /api/lead/update/3 '{"name":"Ada"}'.
 func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	key := sandbox.WritingToken
 	if strings.HasPrefix(args[1], "/v2/") {
@@ -210,8 +212,8 @@ func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptCapture stores a part of the last program's stdout in a variable, for later commands: capture NAME
-// REGEXP. It takes the first group.
+// scriptCapture stores the first group of a match in the last program's stdout in a variable, for later commands.
+// Usage: capture NAME REGEXP.
 func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if len(found) < 2 {
@@ -220,7 +222,8 @@ func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
-// scriptSessions checks the number of sign-ins to the sandbox and of refreshed tokens: sessions 1 0.
+// scriptSessions checks how many sign-ins and how many token refreshes the sandbox has received, as in: sessions
+// 1 0.
 func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
 	count := map[string]int{}
 	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
@@ -245,8 +248,8 @@ func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// browse acts as the desktop's browser and a person who allows every request: it stores the address in the
-// file asked and follows its redirects.
+// browse acts as a browser whose user allows every request. It writes the address to the file named asked, and
+// follows the redirects.
 func browse() {
 	address := os.Args[1]
 	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)
@@ -261,7 +264,7 @@ func browse() {
 	}
 }
 
-// scriptModes checks the modes of files: modes PATTERN 0600.
+// scriptModes checks the modes of files, as in: modes *.db 0600.
 func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	files, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)

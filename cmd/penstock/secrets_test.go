@@ -26,15 +26,15 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// gossip is a proxy in front of the sandbox. It records every secret that passes, and answers some requests
-// with all of them, in every part of a response.
+// gossip is a proxy in front of the sandbox. It records every secret that passes. Some requests it answers
+// itself, with all recorded secrets in every part of the response.
 type gossip struct {
 	behind http.Handler
 
 	mu     sync.Mutex
 	heard  map[string]bool
-	now    map[string]bool // the secrets that the current process has sent or received
-	status int             // of responses that repeat the secrets; 0 for none
+	now    map[string]bool // secrets that the current process has sent or received
+	status int             // status of the responses that repeat the secrets; 0 for no such responses
 	turn   int
 }
 
@@ -94,14 +94,15 @@ func (g *gossip) note(secrets ...string) {
 	}
 }
 
-// forget starts over for a new process, which cannot know the secrets of the previous process.
+// forget is called before each new process, which cannot know the secrets of the process before it.
 func (g *gossip) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now = map[string]bool{}
 }
 
-// repeats answers every third request with all recorded secrets.
+// repeats answers every third request with all secrets of the current process. It reports whether it has
+// answered.
 func (g *gossip) repeats(w http.ResponseWriter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,8 +141,8 @@ var kinds = map[string]string{
 	"CANARY_DASH": "dash-canary-0123456789", "CANARY_DSN": "dsn-canary-0123456789", "CANARY_FEED": "feed-canary-0123456789",
 }
 
-// canaries returns a folder whose configuration has a secret of every kind, in four sources: a key and a
-// token, a login, a grant.
+// canaries returns a folder whose configuration has a secret of every kind. Its sources sign in with keys and
+// tokens, with a password, and with an OAuth grant.
 func canaries(t *testing.T, base string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -190,8 +191,8 @@ func troubles() []string {
 	return all
 }
 
-// No secret of any kind leaks, for any fault and at the highest verbosity: not to the screen, not to a file
-// except the token files, not to a table.
+// No secret of any kind leaks, whatever goes wrong: not to the output, not to a table, and not to a file. Only
+// the token files have secrets.
 func TestNoSecretEscapes(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)
@@ -254,7 +255,7 @@ func (g *gossip) search(t *testing.T, where string, text []byte) {
 	}
 }
 
-// upset injects one fault.
+// upset injects one fault of troubles, and removes the previous fault.
 func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 	t.Helper()
 	g.mu.Lock()

@@ -91,21 +91,20 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	return stoppedBy(ctx)
 }
 
-// Limits of the daemon's connections: per address, which may be a proxy for many senders and visitors, and in
-// total.
+// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share
+// an address, that of a proxy.
 const (
 	connectionsEach = 1024
 	connectionsAll  = 4096
 )
 
-// ownDescriptors is how many descriptors are always left for the daemon itself: its state, its log, an engine and
-// the files of runs.
+// ownDescriptors is how many file descriptors are reserved for the daemon itself: its state, its log, the
+// database engine and the files of runs.
 const ownDescriptors = 48
 
-// connections returns the limits for a process that may have this number of open files and
-// connections; 0 means any number. A quarter of them, and at least ownDescriptors, stay free for runs
-// and files. One address gets at most two thirds of the rest, so that other webhook senders can still
-// connect.
+// connections returns the limits of connections for a process that may have this number of file descriptors; 0
+// means any number. A quarter of the descriptors, and at least ownDescriptors, stay free for runs and files. One
+// address gets at most two thirds of the connections, so that other webhook senders can still connect.
 func connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {
@@ -152,7 +151,7 @@ func supervisor() serve.Supervisor {
 	return s
 }
 
-// served returns the pipelines of a configuration, as the daemon needs them.
+// served returns the pipelines of a configuration in the form that package serve needs.
 func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {

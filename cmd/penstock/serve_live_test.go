@@ -32,8 +32,8 @@ pipelines:
   two: {from: main, to: lake, streams: ["crm.*"]}
 `
 
-// Two pipelines that run at once in one process share one budget of requests, so the server refuses none.
-// Invariant 4
+// Two pipelines that run in one process at the same time share one budget of requests, so the server refuses none
+// of them. // Invariant 4
 func TestServeGoverned(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{AppRate: sandbox.Rate{Requests: 5, Window: time.Second}})
 	require.NoError(t, err)
@@ -79,8 +79,8 @@ pipelines: {all: {from: main, to: warehouse, streams: [v2.contacts], schedule: {
 serve: {listen: "127.0.0.1:0"}
 `
 
-// An announced change is in the table without a run, and no delivery is refused while the configuration is
-// read again, valid or not.
+// A change that a webhook announces is in the table without a run. While the configuration is read again, valid
+// or not, no delivery is refused.
 func TestServeWebhooks(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, "@yearly")
@@ -101,11 +101,11 @@ func TestServeWebhooks(t *testing.T) {
 		{strings.Replace(conf, "@yearly", "@monthly", 1), "configuration reloaded"},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(step.conf), 0o600))
-		if i > 0 { // the daemon has started with the first
+		if i > 0 { // the daemon was started with the first configuration
 			require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		}
 		d.says(step.says)
-		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // read by the verbs below
+		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // the verbs below read it
 		name := fmt.Sprintf("Announced %d", i)
 		d.write("PUT", "/v2/contacts/"+ids[i], fmt.Sprintf(`{"name":%q}`, name))
 		d.shows(fmt.Sprintf("SELECT count(*) FROM v2_contacts WHERE name = '%s' AND _penstock_via = 'webhook'", name), "1")

@@ -14,7 +14,7 @@ import (
 type parts struct {
 	a         *app
 	daemon    *serve.Daemon // set once the daemon exists
-	begun     config.Config // the configuration at start
+	begun     config.Config // the configuration with which the daemon started
 	pending   atomic.Pointer[[]string]
 	journal   state.Journal
 	units     *unitWorker // nil if the state is a folder
@@ -46,7 +46,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	return p, all, err
 }
 
-// pipelines returns the pipelines of a configuration, as the daemon needs them.
+// pipelines returns the pipelines of a configuration in the form that package serve needs.
 func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 	all, err := p.a.served(c, p.units)
 	if err == nil {
@@ -97,7 +97,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	return all, nil
 }
 
-// waiting returns the changed keys of the configuration that need a restart.
+// waiting returns the keys of the configuration that have changed but need a restart.
 func (p *parts) waiting() []string {
 	if all := p.pending.Load(); all != nil {
 		return *all
@@ -105,7 +105,7 @@ func (p *parts) waiting() []string {
 	return nil
 }
 
-// changedAtStart returns the keys that are only read at start and that differ from the configuration at start.
+// changedAtStart compares two configurations and returns the different keys that are read only at start.
 func changedAtStart(was, is config.Config) (keys []string) {
 	for _, k := range []struct {
 		name string

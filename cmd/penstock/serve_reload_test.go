@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// asked returns the status of a GET under a host name of the daemon.
+// asked sends a GET with this Host header to the daemon, and returns the status.
 func (d *daemon) asked(t *testing.T, path, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
@@ -29,8 +29,8 @@ func (d *daemon) asked(t *testing.T, path, host string) int {
 	return resp.StatusCode
 }
 
-// TestServeReloadSaysWhatWaits: an added host name is served at once. For changes that need a restart, log and
-// dashboard say so.
+// TestServeReloadSaysWhatWaits adds a host name, which is served at once, and changes keys that need a restart.
+// Log and dashboard name the keys that need a restart.
 func TestServeReloadSaysWhatWaits(t *testing.T) {
 	dir := t.TempDir()
 	conf := fmt.Sprintf(`version: 1

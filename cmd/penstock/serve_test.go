@@ -39,7 +39,7 @@ type serving struct {
 	t        *testing.T
 	dir      string
 	platform *sandbox.Server
-	url      string // of the platform
+	url      string // address of the platform
 
 	cmd *exec.Cmd
 	out *spoken
@@ -121,7 +121,7 @@ func (d *serving) slots() []state.SlotRecord {
 	return all
 }
 
-// moments are the points at which a daemon is stopped: each waits for something it prints or does.
+// moments returns the moments at which a daemon is stopped. Each function waits until its moment has come.
 func moments() map[string]func(d *serving) {
 	asked := func(n int) func(*serving) {
 		return func(d *serving) {
@@ -149,14 +149,14 @@ func moments() map[string]func(d *serving) {
 	}
 }
 
-// A daemon is stopped at different moments: it exits within ten seconds, with the signal's code, and the next
+// A daemon is stopped at different moments. It exits within ten seconds, with the signal's code, and the next
 // daemon continues its work. // Invariant 15
 func TestServeStops(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for name, moment := range moments() {
 		if n++; testing.Short() && n > 4 {
-			break // another four each time
+			break // a short test takes only four moments; the map's order is random
 		}
 		signal, want := os.Signal(syscall.SIGTERM), 143
 		if n%3 == 0 {
@@ -188,7 +188,8 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// A daemon is killed during a run. The slot of the run stays recorded once, and the next daemon makes the run.
+// A daemon is killed during a run. The run's slot is still recorded exactly once, and the next daemon makes the
+// run.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, "@every 2s")
@@ -218,7 +219,7 @@ func TestServeKilled(t *testing.T) {
 	require.Equal(t, 1, records)
 }
 
-// Many short runs of a process, one after the other, leak no goroutine, file or memory.
+// Many short runs in one process, one after the other, leak no goroutines, files or memory.
 func TestServeSoak(t *testing.T) {
 	runs := 300
 	if testing.Short() {
@@ -258,7 +259,7 @@ func TestServeSoak(t *testing.T) {
 
 func mega(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// held returns how many goroutines, open files and bytes of heap the idle process has.
+// held returns the numbers of goroutines and open files, and the bytes of heap, that this process has while idle.
 func held(t *testing.T) (goroutines, files int, heap uint64) {
 	t.Helper()
 	var m runtime.MemStats

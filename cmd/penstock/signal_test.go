@@ -25,8 +25,8 @@ destinations: {warehouse: "duckdb:warehouse.duckdb"}
 pipelines: {all: {from: main, to: warehouse, streams: [crm.leads, crm.deals]}}
 `
 
-// TestSignals stops a run in the middle: the exit code is the signal's, within the grace time, and the next
-// run completes the rest.
+// TestSignals stops a run in the middle. The process exits in time with the signal's code, and the next run
+// completes the rest.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

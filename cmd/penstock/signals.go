@@ -56,7 +56,8 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 	return s, nil
 }
 
-// openCollectors creates the senders of traces and run events for which a collector is configured.
+// openCollectors creates the sender of OpenLineage events and the sender of traces, if the configuration has a
+// collector for them.
 func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) (err error) {
 	if to := c.Serve.OpenLineage; to != nil {
 		s.lineage = signal.NewLineage(signal.LineageOptions{
@@ -98,7 +99,7 @@ func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	}
 }
 
-// lineageOf returns how OpenLineage names what pipelines read and write.
+// lineageOf returns the names that OpenLineage has for the sources and destinations of each pipeline.
 func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	all := map[string]signal.LineagePipeline{}
 	for _, p := range c.Pipelines {
@@ -121,8 +122,8 @@ func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	return all
 }
 
-// lineagePlace returns how OpenLineage names a destination: by scheme://host and a dotted path for a
-// server, by scheme and path for a file.
+// lineagePlace returns the name that OpenLineage has for a destination. For a server it is scheme://host and a
+// dotted path, for a file the scheme and the path.
 func lineagePlace(d config.Destination) signal.LineagePlace {
 	u, err := url.Parse(d.Shown)
 	if err != nil || u.Host == "" {
@@ -174,11 +175,11 @@ func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 	d.Handlers.Metrics = s.metrics.Handler(d.Log)
 }
 
-// lastSignals bounds the export of the last spans when the daemon ends.
+// lastSignals limits how long the daemon sends its last spans when it ends.
 const lastSignals = 800 * time.Millisecond
 
-// run sends signals until wait is called. The daemon calls wait after its last run has ended, so that the
-// end of that run is reported too.
+// run sends signals until wait is called. The daemon calls wait after its last run has ended, so that signals
+// about that run are sent too.
 func (s *signals) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
@@ -192,14 +193,14 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 		if s.traces != nil {
 			last, end := context.WithTimeout(context.WithoutCancel(ctx), lastSignals)
 			defer end()
-			_ = s.traces.Close(last) // spans not sent by now are lost
+			_ = s.traces.Close(last) // spans that are not sent in time are lost
 		}
 		all.Wait()
 	}
 }
 
-// read returns the current rate limits and the state of the inbox. Runs that share a credential share its limit, which is
-// reported once.
+// read returns the current rate limits and the state of the inbox. Several runs may share a credential and its
+// limit: the limit is reported once.
 func (s *signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
 	reported := map[[2]string]bool{}
@@ -244,7 +245,7 @@ func (s *signals) standings() []signal.Inbox {
 	return all
 }
 
-// readTime bounds how long a scrape waits for the inbox.
+// readTime limits how long a scrape of the metrics waits for the inbox.
 const readTime = 2 * time.Second
 
 // writable returns an error if the folder cannot be written to, for instance because the disk is full.

@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// lines are the records of a JSON log, which may grow while it is read.
+// lines is a JSON log. It may grow while it is read.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -93,8 +93,8 @@ func (d *daemon) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestServeSignals checks the metrics, the health and the only alert of a daemon whose pipeline runs every second
-// and whose platform breaks.
+// TestServeSignals runs a daemon whose pipeline runs every second, and breaks its platform. It checks the
+// metrics, the health, and that one alert is sent.
 func TestServeSignals(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestLineagePlace(t *testing.T) {
 	}
 }
 
-// TestAlertKindsAgree compares the kinds of alerts that the configuration takes with those that are sent.
+// TestAlertKindsAgree checks that the configuration accepts exactly the kinds of alerts that can be sent.
 func TestAlertKindsAgree(t *testing.T) {
 	var kinds []string
 	for _, k := range signal.Kinds() {

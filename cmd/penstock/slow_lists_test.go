@@ -25,9 +25,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestSlowLists reads slow lists of six pages from several sources at once into Postgres, with a commit after
-// each page: 24 passes run concurrently. A second run, without changes, requests each page once, writes
-// nothing and holds no stream. The same holds for two lists of one source.
+// TestSlowLists reads slow lists of six pages into Postgres, from several sources at once. Each page is a commit,
+// and 24 passes run concurrently. The second run finds no changes: it requests each page once, writes nothing,
+// and no stream is held. The same holds for two lists of one source.
 func TestSlowLists(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -43,7 +43,7 @@ func TestSlowLists(t *testing.T) {
 					page = 1
 				}
 				if again.Load() {
-					time.Sleep(250 * time.Millisecond) // so that all passes wait between their commits
+					time.Sleep(250 * time.Millisecond) // gives all passes time to wait between their commits
 				}
 				var records []string
 				for i := 0; i < rows && page <= pages; i++ {

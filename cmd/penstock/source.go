@@ -21,12 +21,12 @@ type sourceClient struct {
 	names  []string // keys of wires, in order of creation
 	wires  map[string]*wire.Client
 
-	governors map[*budget.Governor]*budget.Governor // the shared governors of the process, by those of the configuration
+	governors map[*budget.Governor]*budget.Governor // from a governor of the configuration to the governor that this process shares
 	leave     []func() error                        // releases the shared governors
 }
 
-// openSource creates the clients that the streams need. adjust may change the options of each; it may be
-// nil.
+// openSource creates the clients that the streams need. If adjust is not nil, it may change the options of each
+// client.
 func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
 	if _, err := a.signIns(c, p.From[0].Text); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 // budgetDir is the folder, in the state folder, where requests are counted per credential.
 const budgetDir = "budget"
 
-// govern gives a client the governor that all sources of this process with the same account share. All
-// processes with the same state share its budget. If the budget cannot be shared, govern returns an
+// govern replaces a client's governor by the one that all sources of this process with the same account share.
+// Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an
 // error, because two processes would spend the budget twice. // Invariant 4
 func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
@@ -134,7 +134,7 @@ func plain(streams []config.Stream) []schemas.Stream {
 	return all
 }
 
-// limit describes the known rate limits.
+// limit returns the known rate limits as text.
 func (s *sourceClient) limit() string {
 	var parts []string
 	for _, name := range s.names {
@@ -145,8 +145,7 @@ func (s *sourceClient) limit() string {
 	return strings.Join(parts, ", ")
 }
 
-// waiting describes which surfaces must wait before the next request, until when and why; "" if there
-// is none.
+// waiting returns which surfaces must wait before the next request, until when and why; "" if none must.
 func (s *sourceClient) waiting() string {
 	var parts []string
 	for _, name := range s.names {

@@ -76,7 +76,8 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	return a.print(printer{form: a.form()}, out)
 }
 
-// sourceRows returns the lines of one source: one per pipeline that has read it, or one if none has.
+// sourceRows returns the lines of one source: one per pipeline that has read it, or a single line if no pipeline
+// has.
 func sourceRows(c *config.Config, stored sourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
@@ -108,7 +109,7 @@ func sourceRows(c *config.Config, stored sourceRecords, name string) (rows [][]a
 	return rows
 }
 
-// worst ranks lines, the worst first.
+// worst returns the rank of a line. Lines that need attention have the lowest ranks and come first.
 func worst(row []any) int {
 	switch state, _ := row[1].(string); state {
 	case "faulty", string(pipeline.StatusFailed):

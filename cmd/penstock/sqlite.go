@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load/sqlite"
 )
 
-// sqliteKind is the kind of destination that is an SQLite file.
+// sqliteKind describes the destinations that are an SQLite file.
 func sqliteKind() destinationKind {
 	return destinationKind{
 		scheme: "sqlite",

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// printStanding prints a short table of all streams, narrow enough for a terminal. Below it, it prints
+// printStanding prints all streams as a table that is narrow enough for a terminal. Below the table, it prints
 // the full text about streams that need attention.
 func printStanding(w io.Writer, t answer, now time.Time) {
 	at := func(name string) int {
@@ -48,7 +48,7 @@ func printStanding(w io.Writer, t answer, now time.Time) {
 	}
 }
 
-// ageOf formats how long ago a time was, in its largest unit; "" for none.
+// ageOf formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
 func ageOf(at any, now time.Time) string {
 	t, ok := at.(time.Time)
 	if !ok {

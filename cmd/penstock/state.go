@@ -95,8 +95,8 @@ positions are read again; after a move forward, they are not read.`,
 	return cmd
 }
 
-// carrier returns the selected pipeline. It returns an error if the pipeline does not have the
-// streams, or if it is not clear which source is meant.
+// carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams, or if one
+// of several sources must be selected first.
 func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.one(); err != nil {
 		return p, err
@@ -183,7 +183,7 @@ func (a *app) stateExportCmd() *cobra.Command {
 // cursorLine is a line of an export.
 type cursorLine struct {
 	Pipeline  string     `json:"pipeline"`
-	Source    string     `json:"source,omitempty"` // if several sources share the tables
+	Source    string     `json:"source,omitempty"` // "" unless several sources share the tables
 	Stream    string     `json:"stream"`
 	Cursor    string     `json:"cursor"` // exactly as stored
 	Sequence  int64      `json:"sequence,omitempty"`

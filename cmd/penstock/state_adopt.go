@@ -31,7 +31,7 @@ workspace, use state reset instead: its records then replace the rows.`,
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.sources = true // to compare their addresses
+			f.to.sources = true // their addresses are compared with those of the tables
 			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.adopt(cmd.Context(), d, f) })
 		},
 	}
@@ -41,7 +41,7 @@ workspace, use state reset instead: its records then replace the rows.`,
 	return cmd
 }
 
-// adoption is a table that a stream takes over.
+// adoption is a table that has another owner, and that a stream takes over.
 type adoption struct {
 	move
 	claim load.Claim
@@ -126,7 +126,7 @@ type adopted struct {
 	Owner load.Owner `json:"owner"`
 }
 
-// commitAdoption takes over one table, unless the stream's cursor has changed since it was read.
+// commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
 func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})

@@ -17,7 +17,7 @@ import (
 
 // Limits of an import.
 const (
-	maxCursorLine  = 4 << 20 // a cursor also contains those of the stream's backfills
+	maxCursorLine  = 4 << 20 // the cursor of a stream also contains the cursors of its backfills
 	maxCursorLines = 100_000
 )
 

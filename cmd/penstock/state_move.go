@@ -32,9 +32,8 @@ type moved struct {
 	Backup   string `json:"backup"`
 }
 
-// moveCursors asks for confirmation and backs up all cursors of the destination. Then it changes the
-// cursors that differ, each in its own commit. It locks the pipelines, so that no run of them is under
-// way. // Invariants 2, 13
+// moveCursors asks for confirmation, locks the pipelines so that none of them runs, and backs up all cursors of
+// the destination. Then it changes the cursors that differ, each in its own commit. // Invariants 2, 13
 func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
@@ -115,7 +114,7 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 	return unlock, nil
 }
 
-// commitMove moves one cursor, unless the cursor has changed since it was read.
+// commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
 func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
 	now := a.stateOf(d.conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
@@ -149,8 +148,8 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// backUp writes all cursors of the destination to a new file in the state folder, and returns its path once it
-// is durable.
+// backUp writes all cursors of the destination to a new file in the state folder. When it returns the path, the
+// file is durable.
 func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {

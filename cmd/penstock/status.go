@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	err = scan(ctx, d, load.State, func(r row) error {
 		k := keyOf(r)
-		if !strings.HasPrefix(k.Stream, "_") { // penstock's own streams
+		if !strings.HasPrefix(k.Stream, "_") { // not one of penstock's own tables
 			add(k, r.value("updated_at"), webhooksOf(r.text("cursor")))
 		}
 		return nil
@@ -90,7 +90,8 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	return nil
 }
 
-// webhooksOf describes how far a stream's webhook events are applied, from its cursor; nil if there were none.
+// webhooksOf says how many of a stream's webhook events are applied, according to its cursor. It returns nil if
+// there were no events.
 func webhooksOf(cursor string) any {
 	w, ok := pipeline.WebhooksOf(state.Cursor(cursor))
 	if !ok {
@@ -112,8 +113,7 @@ func webhooksOf(cursor string) any {
 	return words
 }
 
-// statusRow returns the row of one stream. It shows a problem until a later run has completed the
-// stream.
+// statusRow returns the row of one stream. A problem is shown until a later run has completed the stream.
 func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]string, o openStream) []any {
 	standing, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))
@@ -144,7 +144,7 @@ func keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: r.text("stream")}
 }
 
-// ofWhom returns the name of a stream, after the name of its source if several sources share the tables.
+// ofWhom returns the name of a stream. If several sources share the tables, the name of its source comes first.
 func ofWhom(k state.Key) string {
 	if k.Source == "" {
 		return k.Stream
@@ -152,8 +152,8 @@ func ofWhom(k state.Key) string {
 	return k.Source + " " + k.Stream
 }
 
-// whyOf returns the reasons of a verdict, from a certificate's witnesses; nil for a certificate of an earlier
-// release.
+// whyOf returns the reasons of a verdict, from the witnesses in a certificate. It returns nil for a certificate
+// of an earlier release.
 func whyOf(witnesses string) any {
 	var w struct{ Why string }
 	if json.Unmarshal([]byte(witnesses), &w) != nil || w.Why == "" {
@@ -162,10 +162,10 @@ func whyOf(witnesses string) any {
 	return w.Why
 }
 
-// openStream is the newest run that did not complete a stream, with the stream's status and the reason.
+// openStream has the newest run that did not complete a stream, and the stream's status and reason in that run.
 type openStream struct{ run, state, words string }
 
-// openStreams returns the streams that a run did not complete. A later run may have completed them.
+// openStreams returns the streams that some run did not complete. A later run may have completed them.
 func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStream, error) {
 	open := map[state.Key]openStream{}
 	err := scan(ctx, d, load.Runs, func(r row) error {

@@ -12,7 +12,9 @@ import (
 	"time"
 )
 
-// signalAt kills the process, as a power cut would, or stops it, when it reaches a step.
+// signalAt returns a function for [app] that is called at each step of a commit. With spec "list", it prints each
+// step. With spec STEP:N or STEP:N:STOP, at the Nth time of that step, it kills the process, as a power cut
+// would, or stops it.
 func signalAt(spec string) func(string) error {
 	var mu sync.Mutex
 	if spec == "list" {
@@ -36,7 +38,7 @@ func signalAt(spec string) func(string) error {
 		if step == name {
 			if n--; n == 0 {
 				_ = syscall.Kill(os.Getpid(), signal)
-				for signal == syscall.SIGKILL { // until the signal arrives
+				for signal == syscall.SIGKILL { // wait for the signal
 					time.Sleep(time.Second)
 				}
 			}

@@ -27,7 +27,7 @@ type stores struct {
 // stateOf returns the state store of a configuration. It stays open until the verb ends.
 func (a *app) stateOf(c *config.Config) state.Store {
 	at := c.State
-	at.At = config.Pos{} // the position in the file makes no difference
+	at.At = config.Pos{} // the position in the file does not matter
 	a.stores.mu.Lock()
 	defer a.stores.mu.Unlock()
 	if s, open := a.stores.all[at]; open {
@@ -138,7 +138,7 @@ func (a *app) migrate(ctx context.Context) error {
 	return a.say("%s: from version %d to %d\n", stateHost(c), from, to)
 }
 
-// migrateQueue upgrades the tables of the workers' queue to this version.
+// migrateQueue upgrades the tables of the workers' queue to this version, and returns the number of steps.
 func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error) {
 	pool, schema, err := db.Queue(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func inspectQueue(ctx context.Context, db *postgres.Store) error {
 	return err
 }
 
-// checkState checks the state database. A state folder is not checked here; its faults show when it is
+// checkState checks the state database. It does not check a state folder, because its faults show when it is
 // used.
 func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	db, ok := a.stateOf(c).(*postgres.Store)
@@ -192,8 +192,8 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 // clockSlack is the largest clock difference that is not reported.
 const clockSlack = 5 * time.Second
 
-// checkClock reports the difference between this machine's clock and that of the state database, which
-// runs use. The difference is not a fault, because data is not affected.
+// checkClock reports a large difference between this machine's clock and that of the state database. It is not a
+// failed check, because runs use the clock of the database.
 func checkClock(ahead time.Duration) []finding {
 	if ahead.Abs() <= clockSlack {
 		return nil

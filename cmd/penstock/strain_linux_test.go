@@ -29,7 +29,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked starts a daemon process that receives webhooks, with a line of bash in which $0 is the program.
+// hooked starts a daemon that receives webhooks. line is the line of bash that starts it, in which $0 is the
+// program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()
 	d = newDaemon(t, "@yearly")
@@ -71,7 +72,7 @@ func send(c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// from returns a client whose connections come from one address of this machine.
+// from returns a client that connects from this address of the machine, with at most most connections.
 func from(t *testing.T, ip string, most int) *http.Client {
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
 	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: most, MaxIdleConnsPerHost: most}
@@ -98,8 +99,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// good sends authentic deliveries one after the other until stop is closed, and returns how long each took. All must
-// be accepted.
+// good sends authentic deliveries, one after the other, until stop is closed. It returns how long each took, and
+// fails the test if one is not accepted.
 func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	c := from(t, "127.0.0.1", 4)
 	var took []time.Duration
@@ -118,9 +119,9 @@ func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	}
 }
 
-// TestFewDescriptors gives the daemon 64 descriptors and opens more than a thousand connections to it. The daemon
-// logs that there are too many, still answers the client that was connected before, and has enough descriptors left
-// to start an engine and apply events. When the connections end, new clients are served.
+// TestFewDescriptors gives a daemon 64 file descriptors and opens more than a thousand connections to it. The
+// daemon logs that there are too many. It still answers the client that was connected before, and still has
+// descriptors to open the database and apply events. After the connections end, new clients are served.
 func TestFewDescriptors(t *testing.T) {
 	d, address := hooked(t, `ulimit -n 64; exec -a penstock "$0" serve`)
 	c := from(t, "127.0.0.1", 1)
@@ -171,8 +172,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Two thousand clients send one byte per second, half of them of the header, half of the body. Authentic deliveries
-// are still accepted, and slow clients are disconnected although they keep sending.
+// Two thousand clients send one byte per second: half of them send a header, half a body. Authentic deliveries
+// are still accepted. Slow clients are disconnected although they keep sending.
 func TestSlowClients(t *testing.T) {
 	clients := 2000
 	if testing.Short() {
@@ -221,7 +222,8 @@ func TestSlowClients(t *testing.T) {
 	require.Equal(t, 143, code, d.out)
 }
 
-// Forged deliveries arrive as fast as possible: authentic ones are still accepted, and the log has only a few lines.
+// Forged deliveries arrive as fast as possible. Authentic deliveries are still accepted, and the log has only a
+// few lines.
 func TestForgeries(t *testing.T) {
 	long := 5 * time.Second
 	if testing.Short() {

@@ -53,7 +53,7 @@ func (a *app) catalogue(configured bool) ([]config.Stream, error) {
 	return all, nil
 }
 
-// streamLine is one line of `streams --json`. Its keys are public interface.
+// streamLine is one line of `streams --json`. Scripts of users depend on its keys.
 type streamLine struct {
 	Name    string      `json:"name"`
 	Surface string      `json:"surface"`

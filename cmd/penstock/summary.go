@@ -102,13 +102,13 @@ func hintsOf(err error) (hints []string) {
 	return []string{h}
 }
 
-// problem is one cause that kept one or more streams from completing.
+// problem is one cause why one or more streams did not complete.
 type problem struct {
 	streams []string
 	pipeline.StreamReport
 }
 
-// problems returns why streams did not complete, the worst first. Streams with the same cause share a problem.
+// problems returns the causes why streams did not complete, the worst first.
 func problems(streams []pipeline.StreamReport) []problem {
 	var all []problem
 	at := map[string]int{}
@@ -135,8 +135,8 @@ func problems(streams []pipeline.StreamReport) []problem {
 	return all
 }
 
-// root returns what the errors of streams with the same cause have in common: the innermost error, or
-// the source's message without the path.
+// root returns a text that is equal for streams with the same cause: the innermost error, or the message of the
+// source without the path.
 func root(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		text := e.Class.String()
@@ -151,7 +151,7 @@ func root(s pipeline.StreamReport) string {
 	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
 }
 
-// innermost returns the innermost error that err wraps; for joined errors, that of the first.
+// innermost returns the innermost error that err wraps. Of joined errors, it follows the first.
 func innermost(err error) error {
 	inner := errors.Unwrap(err)
 	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
@@ -163,7 +163,7 @@ func innermost(err error) error {
 	return innermost(inner)
 }
 
-// maxProblems is how many problems are printed without -v. If there are more, one of these usually
+// maxProblems is how many problems are printed without -v. If there are more, one of the printed problems usually
 // explains the others.
 const maxProblems = 12
 
@@ -242,7 +242,7 @@ func printSums(w io.Writer, streams []pipeline.StreamReport) {
 	for _, m := range sortedKeys(sums) {
 		line(m, sums[m])
 	}
-	if len(sums) > 1 && !several { // several destinations have the same rows, so a sum would count them repeatedly
+	if len(sums) > 1 && !several { // all destinations have the same rows, so a total over them would mean nothing
 		line("all", &total)
 	}
 	g.render(w)
@@ -286,7 +286,7 @@ func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 	}
 }
 
-// verdicts counts the streams by verdict. For a stream in several destinations, the weakest verdict counts.
+// verdicts counts the streams by verdict. A stream in several destinations counts once, with its weakest verdict.
 func verdicts(streams []pipeline.StreamReport) string {
 	order := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
 	least := map[string]int{}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// A hundred problems are not all listed without -v.
+// Without -v, only the first of a hundred problems are listed.
 func TestSummaryOfManyProblems(t *testing.T) {
 	r := pipeline.Report{Run: "r", Pipeline: "all", Status: pipeline.StatusFailed}
 	for n := range maxProblems + 3 {
@@ -22,7 +22,7 @@ func TestSummaryOfManyProblems(t *testing.T) {
 			Stream: name, Status: pipeline.StatusFailed, Err: fmt.Errorf("%s: cause %d", name, n),
 		})
 	}
-	for _, n := range []int{20, 21} { // one cause, reported by each stream under its own name
+	for _, n := range []int{20, 21} { // both streams have the same cause, with the stream's name before it
 		name := fmt.Sprintf("crm.s%02d", n)
 		r.Streams = append(r.Streams, pipeline.StreamReport{
 			Stream: name, Status: pipeline.StatusHeld, Err: errors.New(name + ": not tried"),
@@ -41,7 +41,7 @@ func TestSummaryOfManyProblems(t *testing.T) {
 	require.NotContains(t, all, "-v shows them")
 }
 
-// A stream that three destinations share was read once, and its requests and verdicts count once.
+// A stream that is loaded into three destinations is read once, so its requests and its verdict count once.
 func TestSummaryOfSeveralDestinations(t *testing.T) {
 	r := pipeline.Report{Run: "r", Pipeline: "all", Status: pipeline.StatusPartial, Requests: 2}
 	for _, stream := range []string{"crm.leads", "hr.leaves"} {
@@ -69,7 +69,7 @@ func TestSummaryOfSeveralDestinations(t *testing.T) {
 	require.Regexp(t, `(?m)^hr.leaves → bi +complete +proven `, b.String())
 }
 
-// The hint names --confirm-shrink only if it would delete the missing rows.
+// The hint for a held stream names --confirm-shrink only if that flag would delete the missing rows.
 func TestRemedyOfAHeldStream(t *testing.T) {
 	held := func(confirm bool) string {
 		return remedy(pipeline.StreamReport{Status: pipeline.StatusHeld, Missing: 2, Err: &pipeline.HeldError{Reason: "2 rows are missing", Confirm: confirm}})

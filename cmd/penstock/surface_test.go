@@ -29,8 +29,8 @@ import (
 // securityPage lists what penstock opens, serves and writes.
 const securityPage = "../../docs/security.md"
 
-// entry is a table row of the page: a name and its protection. <words> in the name match a letter or digit,
-// then any characters except /.
+// entry is a row of a table on the page: a name and its protection. A placeholder such as <words> in the name
+// matches one letter or digit and any characters after it, except /.
 type entry struct {
 	name  string
 	match *regexp.Regexp
@@ -75,7 +75,8 @@ func entriesOf(page, heading string) (all []*entry, err error) {
 	return all, nil
 }
 
-// comparePage returns names missing on the page, names on the page that do not exist, and wrong modes.
+// comparePage returns the differences: names that the page lacks, names on the page that do not exist, and wrong
+// modes.
 func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		e := entryFor(entries, name)
@@ -97,8 +98,8 @@ func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	return wrong
 }
 
-// entryFor returns the entry for a name; of several matches, the one with the most literal text; nil if there
-// is none.
+// entryFor returns the entry that matches a name. If several match, it returns the one with the longest literal
+// text. It returns nil if none matches.
 func entryFor(entries []*entry, name string) (best *entry) {
 	for _, e := range entries {
 		if e.name == name || e.match.MatchString(name) && (best == nil || e.literal() > best.literal()) {
@@ -113,8 +114,8 @@ func entryFor(entries []*entry, name string) (best *entry) {
 
 func (e *entry) literal() int { return len(blankSpot.ReplaceAllString(e.name, "")) }
 
-// scriptSurface compares a table of the page with what exists: surface files FOLDER HEADING, surface objects
-// FILE HEADING, where FILE has one name per line.
+// scriptSurface compares a table of the page with what exists. Usage: surface files FOLDER HEADING, or surface
+// objects FILE HEADING, where FILE has one name per line.
 func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: surface files|objects PATH HEADING")
@@ -146,7 +147,7 @@ func surfaceIs(ts *testscript.TestScript, heading string, names map[string]strin
 	}
 }
 
-// filesBelow returns the files and folders in a folder, itself as "./", and their modes.
+// filesBelow returns the files and folders in a folder, and their modes. The folder itself is "./".
 func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 	names := map[string]string{}
 	ts.Check(filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -163,7 +164,7 @@ func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 		}
 		mode := fmt.Sprintf("%04o", info.Mode().Perm())
 		if info.Mode().Type() == fs.ModeSymlink {
-			mode = "" // links have no mode
+			mode = "" // the mode of a link means nothing
 		}
 		names[filepath.ToSlash(rel)] = mode
 		return err
@@ -180,9 +181,9 @@ func TestSurfaceRoutes(t *testing.T) {
 	f := boardfacts.New(boardfacts.Config{}, &board.Feed{})
 	b, err := board.New(board.Config{Facts: f, Control: f, Access: access.New(access.Options{})})
 	require.NoError(t, err)
-	names := map[string]string{"/webhooks/{source}": ""} // serve.Daemon.route handles it before its mux
+	names := map[string]string{"/webhooks/{source}": ""} // serve.Daemon.route handles this path before its mux
 	for _, r := range serve.New(serve.Config{}).Routes() {
-		if r.Pattern != "/" && r.Pattern != "/api/v1/" { // the dashboard's
+		if r.Pattern != "/" && r.Pattern != "/api/v1/" { // these belong to the dashboard
 			names[r.Pattern] = ""
 		}
 	}
@@ -192,8 +193,8 @@ func TestSurfaceRoutes(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceListeners compares the table of listeners with the places in the code that open one, which the
-// table names.
+// TestSurfaceListeners compares the table of listeners with the places in the code that open one. The table names
+// these places.
 func TestSurfaceListeners(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)
@@ -219,7 +220,7 @@ func TestSurfaceListeners(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceIsCompared checks that comparePage finds an entry too many, an entry too few, and a different mode.
+// TestSurfaceIsCompared checks that comparePage finds an extra entry, a missing entry, and a different mode.
 func TestSurfaceIsCompared(t *testing.T) {
 	const page = "# A\n\n## Files\n\n| file | mode |\n|---|---|\n| `a`, `<name>.db` | `0600` |\n| `b/` | any |\n\n## Next\n| `c` | x |\n"
 	entries := func() []*entry {
@@ -236,7 +237,7 @@ func TestSurfaceIsCompared(t *testing.T) {
 	require.ErrorContains(t, err, "no heading")
 }
 
-// scriptDeliver posts signed deliveries of a source to a socket: deliver SOCKET SOURCE SECRET.
+// scriptDeliver posts signed deliveries of a source to a socket. Usage: deliver SOCKET SOURCE SECRET.
 func scriptDeliver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: deliver SOCKET SOURCE SECRET")

@@ -20,16 +20,16 @@ import (
 // syncFlags are the flags and settings of one run.
 type syncFlags struct {
 	streams []string
-	sources []string // patterns, of a multi-source pipeline; nil for all sources
+	sources []string // patterns that select sources of a multi-source pipeline; nil for all sources
 	options pipeline.Options
 
 	budget *pipeline.Budget // shared with other runs of this process; nil for a budget of its own
 
 	run    string               // the run's id; "" to create one
-	ledger state.UnitStore      // ledger of the run's units, shared with other runs; nil to open one for this run
-	worker string               // name of the worker in the ledger; "" to create one
+	ledger state.UnitStore      // store of the run's units, shared with other runs; nil to open one for this run
+	worker string               // name of the worker in the units; "" to create one
 	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
-	follow func(pipeline.Event) // called for each event, instead of the terminal
+	follow func(pipeline.Event) // called for each event; nil to show progress on the terminal
 	opened func(*sourceClient)  // called before the source is read
 }
 
@@ -87,8 +87,7 @@ func (a *app) conclude(r pipeline.Report) error {
 	return exit(r.ExitCode())
 }
 
-// sync makes one run. Its error means that the run could not work at all. Errors of single streams are in the
-// report.
+// sync makes one run. It returns an error if the run could not begin. Errors of single streams are in the report.
 func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) (pipeline.Report, error) {
 	var none pipeline.Report
 	r, err := a.openRun(ctx, c, p, f.streams, f.options.DryRun)
@@ -111,14 +110,14 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	unrecorded := p.MultiSource && f.ledger == nil // the run over all sources has already logged why
+	unrecorded := p.MultiSource && f.ledger == nil // the run over all sources could not store units, and has logged why
 	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
 		return a.runPipeline(ctx, r, f)
 	}
 	return a.recorded(ctx, r, f)
 }
 
-// runPipeline makes a run of the opened pipeline.
+// runPipeline runs the opened pipeline.
 func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
 	p := r.pipeline
 	shown, hide := a.follow(r, f)
@@ -155,8 +154,8 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	return report, nil
 }
 
-// follow reports the events of a run to f.follow, or to the terminal if f.follow is nil, until hide is
-// called.
+// follow returns the function that gets each event of a run: f.follow, or one that shows progress on the terminal
+// until hide is called.
 func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hide func()) {
 	if f.opened != nil {
 		f.opened(r.source)
@@ -215,8 +214,8 @@ func (r *openedRun) config() pipeline.Config {
 	return cfg
 }
 
-// publish gives readers a copy of the loaded data of each destination with publish: in the configuration.
-// A stopped run publishes nothing.
+// publish copies the loaded data for readers, for each destination with `publish:` in the configuration. A
+// stopped run publishes nothing.
 func (r *openedRun) publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.dests {
@@ -237,8 +236,8 @@ func (r *openedRun) publish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget releases what the destinations store in memory for the run's source, because the process
-// reads many sources. // Invariant 6
+// forget frees the memory that the destinations use for the run's source, because the process goes on with other
+// sources. // Invariant 6
 func (r *openedRun) forget() {
 	for _, d := range r.dests {
 		if s, ok := whole(d.Destination).(load.Sharer); ok {

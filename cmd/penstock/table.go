@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// grid is a text table: a header, rows of text, right-aligned numbers.
+// grid is a table of text: a header and rows. Numbers are aligned to the right.
 type grid struct {
 	header []string
 	right  []bool
@@ -40,7 +40,7 @@ func (g *grid) add(cells ...any) {
 // maxCell is how many characters of a long text a cell shows.
 const maxCell = 72
 
-// render writes the table without borders, for copy and paste.
+// render writes the table without borders, so that it is easy to copy.
 func (g *grid) render(w io.Writer) {
 	t := table.NewWriter()
 	style := table.StyleLight

@@ -20,16 +20,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bucketTarget is a bucket of an S3 server in this process, which outlives the processes that write to it.
+// bucketTarget is a bucket of an S3 server in this process. The bucket stays when a process that writes to it is
+// killed.
 type bucketTarget struct {
-	dir    string // for files read from the bucket
+	dir    string // folder for objects that are read from the bucket
 	server *httptest.Server
 	now    atomic.Pointer[bucketState]
 	kept   map[string]keptObject
 }
 
-// bucketState is the server's content. What a killed process has sent to an old state does not change the new
-// one.
+// bucketState is the content of the server. Requests of a killed process go to the old content, and do not change
+// the new one.
 type bucketState struct {
 	backend *s3mem.Backend
 	serve   http.Handler
@@ -107,7 +108,8 @@ func (b *bucketTarget) read(key string) ([]byte, error) {
 	return io.ReadAll(o.Contents)
 }
 
-// files returns the files of a generation, by table, from the newest manifest of the stream in the folder.
+// files returns the files of a stream's current generation, by table. It finds them in the newest manifest in the
+// folder.
 func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, error) {
 	t.Helper()
 	manifests := b.keys(t, folder+"/manifest-")
@@ -145,8 +147,8 @@ func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, 
 	return out, nil
 }
 
-// local downloads objects as files and returns a list for read_parquet. Objects are immutable, so files are
-// reused.
+// local downloads objects as files and returns a list for read_parquet. Objects never change, so a file that
+// exists is not downloaded again.
 func (b *bucketTarget) local(keys []string) (string, error) {
 	var names []string
 	for _, key := range keys {
@@ -192,7 +194,7 @@ func (b *bucketTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// watch reads the newest manifest of a stream, then the files that it names.
+// watch reads the newest manifest of a stream, and then the files that the manifest names.
 func (b *bucketTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
@@ -207,7 +209,7 @@ func (b *bucketTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 				generation[root] = files
 			}
 			list, err := b.local(generation[root][table])
-			if err != nil { // a valid manifest names existing files
+			if err != nil { // every file that a manifest names must exist
 				lost = fmt.Errorf("read %s: %w", table, err)
 			}
 			return list

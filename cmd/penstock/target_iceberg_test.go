@@ -18,19 +18,20 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// moreTargets are the kinds of warehouse that only some builds have.
+// moreTargets returns the kinds of warehouse that only builds with the tag iceberg have.
 func moreTargets() map[string]func(*testing.T) target {
 	return map[string]func(*testing.T) target{
 		"iceberg": func(t *testing.T) target { return icebergTarget{parquetTarget{t.TempDir()}} },
 	}
 }
 
-// icebergTarget is a warehouse in a folder that also has its catalog. It is kept and restored like a lake.
+// icebergTarget is a folder with the warehouse and its catalog. It is saved and restored like a folder of Parquet
+// files.
 type icebergTarget struct{ parquetTarget }
 
 func (i icebergTarget) url() string { return "iceberg:" + i.root() }
 
-// tables returns where the metadata of all tables is, from one query of the catalog.
+// tables returns the location of each table's metadata, from one query of the catalog.
 func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	name := filepath.Join(i.root(), "catalog.db")
 	if _, err := os.Stat(name); err != nil {
@@ -57,7 +58,7 @@ func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	return out, rows.Err()
 }
 
-// files returns a table's files, as iceberg-go plans to read it.
+// files returns the files of a table that iceberg-go would read.
 func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	t, err := table.NewFromLocation(ctx, nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {
@@ -71,7 +72,7 @@ func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	return out, err
 }
 
-// columns returns a table's columns, as the engine defines them.
+// columns returns the columns of a table in DuckDB's SQL.
 func (i icebergTarget) columns(t *testing.T, at string) string {
 	t.Helper()
 	table, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
@@ -84,7 +85,7 @@ func (i icebergTarget) columns(t *testing.T, at string) string {
 	return strings.Join(all, ", ")
 }
 
-// open makes a table of the files of each table in the catalog.
+// open loads the files of each table in the catalog into a table of DuckDB.
 func (i icebergTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)
@@ -112,7 +113,7 @@ func (i icebergTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// parquetOf reads files of a table, which may lack different columns.
+// parquetOf returns SQL that reads the files of a table. A file may lack columns that another has.
 func parquetOf(files []string) string {
 	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name => true)"
 }
@@ -122,13 +123,13 @@ func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	return i.watchOf(t, "")
 }
 
-// watchOf queries the catalog once, and reads the files of the tables' metadata, filtered by where.
+// watchOf queries the catalog once, and reads the files of the tables' metadata. where filters the files.
 func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
 		all, err := i.tables(context.Background())
 		if err != nil {
-			return 0, nil // does not exist yet
+			return 0, nil // the catalog does not exist yet
 		}
 		name := func(_, table string) string {
 			files, err := i.files(context.Background(), all[table])

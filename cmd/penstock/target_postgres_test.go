@@ -68,7 +68,7 @@ func (p postgresTarget) connect(t *testing.T) *pgx.Conn {
 	return c
 }
 
-// open copies every table into an engine's memory, as text, with the corresponding types.
+// open copies every table into memory of DuckDB, as text, and gives its columns the corresponding types.
 func (p postgresTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	c := p.connect(t)
@@ -132,7 +132,7 @@ func texts(columns [][2]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// engineType returns the engine's name of a Postgres type.
+// engineType returns DuckDB's name of a Postgres type.
 func engineType(t *testing.T, typ string) string {
 	t.Helper()
 	if element, ok := strings.CutSuffix(typ, "[]"); ok {
@@ -170,9 +170,9 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 	}, closed
 }
 
-// copyBack is the time the server takes to COPY the rows of the load from a binary file into logged tables
-// with the same columns: without indexes, and with the keys and indexes of the loaded tables, which are
-// created after the rows, as that is cheapest.
+// copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with
+// the same columns. bare is the time without indexes. keyed is the time with the keys and indexes of the loaded
+// tables. They are created after the rows, because that is fastest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)
@@ -187,7 +187,7 @@ func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 		if strings.HasPrefix(table, "_penstock_") {
 			continue
 		}
-		file := "penstock-baseline.bin" // in the server's own folder
+		file := "penstock-baseline.bin" // relative to the server's folder
 		exec(fmt.Sprintf("COPY %s TO PROGRAM 'cat > %s' (FORMAT binary)", quote(table), file))
 		exec(fmt.Sprintf("CREATE TABLE baseline (LIKE %s)", quote(table)))
 		took := exec(fmt.Sprintf("COPY baseline FROM PROGRAM 'cat %s' (FORMAT binary)", file))
@@ -201,7 +201,7 @@ func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	return bare, keyed
 }
 
-// indexes returns the statements that give the table baseline the indexes of another.
+// indexes returns statements that create the indexes of the given table for the table baseline.
 func (p postgresTarget) indexes(t *testing.T, c *pgx.Conn, table string) []string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT format('CREATE %s INDEX ON baseline %s', CASE WHEN indisunique THEN 'UNIQUE' ELSE '' END,

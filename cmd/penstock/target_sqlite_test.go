@@ -43,7 +43,7 @@ func (s sqliteTarget) connect() (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+s.path()+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
-// open copies all tables, with the types that their columns are declared with.
+// open copies all tables into memory of DuckDB. The columns get the types that SQLite has declared for them.
 func (s sqliteTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	to := openMemory(t)
@@ -81,7 +81,7 @@ func tablesOfSQLite(t *testing.T, from *sql.DB) map[string][]column {
 	return tables
 }
 
-// copySQLite copies a table through a file of JSON, with all values as text.
+// copySQLite copies a table through a JSON file in which all values are text.
 func copySQLite(t *testing.T, from, to *sql.DB, table string, columns []column) {
 	t.Helper()
 	var read, texts, casts, defs []string
@@ -122,7 +122,7 @@ func copySQLite(t *testing.T, from, to *sql.DB, table string, columns []column) 
 	require.NoError(t, err, table)
 }
 
-// watch reads the file at any time. Its statements are in SQLite's dialect, in which times are text.
+// watch reads the file at any time. It translates statements into SQLite's dialect, in which times are text.
 func (s sqliteTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	dialect := strings.NewReplacer("TIMESTAMPTZ '", "'", "chr(10)", "char(10)")
 	return func(see glancer) (int64, error) {

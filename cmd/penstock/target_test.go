@@ -16,16 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target is a kind of warehouse for testing whole syncs. It can be restored, and read as an analyst would,
-// without our code.
+// target is a kind of warehouse for testing whole syncs. The test can save and restore its content, and read it
+// without our code, as an analyst would.
 type target interface {
 	url() string                   // as in pipelines.yaml
 	keep(t *testing.T)             // saves the current content
 	reset(t *testing.T, kept bool) // restores the saved content, or empties the warehouse
-	open(t *testing.T) *warehouse  // all content, as tables of an engine
+	open(t *testing.T) *warehouse  // all content, as tables of DuckDB
 
-	// watch returns a reader that runs beside the sync. look returns how many rows a glancer saw; 0 if there
-	// was nothing to read at that time.
+	// watch returns a reader that runs during the sync. look returns how many rows the glancer saw; 0 if there
+	// was nothing to read.
 	watch(t *testing.T) (look func(glancer) (rows int64, err error), done func())
 }
 
@@ -44,7 +44,7 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	}
 }
 
-// family lists tables, some with a child table, that readers check while a sync runs. At any time, a key occurs
+// family lists tables, some with a child table, that readers check during a sync. At any time, each key occurs
 // once, and a child row has the version of its parent row. // Invariants 1, 7
 var family = []struct{ root, child string }{
 	{"sales_invoices", "sales_invoices__items"},
@@ -52,7 +52,7 @@ var family = []struct{ root, child string }{
 	{"crm_lead_board", ""},
 }
 
-// broken returns a query, in one statement, for rows that are only half committed.
+// broken returns one statement that counts rows of half a commit.
 func broken(root, child string) string {
 	keys := fmt.Sprintf("SELECT count(*) - count(DISTINCT id) FROM %s", root)
 	if child == "" {
@@ -62,12 +62,13 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer reads tables with single statements, each in one snapshot. The function name returns how a statement names
-// the argument table, which belongs to the argument root; "" if the table does not exist yet.
+// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. ask runs a
+// query. name returns the name of a table in that query: table is the table, and root the root table to which it
+// belongs. It returns "" if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance reads each pair of tables in family once, and returns the number of rows. It returns an error if rows are
-// half committed. A table that cannot be read at the moment counts as empty.
+// glance is a glancer that reads each pair of tables in family once. It returns an error if it sees half a
+// commit. A table that cannot be read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {
 		root, child := name(f.root, f.root), ""
@@ -87,7 +88,7 @@ func glance(name func(root, table string) string, ask func(query string, to ...a
 	return rows, nil
 }
 
-// asNamed is the name function of a warehouse with plain table names.
+// asNamed is the name function of a warehouse whose tables have plain names.
 func asNamed(_, table string) string { return table }
 
 type duckTarget struct{ dir string }
@@ -110,12 +111,12 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
-// watch reads the file when no commit has it locked.
+// watch reads the file whenever no commit has locked it.
 func (d duckTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	return func(see glancer) (int64, error) {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
 		if err != nil {
-			return 0, nil // locked, or does not exist yet
+			return 0, nil // the file is locked, or does not exist yet
 		}
 		defer db.Close()
 		return see(asNamed, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
@@ -172,7 +173,7 @@ func copyTree(t *testing.T, from, to string) {
 	}))
 }
 
-// open makes a table of each folder of files, with `read_parquet`.
+// open loads each folder of files into a table of DuckDB, with `read_parquet`.
 func (p parquetTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)
@@ -191,11 +192,11 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// watch resolves `current` and reads its files.
+// watch reads the files of the generation to which `current` points.
 func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
-		current := map[string]string{} // one generation for all tables of a stream
+		current := map[string]string{} // generation by stream: all tables of a stream must be read from the same generation
 		name := func(root, table string) string {
 			if current[root] == "" {
 				real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(root, "_", ".", 1), "current"))
@@ -210,7 +211,7 @@ func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	}, func() { _ = db.Close() }
 }
 
-// openMemory opens an empty engine for reading other data.
+// openMemory opens an empty DuckDB, to read other data with.
 func openMemory(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")

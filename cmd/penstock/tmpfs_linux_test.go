@@ -19,7 +19,7 @@ func mayMount() bool {
 
 func mount(dir, size string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size) }
 
-// scriptTmpfs mounts a small disk: tmpfs FOLDER SIZE.
+// scriptTmpfs mounts a small disk. Usage: tmpfs FOLDER SIZE.
 func scriptTmpfs(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))

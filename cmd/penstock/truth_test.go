@@ -14,19 +14,19 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/duckdb/duckdb-go/v2" // the engine itself reads the tables back, not our loader
+	_ "github.com/duckdb/duckdb-go/v2" // DuckDB itself reads the tables, not our code
 	"github.com/stretchr/testify/require"
 )
 
-// warehouse is what an analyst sees: tables read only with an engine, not with our loaders. Content other than
-// DuckDB files is copied into the engine's memory.
+// warehouse is what an analyst sees: tables that DuckDB reads without our code. Other destinations are copied
+// into DuckDB's memory.
 type warehouse struct {
 	db      *sql.DB
-	tables  map[string][]column  // columns without their pointers, by table; the engine takes long to list them
+	tables  map[string][]column  // columns by table, without their pointers; stored here because listing them is slow
 	sources map[[2]string]source // by table and column, from _penstock_schema
 }
 
-// source is where a column's values come from.
+// source is the field of the source from which a column's values come.
 type source struct {
 	pointer string
 	typ     string
@@ -43,7 +43,7 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// newWarehouse reads the catalog, and the columns' sources from _penstock_schema.
+// newWarehouse reads DuckDB's catalog, and from _penstock_schema the source field of each column.
 func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
 	t.Helper()
 	w := &warehouse{db: db, tables: map[string][]column{}, sources: map[[2]string]source{}}
@@ -91,8 +91,8 @@ func (w *warehouse) count(t *testing.T, query string) int64 {
 
 func (w *warehouse) exists(table string) bool { return len(w.tables[table]) > 0 }
 
-// facts are the non-null cells of one row, by the pointer of the source field, in a form in which equal values
-// are equal strings.
+// facts has the cells of one row that are not null, by the pointer of the source field. Each cell has a form in
+// which equal values are equal strings.
 type facts map[string]string
 
 func (f facts) String() string {
@@ -106,7 +106,7 @@ func (f facts) String() string {
 
 type column struct{ name, typ, pointer string }
 
-// columns returns the columns of table that come from the source.
+// columns returns the columns of table whose values come from the source.
 func (w *warehouse) columns(t *testing.T, table string) []column {
 	t.Helper()
 	var cs []column
@@ -139,7 +139,7 @@ func (c column) cast() string {
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// rows returns the live rows of table, and the value of the key expression for each.
+// rows returns the rows of table that are not deleted, and for each row the value of the SQL expression key.
 func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	t.Helper()
 	cs := w.columns(t, table)
@@ -205,7 +205,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted returns the comparable form of the source's value v in a column of c's type.
+// wanted returns the comparable form of v, a value of the source, for a column of c's type.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {
@@ -247,8 +247,8 @@ func (c column) wanted(t *testing.T, v any, raw string) string {
 	return strings.ToLower(c.typ) + " " + text
 }
 
-// truth compares one stream's table, value by value, with the records that the sandbox expects in it, and its
-// child tables with their nested data.
+// truth compares a stream's table, value by value, with the records that the source has, and its child tables
+// with the nested data.
 func (w *warehouse) truth(t *testing.T, stream, table string, records []json.RawMessage) (differences []string) {
 	t.Helper()
 	if !w.exists(table) {
@@ -307,8 +307,8 @@ func (e *expected) columns(table string) map[string]column {
 	return m
 }
 
-// kindOf distinguishes columns with the same pointer: a field may have a column for its scalars and another for
-// its arrays.
+// kindOf distinguishes columns with the same pointer. One field may have a column for single values and another
+// for arrays.
 func kindOf(typ string) string {
 	if strings.HasSuffix(typ, "[]") {
 		return " list"
@@ -387,7 +387,7 @@ func scalars(items []any) bool {
 	return true
 }
 
-// difference describes, in a few lines, how two multisets of rows differ.
+// difference describes in a few lines how two multisets of rows differ.
 func difference(table string, want, got []string) []string {
 	count := map[string]int{}
 	for _, s := range want {
@@ -422,7 +422,7 @@ func difference(table string, want, got []string) []string {
 	return out
 }
 
-// member is a JSON object in its original order, with duplicate names.
+// member is a JSON object whose members are in their original order, with duplicates.
 type member []struct {
 	name  string
 	value any

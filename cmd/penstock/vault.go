@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// signIns returns the surfaces of a source that need a sign-in, if the vault can store their tokens safely.
+// signIns returns the surfaces of a source that need a sign-in. It returns an error if the vault cannot store
+// their tokens safely.
 func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) {
 	vault := a.stateOf(c).Vault()
 	all, err := c.SignIns(source, vault)

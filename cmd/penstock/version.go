@@ -11,7 +11,7 @@ import (
 	modversion "golang.org/x/mod/module"
 )
 
-// engines are the modules whose version affects the format of files and tables.
+// engines are the modules whose version decides the format of files and tables, with the names that are printed.
 var engines = map[string]string{
 	"github.com/duckdb/duckdb-go/v2":     "duckdb",
 	"github.com/apache/arrow-go/v18":     "arrow",
@@ -22,7 +22,7 @@ var engines = map[string]string{
 type versionInfo struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit,omitempty"`
-	Date    string            `json:"date,omitempty"` // date of the commit, not of the build, so that two builds of a commit are identical
+	Date    string            `json:"date,omitempty"` // date of the commit; a date of the build would make two builds of a commit differ
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Arch    string            `json:"arch"`
@@ -83,9 +83,9 @@ func versionNow() versionInfo {
 // commitLength is the number of commit digits in a pseudo-version.
 const commitLength = 12
 
-// versionOf reads the version, the commit and its date from the build information. A build in a clone
-// records the commit. A build by `go install …@version` does not. In that case a pseudo-version has
-// the commit and its date, and a tag has neither.
+// versionOf reads the version, the commit and its date from the build information. A build in a clone has the
+// commit. A build by `go install …@version` does not: there, a pseudo-version contains the commit and its date,
+// and a tag has neither.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVersion: a build reports its version, its commit and the date of the commit, whether it was built in a
-// clone, in a modified clone, or by `go install …@version`.
+// TestVersion checks that a build reports its version, its commit and the commit's date. The build may come from
+// a clone, from a modified clone, or from `go install …@version`.
 func TestVersion(t *testing.T) {
 	const revision = "cea0cbefc158314b7392e98e49638ff58d4e3c56"
 	vcs := []debug.BuildSetting{{Key: "-tags", Value: "duckdb_arrow"}, {Key: "vcs.revision", Value: revision}, {Key: "vcs.time", Value: "2026-11-23T13:51:07Z"}}

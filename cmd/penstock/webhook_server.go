@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// webhookServer receives the webhooks of a daemon, and has the inbox where they wait until they are applied.
+// webhookServer receives the webhooks of a daemon. Its inbox stores them until they are applied.
 type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
@@ -47,7 +47,7 @@ func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Co
 	return err
 }
 
-// run applies newly learned schemes until ctx ends.
+// run starts to apply newly learned signature schemes, until ctx ends or wait is called.
 func (h *webhookServer) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -55,9 +55,9 @@ func (h *webhookServer) run(ctx context.Context) (wait func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// applies makes pipelines apply the events of their sources, for sources that send webhooks.
+// applies lets each pipeline apply the events of its sources that send webhooks.
 func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
-	h.trimmer.end() // the old appliers run on for a moment, and do not know these pipelines
+	h.trimmer.end() // its appliers may still run, and would remove events that the new pipelines need
 	h.trimmer = newInboxTrimmer(c)
 	t := h.trimmer
 	for i := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// checkWebhooks reports how the deliveries of a source are verified, and with which secrets.
+// checkWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
 func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
@@ -48,7 +48,7 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 
-// keyTerms describes the secrets and when they expire. live is how many have not expired.
+// keyTerms returns the secrets' names and when they expire. live is how many have not expired.
 func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	var all []string
 	for _, k := range keys {
@@ -67,7 +67,7 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	return "secret " + strings.Join(all, ", "), live
 }
 
-// countCaptures returns how many captured deliveries can be learned from.
+// countCaptures returns the number of captured deliveries of a source.
 func (a *app) countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
 	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -58,8 +58,8 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 	return cmd
 }
 
-// learning returns the source that args select. It returns an error unless exactly one source matches and
-// its scheme is not configured.
+// learning returns the source that args select, whose scheme is to be learned. It returns an error if no source
+// or several sources match, or if the scheme is configured.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string
@@ -84,16 +84,16 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 type learnReport struct {
 	Source   string `json:"source"`
 	Captured int    `json:"captured"` // deliveries
-	Judged   int    `json:"judged"`   // captured deliveries with the signature header
+	Judged   int    `json:"judged"`   // how many of the captured deliveries have the signature header
 	Bodies   int    `json:"bodies"`   // distinct bodies
 	Tried    int    `json:"tried"`    // schemes that were tried
 	Secret   string `json:"secret"`   // label of the secret that signs
-	Timed    bool   `json:"timed"`    // the signature covers a time
+	Timed    bool   `json:"timed"`    // whether a time is part of what is signed
 	Replays  string `json:"replays"`  // the protection against replays
 	Late     int    `json:"late"`     // deliveries that arrived later than the scheme's time window allows
 	Scheme   string `json:"scheme"`   // as YAML
 	Pinned   string `json:"pinned"`   // where the scheme is stored
-	Events   *int   `json:"events"`   // made from the deliveries; null if serve makes them
+	Events   *int   `json:"events"`   // events made from the deliveries; null if serve makes them
 }
 
 // learn finds the scheme, prints it, and stores it after confirmation.
@@ -128,7 +128,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
-// pin stores the scheme learned for a source, and replaces the previous one.
+// pin stores the scheme learned for a source. It replaces the previous scheme.
 func (a *app) pin(ctx context.Context, c *config.Config, source string, text []byte) error {
 	notes := a.stateOf(c).Notes()
 	was, err := notes.Note(ctx, pinName(source))
@@ -138,7 +138,7 @@ func (a *app) pin(ctx context.Context, c *config.Config, source string, text []b
 	return notes.SetNote(ctx, pinName(source), was, text)
 }
 
-// captured returns the deliveries to learn from.
+// captured returns the captured deliveries, except those with the ordinals in without.
 func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
@@ -166,7 +166,7 @@ func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, w
 	return samples, kept, nil
 }
 
-// unlearned returns why nothing was learned, with the usual causes.
+// unlearned returns the error that says why nothing was learned. The hint names the usual causes.
 func unlearned(s config.Source, f signature.Finding, captures []state.Event, why error) error {
 	err := fmt.Errorf("learn %s: %w", s.Name, why)
 	switch {
@@ -193,7 +193,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
 }
 
-// pinText returns a learned scheme as YAML, as it is stored and as it can be pasted into the configuration.
+// pinText returns a learned scheme as YAML. The same text is stored, and can be pasted into the configuration.
 func pinText(source string, f signature.Finding, now time.Time) string {
 	return fmt.Sprintf("# how deliveries of %s are signed, learned from %s on %s\nscheme:\n%s",
 		source, plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
@@ -220,8 +220,8 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// adoptNow turns the captured deliveries into events. It returns nil if a running serve has the inbox,
-// because serve makes the events itself.
+// adoptNow turns the captured deliveries into events, and returns their number. It returns nil if a running serve
+// has the inbox, because serve then makes the events.
 func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
 	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {

@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// classroom is a folder with a configuration whose scheme is to be learned, and a receiver of its deliveries.
+// classroom is a folder with a configuration that has no signature scheme yet, and a receiver of its deliveries.
 type classroom struct {
 	t      *testing.T
 	app    *app
@@ -99,8 +99,8 @@ func (c *classroom) events() (ids []string) {
 	return ids
 }
 
-// Deliveries that arrive before the scheme is known are kept and not applied. Once it is learned they become
-// events, while the receiver runs.
+// Deliveries that arrive before the scheme is known are stored but not applied. Once the scheme is learned, they
+// become events while the receiver runs.
 func TestWebhooksLearnWhileServing(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	for i := range 4 {
@@ -137,7 +137,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Len(t, c.events(), 5)
 }
 
-// Without a running serve, learn creates the events itself.
+// If serve does not run, `webhooks learn` turns the deliveries into events itself.
 func TestWebhooksLearnAlone(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	for i := range 3 {
@@ -206,7 +206,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	require.Contains(t, stderr, "no source")
 }
 
-// An invalid learned scheme is reported with its position, and ignored.
+// An invalid learned scheme is ignored, and reported with its position.
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
@@ -220,7 +220,7 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.Empty(t, c.events())
 }
 
-// check reports how deliveries are verified, from the first capture on.
+// `check` reports how deliveries are verified, before and after the scheme is known.
 func TestCheckWebhooks(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -270,7 +270,7 @@ func TestCheckWebhooks(t *testing.T) {
 	require.False(t, told().OK)
 }
 
-// spoilPin stores text as the scheme learned for source main.
+// spoilPin stores text in place of the scheme learned for source main.
 func spoilPin(t *testing.T, dir string, text []byte) error {
 	notes := (&state.Folder{Dir: dir}).Notes()
 	was, err := notes.Note(t.Context(), pinName("main"))

@@ -23,8 +23,8 @@ type eventFilter struct {
 	source   string
 	from, to int64
 	id       string
-	dead     bool // only those that were given up
-	limit    int  // how many events are returned at most
+	dead     bool // only events that were given up
+	limit    int  // maximum number of events
 }
 
 func (a *app) webhooksListCmd() *cobra.Command {
@@ -132,14 +132,14 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k
 		}
 	}
 	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // keeps the dead letter, which comes first
+	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // of an event and its dead letter, the dead letter stays
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})
 	return all[:min(len(all), k.limit)], nil
 }
 
-// readersOf returns, by source, the reader that finds out which streams an event is about.
+// readersOf returns a reader for each source. The reader finds out which streams an event is about.
 func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, error) {
 	known, err := schemas.LoadEvents()
 	if err != nil {

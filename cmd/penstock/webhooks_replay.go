@@ -99,7 +99,7 @@ func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k
 	return all, err
 }
 
-// applyAll applies the waiting events of these sources, to each of their pipelines.
+// applyAll applies the waiting events of the sources, in each pipeline that reads them.
 func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := newInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
@@ -120,8 +120,8 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 	return nil
 }
 
-// applyOne applies events until the rest cannot be applied now. waits is true if events wait or streams
-// must be read.
+// applyOne applies events until none is left that can be applied now. waits is true if events still wait, or if
+// streams must be read.
 func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
 	defer x.close()
 	applied := 0

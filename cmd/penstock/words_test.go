@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// metaphors are words that must not name a type: docs/GLOSSARY.md has the terms of the field.
+// metaphors are words that must not be the name of a type. docs/GLOSSARY.md has the words to use.
 var metaphors = strings.Fields(`
 	all averse bearings book brought by ceiling corner cover crowd deed draft errand fate firsthit flaw floor forgo
 	forsake frame give grip guess habits hand hands hooks hunt inquest island keptpurse kin kinship landed lends lent
@@ -19,7 +19,7 @@ var metaphors = strings.Fields(`
 	rulings shared shed sheet shelf shift sieve sift silent sink site slope spare spool stall standing stay stroke
 	tabled tell tenancy thin told trims trouble turn twin vigil whose why`)
 
-// TestTypesAreNamedPlainly checks that no type is named by one of these words.
+// TestTypesAreNamedPlainly checks that no type has such a name.
 func TestTypesAreNamedPlainly(t *testing.T) {
 	t.Parallel()
 	eachGoFile(t, func(path, text string) {
@@ -36,7 +36,7 @@ func TestTypesAreNamedPlainly(t *testing.T) {
 			for _, s := range g.Specs {
 				name := s.(*ast.TypeSpec).Name.Name
 				if slices.Contains(metaphors, strings.ToLower(name)) {
-					t.Errorf("%s: the type %s is named by a metaphor", path, name)
+					t.Errorf("%s: the type %s has the name of a metaphor: use a word of docs/GLOSSARY.md", path, name)
 				}
 			}
 		}
