@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// ahead delivers answers in the order of the requests. All methods are called from one goroutine, which must call
-// stop at the end.
+// ahead requests answers in advance and delivers them in the order of the requests. K names one request. One
+// goroutine calls all methods. It must call stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	fetch func(ctx context.Context, k K) (*answer, error)
@@ -19,7 +19,7 @@ type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
 	done   chan struct{}
-	guess  int64 // estimated bytes of the body, counted in Client.inFlight
+	guess  int64 // estimated size of the body in bytes, part of Client.inFlight
 
 	a   *answer
 	err error
@@ -50,8 +50,8 @@ func (q *ahead[K]) put(k K, a *answer) {
 	q.queue = append([]*pending[K]{p}, q.queue...)
 }
 
-// fill fetches k in any case. It fetches further positions up to the limit of parallel requests, and up to the limit
-// of body bytes, which all streams share. // Invariant 6
+// fill requests k, and the answers that follow k. The number of parallel requests is limited. So is the size of the
+// bodies of all streams together. Neither limit holds back k. // Invariant 6
 func (q *ahead[K]) fill(ctx context.Context, k K, following func(K) (K, bool)) {
 	for i := 0; i < q.c.parallel; i++ {
 		if i < len(q.queue) && q.queue[i].key != k {
@@ -98,7 +98,7 @@ func (q *ahead[K]) reset() {
 	}
 }
 
-// stop waits until no request is under way. // Invariant 15
+// stop ends all requests and waits for their goroutines. // Invariant 15
 func (q *ahead[K]) stop() {
 	for _, p := range q.queue {
 		p.cancel()

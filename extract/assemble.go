@@ -11,25 +11,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contextKey is the member of a record that says where in the answer, and for which parent, the
-// record was found.
+// contextKey is a member that is added to a record. It holds the parent's values, and the group of the answer in
+// which the record was found.
 const contextKey = "_context"
 
 type assembler struct {
 	stream    schemas.Stream
-	params    []byte // members for the context of every record, as JSON without braces
-	copyLists bool   // always copy the records, because they are joined with others
+	params    []byte // members of every record's context, as JSON without braces
+	copyLists bool   // copy the records even if they could be used where they are
 	deep      bool
 	seed      maphash.Seed
 
-	group   []byte // the stream's Context as JSON: the member of _context that says where the record was
+	group   []byte // stream.Context as JSON; it names a member of _context
 	groupOf string
 	scratch []byte
-	members []string // for each key column, the name of the record member that holds it; the column's name until another name was seen
+	members []string // the member that holds each key column; at first the name of the column
 }
 
 type batch struct {
-	records []byte // unless whole: a "[" and the records, separated by commas, without a closing bracket
+	records []byte // a "[" and the records, separated by commas; the "]" only if whole
 	whole   bool   // records is a complete JSON array, unchanged from the body
 	n       int
 	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
@@ -41,7 +41,8 @@ type batch struct {
 	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
 
-// reserve avoids that append enlarges the slices: a slice that is copied takes its memory twice. // Invariant 6
+// reserve allocates memory for n more hashes, because append would copy the slices and need twice the memory. //
+// Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.keys = slices.Grow(b.keys, n); deep {
 		b.content = slices.Grow(b.content, n)
@@ -59,7 +60,8 @@ func (b *batch) json() []byte {
 	return b.records
 }
 
-// assemble does not copy a single array whose records need no context: b then refers to the body.
+// assemble adds the found records to b. If the records are one array and need no context, b refers to the body
+// instead of copying it.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
@@ -83,7 +85,7 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	return d.err
 }
 
-// size returns an upper bound, close to the real size, of the bytes that the records take.
+// size returns an upper bound of the bytes that the records of p take.
 func (a *assembler) size(d *doc, p place) int {
 	n := p.value.end - p.value.start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
@@ -106,7 +108,7 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	case formOne:
 		a.add(d, p.value, nil, context, b)
 	case formValues:
-		positions := d.get(p.value, "0").ok() // if so, the names are indexes of an array that lost elements; otherwise they are ids
+		positions := d.get(p.value, "0").ok() // names like "0" are indexes, other names are ids
 		for name, r := range d.members(p.value) {
 			if positions {
 				name = nil
@@ -143,8 +145,8 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 	return append(append(out, a.params...), '}')
 }
 
-// identity adds the missing key to a record of an object that holds records by id: for {"17":{"name":"Ann"}} it
-// returns the member "id":17. It returns nil if r needs no such member.
+// identity returns the member that a record in an object of records by id lacks: for {"17":{"name":"Ann"}} it returns
+// "id":17. It returns nil if r has an id.
 func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
 		return nil
@@ -153,7 +155,7 @@ func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	return append(append(member, ':'), nameValue(name)...)
 }
 
-// nameValue turns a name that is a number into a number, because references to the record are numbers too.
+// nameValue returns a numeric name as a number, because references to the record are numbers too.
 func nameValue(name []byte) []byte {
 	if isNumber(name) {
 		return name
@@ -232,7 +234,7 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	return h, ok
 }
 
-// member finds the i-th key column also if the source spells its name differently: objectId for object_id.
+// member returns the i-th key column of r. The source may spell its name differently: objectId for object_id.
 func (a *assembler) member(d *doc, r value, i int) value {
 	if len(a.members) != len(a.stream.Key) {
 		a.members = slices.Clone(a.stream.Key)
@@ -263,7 +265,8 @@ func (a *assembler) keyText(d *doc, r value) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// content ignores the context, the volatile members, and the order of the members.
+// content returns a hash of r, without the context and the volatile members. The order of the members does not
+// matter.
 func (a *assembler) content(d *doc, r value) uint64 {
 	if !d.isObject(r) {
 		return maphash.Bytes(a.seed, d.raw(r))

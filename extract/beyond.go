@@ -6,10 +6,11 @@ import (
 	"strconv"
 )
 
-// beyond handles a page that repeats the first page or the page before. Some lists return such a
-// page for every position beyond their end. A probe decides whether this page is beyond the end. An
-// offset is beyond the end if the offset one lower returns only the last record. A page number is
-// beyond the end if the next number returns the same page.
+// beyond handles a page that repeats the first page or the page before. Some lists return such a page for every
+// position after their end. A probe finds out whether the list ends here.
+//
+// If the offset minus one returns only the last record, the list has ended. If the next page number returns the same
+// page, the list has ended.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
@@ -31,7 +32,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBeyondEnd returns false if the server refuses the probe, or if there is none for this kind of page.
+// isBeyondEnd returns false if the server refuses the probe, or if this kind of paging has no probe.
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {

@@ -13,11 +13,10 @@ type pagerCandidate struct {
 	at    position
 	field string
 
-	moment bool // the value is a time, which several records may share
+	moment bool // the value is a time; several records may have the same
 }
 
-// groups returns the likeliest candidates first. The candidates of a large group are first tried together in one
-// request.
+// groups returns the candidates, the likeliest first. All candidates of a group are tried in one request.
 func (p *pagerProbe) groups() [][]pagerCandidate {
 	all := p.stated()
 	if p.refuses {
@@ -102,8 +101,8 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered puts an offset name that the answer uses first. It puts such a page name second, after the most usual
-// name.
+// numbered returns candidates for paging by page or offset. An offset parameter that the answer names comes first. A
+// page parameter that the answer names comes second, after the most usual one.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -153,8 +152,8 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	return out
 }
 
-// fixed reports whether the stream itself sets a parameter, so that paging must not change it. A parameter such as
-// page=1, offset=0 or cursor=* only says where the list begins, so it is not fixed.
+// fixed reports whether the stream itself sets a parameter to a value that paging must not change. Values like
+// page=1, offset=0 or cursor=* only say where the list begins, so they are not fixed.
 func (p *pagerProbe) fixed(name string) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(p.l.params, func(b bound) bool {

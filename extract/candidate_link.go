@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink leaves out parameters that the stream itself sets, and credentials. If several are left, the last candidate
-// sends all of them.
+// inLink returns one candidate per parameter of the next link. It leaves out credentials and parameters that the
+// stream itself sets. The last candidate sends all of the parameters.
 func (p *pagerProbe) inLink() []pagerCandidate {
 	q := p.first.signals.next
 	names := slices.Sorted(maps.Keys(q))
@@ -40,14 +40,15 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 // nestedLink is the member of a POST body that may hold the parameters of a next link.
 const nestedLink = "pagination"
 
-// secretLike reports whether a parameter of a link may be a credential, which is never sent. // Invariant 10
+// secretLike reports whether a parameter of a link may be a credential. Such a parameter is never sent. // Invariant
+// 10
 func secretLike(name string) bool {
 	low := strings.ToLower(name)
 	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") && !strings.Contains(low, "page") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
-// rank gives the same, last rank to all unusual parameters.
+// rank returns the position of name among the usual parameters of a link. Unusual parameters come last.
 func rank(name string) int {
 	usual := schemas.Paging().Parameters(schemas.ParamLink)
 	if i := slices.Index(usual, name); i >= 0 {
@@ -60,9 +61,9 @@ func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked returns the position to which a next link leads. If probes have shown that all parameters of the link are
-// needed, the position has all of them, except credentials. Otherwise it has only the one that the probes accepted,
-// or a usual one.
+// linked returns the position to which a next link leads. If probes found that the server needs all parameters of the
+// link, the position has all except credentials. Otherwise it has one: the parameter that the probes accepted, or a
+// usual one.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

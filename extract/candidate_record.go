@@ -25,8 +25,8 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity finds a member that is named like an id and has another value in each record of the first page. If an
-// object wraps each record, field is the wrapping member, a slash and the member inside.
+// identity finds a member that is named like an id and differs in all records of the first page. If an object wraps
+// each record, field is "wrapper/member".
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf prefers the shortest name: id rather than owner_id.
+// identityOf prefers the shortest name: id to owner_id.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
@@ -81,7 +81,7 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	return all
 }
 
-// moments returns the candidates that send a time of the last record, if the first page is ordered by that time.
+// moments returns candidates that send a time of the last record. The first page must be ordered by that time.
 func (p *pagerProbe) moments() [][]pagerCandidate {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -114,7 +114,8 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 
 const maxMomentFields = 4
 
-// momentFields puts times of changes last: they equal those of creation until a record is changed.
+// momentFields returns the fields whose times are in order. Times of change come last: they equal the times of
+// creation until a user changes a record.
 func momentFields(rows []row) []string {
 	all := slices.DeleteFunc(timeFields(rows), func(field string) bool { return trend(rows, field) == uneven })
 	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// The total would show if records with equal times were lost.
+// If records with equal times were lost, the total would show it.
 func TestListsByTime(t *testing.T) {
 	total, more := servers.Signal{At: "/total", Says: "total"}, servers.Signal{At: "/has_more", Says: "more"}
 	for _, order := range []string{servers.OrderOldest, servers.OrderNewest} {
@@ -57,7 +57,7 @@ func TestWrappedRecordsByID(t *testing.T) {
 	}
 }
 
-// Of several members with distinct values, the one with the shortest name identifies the records.
+// The member with the shortest name identifies the records, if several members have distinct values.
 func TestIdentityIsStable(t *testing.T) {
 	var rows []row
 	for i := range 3 {

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// searchOrder is the order in which candidates are tried if each costs a request. An entry says how many further
-// candidates of a kind come next.
+// searchOrder is the order in which candidates are tried one by one. Each entry takes the next n candidates of a
+// kind.
 type searchOrder []struct {
 	kind string
 	n    int

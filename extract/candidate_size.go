@@ -36,7 +36,7 @@ func sizeNamesFor(hint schemas.Pagination, s signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether a is a member of b, as page[size] is of page. No request may send both.
+// nestsPage reports whether a is a member of b: page[size] is a member of page. A request with both is invalid.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b

@@ -35,7 +35,8 @@ func (p *pager) tokenParams(s signals) []string {
 	return distinctNames(append(names, words.TokenParameters(own)...))
 }
 
-// withoutNext keeps the spelling: nextPageToken becomes pageToken. It returns "" for names without "next".
+// withoutNext turns nextPageToken into pageToken, and next_cursor into cursor. It returns "" for names without
+// "next".
 func withoutNext(name string) string {
 	for _, prefix := range []string{"next_", "next-", "next", "Next"} {
 		rest, ok := strings.CutPrefix(name, prefix)

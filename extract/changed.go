@@ -2,9 +2,8 @@ package extract
 
 import "time"
 
-// ChangedAt returns when a record, a JSON object, was last changed. That is the latest time in the
-// members that are named for changes, such as updated_at, and in the member whose name is field. ok
-// is false if none of them holds a time.
+// ChangedAt returns when a record, a JSON object, was last changed: the latest time in the member named field and in
+// members like updated_at. ok is false if none of them holds a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 	ms, err := attributes(record)
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package extract reads lists: it finds the records of an answer, the position of the next page and
-// the end of the list, and requests child streams once per record of their parent. Requests go
-// through [wire]; package transform interprets the values.
+// Package extract reads lists. It finds the records of an answer, the position of the next page and the end of the
+// list. It requests child streams once per record of their parent. [wire] sends the requests, and package transform
+// interprets the values.
 //
-// Most payloads of the platform are undocumented, and its modules use different formats. So nothing
-// is taken for granted. The catalogue's hints are checked against each answer. Rules detect what
-// the hints leave open. If no rule fits, the stream stops and reports what it saw. A pass ends
-// without an error only by one of the Rule constants. So a list that was read in part is never
-// taken for the whole list.
+// Most answers of the platform are undocumented, and its modules use different formats. So each answer is compared
+// with the hints of the catalogue, and rules find out what the hints do not say. If no rule fits, the stream stops
+// and reports what it saw. A pass succeeds only if one of the Rule constants describes its end, so a partly read list
+// is never taken for the whole list.
 //
 // Begin with [New], then range over [Client.Pages].
 package extract
@@ -33,28 +32,27 @@ type Config struct {
 	V2, App *wire.Client            // clients of the versioned API and of the application
 	Streams map[string]*wire.Client // by name, for streams with their own origin or credential
 
-	// Selected are the streams of this run. A stream whose parent is also selected takes its
-	// parameters from the last whole pass over the parent in this run. If none has ended yet, the
-	// stream waits for one. If the parent's pass has not begun after 30 seconds, the parent is read
-	// for the stream. So begin the parent's pass before its children's.
+	// Selected are the streams of this run. If the parent of a selected stream is selected too, the child takes its
+	// parameters from the parent's whole pass in this run, and waits for that pass to end. If the parent's pass does
+	// not begin within 30 seconds, the child reads the parent itself. So begin the parent's pass before the passes of
+	// its children.
 	Selected []schemas.Stream
 
-	// Find looks up streams that are not selected. A parent that is not selected is read only for
-	// its children.
+	// Find returns a stream that is not selected, by its name. Such a parent is read only for its children.
 	Find func(name string) (schemas.Stream, bool)
 
-	Parallel int    // requests of one stream at a time; default 16
-	MaxBytes int64  // of bodies fetched ahead, all streams together; default 64 MiB
-	MaxPages int    // of one list; default 100,000
-	Dir      string // folder for the parameters that parents store for their children; default: the system's temporary folder
+	Parallel int    // parallel requests of one stream; default 16
+	MaxBytes int64  // size of the bodies requested in advance, all streams together; default 64 MiB
+	MaxPages int    // pages of one list; default 100,000
+	Dir      string // folder for the parameters of child streams; default: the system's temporary folder
 
-	// Now is the clock that decides when a stream is due for a whole pass. All processes that share
-	// a cursor must use the same one: see [state.Store]. The default is this machine's clock.
+	// Now is the clock that decides when a stream needs a whole pass. All processes that share a cursor must use the
+	// same clock: see [state.Store]. The default is this machine's clock.
 	Now func() time.Time
 }
 
-// Client reads streams. It is safe for concurrent use, with one pass per stream at a time. Close it
-// after use.
+// Client reads streams. Many goroutines may use it, but a stream can have only one pass at a time. Call Close after
+// use.
 type Client struct {
 	cfg      Config
 	parallel int
@@ -69,8 +67,8 @@ type Client struct {
 	settles func(schemas.Stream) schemas.Stream
 }
 
-// New returns a client. It sends no request. It refuses streams that cannot be read and streams
-// whose parent it cannot find.
+// New returns a client. It sends no request. It returns an error if a selected stream cannot be read or has no known
+// parent.
 func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg:      cfg,
@@ -106,9 +104,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Settle sets a function that completes streams with what earlier runs found out about them. The client
-// applies it to the parents that it reads only for their children. Call Settle before the first
-// pass. The function may be called from many goroutines during any pass.
+// Settle sets a function that adds to a stream what earlier runs found out about it. The client calls it for parents
+// that it reads only for their children. Call Settle before the first pass. Many goroutines may call the function at
+// the same time.
 func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,20 +165,19 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pages reads s. It begins at the beginning of the list if from is "" or the cursor of a finished
-// pass, or if the request of s has changed since the cursor was made. Otherwise it continues where
-// the pass was interrupted. The last page has End. An error ends the sequence; the pages before it
-// are valid, and their cursors resume after them. Errors of the source are or wrap [*wire.Error],
-// errors of a parent [*ParentError]. When the caller leaves the loop early, Pages stops all its
-// requests before it returns.
+// Pages reads s. A cursor from an interrupted pass continues that pass. Otherwise Pages starts at the beginning of
+// the list: if from is "" or the cursor of a finished pass, or if the request of s has changed.
+//
+// The last page has End. After an error no page follows. The pages before the error are valid, and a pass may
+// continue after them. Errors of the source wrap [*wire.Error], errors of a parent are a [*ParentError]. When the
+// caller leaves the loop early, Pages stops its requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }
 
-// PagesOf is [Client.Pages] for some of the parents of a child stream. It requests only the parents
-// for which the argument selects, a function, returns true; nil means all. The second argument of that
-// function is the number of all parents. The function is not used if s is itself the parent of
-// streams in this run, because they need all of its records.
+// PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects returns
+// true; nil selects all. count is the number of all parents. If s is itself a parent of streams in this run, selects
+// is not used, because those streams need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -15,12 +15,12 @@ const (
 	noRecords likeness = iota
 	sameRecords
 	mostlySame
-	fewerRecords // the second page has only records of the first, but not most of them
+	fewerRecords // the second page holds a small part of the first, and no other records
 	otherRecords
 )
 
-// compare returns otherRecords for a page that repeats some records of the page before. Records that are added
-// between two requests cause such a page.
+// compare says how page b differs from page a. If b repeats only some records of a, it returns otherRecords: records
+// that are added between two requests move others to the next page.
 func compare(a, b batch) likeness {
 	switch {
 	case a.n == b.n && sum(a.keys) == sum(b.keys):
@@ -38,7 +38,7 @@ func compare(a, b batch) likeness {
 	return otherRecords
 }
 
-// shared sorts a copy of the shorter list only. // Invariant 6
+// shared returns how many hashes of b are also in a. It sorts a copy of the shorter list. // Invariant 6
 func shared(a, b []uint64) (n int) {
 	if len(a) <= len(b) {
 		set := sorted(a)
@@ -50,7 +50,7 @@ func shared(a, b []uint64) (n int) {
 		return n
 	}
 	keys := sorted(b)
-	found := make([]bool, len(keys)) // at the first of equal keys
+	found := make([]bool, len(keys))
 	for _, k := range a {
 		if i, ok := slices.BinarySearch(keys, k); ok {
 			found[i] = true
@@ -73,12 +73,12 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// leastRenamed is how many records a page must have before renamed doubts the key. The records of a
-// smaller page may differ only because they have members that change on every reading.
+// leastRenamed is how many records a page must have before renamed doubts the key. Records of smaller pages may
+// differ by chance.
 const leastRenamed = 5
 
-// renamed reports whether b has the keys of the records in a, but different content in every record: then the values
-// of the key may start again on each page.
+// renamed reports whether b has the keys of a, but other content in every record. Then the source may restart its ids
+// on each page.
 func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
@@ -106,10 +106,10 @@ func renamed(a, b batch) bool {
 	return true
 }
 
-// maxRenamed is roughly how many records renamed compares. // Invariant 6
+// maxRenamed limits how many records renamed compares, roughly. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a bit mask: renamed compares the records whose key hash is zero in all its bits.
+// sampleRate returns a bit mask that selects records by the hash of their key: those with hash & mask == 0.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0
@@ -131,8 +131,8 @@ func requestsOf(err error) int {
 	return 0
 }
 
-// probeRefused reports whether the server rejected the parameters of a probe. An error about credentials, the rate
-// limit or a temporary failure is no such rejection.
+// probeRefused reports whether the server rejected the parameters of a probe. Errors about credentials or the rate
+// limit say nothing about the parameters, and neither do temporary failures.
 func probeRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {

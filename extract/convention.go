@@ -12,15 +12,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Provenance is the origin of a fact about an endpoint. It decides which of two facts is used.
+// Provenance says where a fact about an endpoint comes from. If two facts differ, it decides which one is used.
 type Provenance string
 
-// The provenances, the strongest first. Configured and imported facts take precedence over learned
-// ones, but probes check them too.
+// The provenances, the strongest first. Probes check configured and imported facts too.
 const (
 	Configured Provenance = "configured" // pipelines.yaml
 	Imported   Provenance = "imported"   // a published API description
-	Learned    Provenance = "learned"    // found by probes that could have refuted it
+	Learned    Provenance = "learned"    // found by probes
 	Catalogued Provenance = "catalogue"  // a hint that ships with the program
 )
 
@@ -37,28 +36,27 @@ const (
 	FactVolatile = "volatile"  // which fields differ on every reading
 )
 
-// Fact is one finding about an endpoint, with its evidence.
+// Fact is one finding about an endpoint.
 type Fact struct {
 	About    string     `json:"about"` // one of the Fact constants
 	Value    string     `json:"value"` // for people; "" if nothing could be established
 	From     Provenance `json:"from"`
 	Evidence []string   `json:"evidence,omitempty"` // what the probes requested and saw, one sentence per probe
-	Refuted  []string   `json:"refuted,omitempty"`  // the hypotheses that were given up, and why
+	Refuted  []string   `json:"refuted,omitempty"`  // hypotheses that are wrong, and why
 }
 
-// Convention is what is known about the answers of one endpoint, with the evidence. It is stored in
-// the destinations, so that later runs need not probe the endpoint again. In the zero value,
-// nothing is known. A Convention is immutable.
+// Convention is what is known about the answers of one endpoint, with the evidence. Destinations store it, so that
+// later runs need not probe the endpoint again. The zero value says nothing. A Convention is immutable.
 type Convention struct {
 	Of        string    `json:"of"` // fingerprint of the request that it describes: see [Convention.Fits]
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // number of requests that the probes sent, retries included
 
-	Open       bool               `json:"open,omitempty"`     // the answers held too little to learn from, so a later run probes again
-	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were probed too
+	Open       bool               `json:"open,omitempty"`     // the answers held too little; a later run probes again
+	Thorough   bool               `json:"thorough,omitempty"` // probed for orders and filters too
 	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
-	Context    string             `json:"context,omitempty"`  // name of the member of _context that says in which stage of a board, group or map entry a record was found
+	Context    string             `json:"context,omitempty"`  // member of _context for the group that holds the record, such as a stage of a board
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
@@ -69,22 +67,21 @@ type Convention struct {
 
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
-	// WaitsForChange reports that the list seems to have an order or a filter by the time of
-	// change, but no record has shown yet that this order or filter does not go by the time of
-	// creation.
+	// WaitsForChange reports that the order or filter seems to use the time of change. But it may use the time of
+	// creation: the two times differ only after a user edits a record.
 	WaitsForChange bool `json:"waiting,omitempty"`
 
-	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
-	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys whose values two different records shared
+	Dropped     []string   `json:"dropped,omitempty"`      // Hypothesis constants that the source has refuted
+	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records shared
 
 	Facts []Fact `json:"facts"`
 }
 
-// Order is the default order of a list, as far as the probes saw.
+// Order is the order of a list whose request names none.
 type Order struct {
 	Field    string `json:"field"`               // top-level field of the records
 	Desc     bool   `json:"desc"`                // the largest or newest record comes first
-	ByChange bool   `json:"by_change,omitempty"` // records have shown that it is not the order of creation
+	ByChange bool   `json:"by_change,omitempty"` // proved: it is not the order of creation
 }
 
 // Filter is a query parameter that leaves out records whose last change is before a given time.
@@ -92,10 +89,10 @@ type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
 	Field    string `json:"field"`     // top-level field of the records that is compared with the parameter
 	Format   string `json:"format"`    // how the time is written: one of the Unit constants
-	ByChange bool   `json:"by_change"` // records have shown that it does not compare the time of creation
+	ByChange bool   `json:"by_change"` // proved: it does not compare the time of creation
 }
 
-// The units and forms of times.
+// The units and formats of times.
 const (
 	UnitSeconds  = "unix"     // seconds since 1970
 	UnitMillis   = "unix_ms"  // milliseconds since 1970
@@ -104,8 +101,8 @@ const (
 	UnitDate     = "date"     // 2026-11-21
 )
 
-// ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers do not fit the settled
-// stream. Another [Client.Negotiate] may resolve it.
+// ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another
+// [Client.Negotiate] may find the new format.
 var ErrShape = errors.New("the endpoint's answers changed shape")
 
 // Fits reports whether c describes the request that s makes now and is complete enough to use.
@@ -113,9 +110,8 @@ func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }
 
-// Undecided reports whether probing again may find out how to request only changed records. That is
-// so if the list seems to have an order or a filter by the time of change, but no record has shown
-// yet that the order or filter does not go by the time of creation.
+// Undecided reports whether another probe may find out how to request only changed records. The order or filter seems
+// to use the time of change, but this is not proved yet.
 func (c Convention) Undecided() bool {
 	o, f := c.Order, c.Filter
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {
@@ -138,14 +134,14 @@ func (c Convention) Renew(later Convention) Convention {
 	return c
 }
 
-// About returns c as a convention for the request that s makes now.
+// About returns c for the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
 	c.Of = fingerprint(s)
 	return c
 }
 
-// Apply returns s completed by c: c fills in what s leaves open and replaces hints of the
-// catalogue. Apply keeps what the user or an API description states.
+// Apply returns s with the facts of c. They fill in what s leaves open, and replace hints of the catalogue. What the
+// user or an API description states does not change.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	s = c.WithoutRefuted(s)
 	if c.Located && s.Stated["records"] == "" {
@@ -168,7 +164,7 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Incremental = c.incremental(s.Incremental)
 	}
 	if s.Incremental.Set() && s.Incremental.Param == "" {
-		s.Pagination.Order = order // the pass relies on the latest change coming first, so no learned order is requested
+		s.Pagination.Order = order // the pass needs the latest change first, so it does not request a learned order
 	}
 	return s
 }
@@ -178,8 +174,7 @@ func (c Convention) Refuted(key []string) bool {
 	return slices.ContainsFunc(c.RefutedKeys, func(k []string) bool { return slices.Equal(k, key) })
 }
 
-// Hypotheses returns only the refuted hypotheses and keys of c. They stay true if the pages or the
-// records are found in another way.
+// Hypotheses returns only the refuted hypotheses and keys of c. They stay refuted when the endpoint is probed again.
 func (c Convention) Hypotheses() Convention {
 	if len(c.Dropped)+len(c.RefutedKeys) == 0 {
 		return Convention{}
@@ -196,7 +191,7 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental does not use the time of creation, because it misses every update.
+// incremental never uses the time of creation: a run would miss all updates.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && f.ByChange:
@@ -237,9 +232,8 @@ func (c Convention) Object() bool {
 	return f.Value == oneObject
 }
 
-// Moved describes what a later convention changes: the records have moved, or a list has become one
-// object. It returns "" for no such change. One object that has become a list at the same place is
-// not reported.
+// Moved describes how the place of the records differs between c and a later convention. It also reports a list that
+// has become one object. Otherwise it returns "", also for an object that has become a list at the same place.
 func (c Convention) Moved(now Convention) string {
 	switch {
 	case !c.Located || !now.Located:
@@ -252,8 +246,7 @@ func (c Convention) Moved(now Convention) string {
 	return ""
 }
 
-// Fact returns the fact about one of the Fact constants. The bool reports whether c has such a
-// fact.
+// Fact returns the fact with the given Fact constant. The bool reports whether c has it.
 func (c Convention) Fact(about string) (Fact, bool) {
 	i := slices.IndexFunc(c.Facts, func(f Fact) bool { return f.About == about })
 	if i < 0 {
@@ -262,7 +255,7 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted returns t as a YAML scalar that every YAML parser reads as text.
+// quoted returns t as a YAML scalar, in quotes if YAML could read it as anything but text.
 func quoted(t string) string {
 	plain := strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == ""
 	switch strings.ToLower(strings.Trim(t, ".")) {

@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// passCursor is the content of a cursor. Cursors of one pass differ in their position, cursors of different passes in
-// the pass id, so no two cursors are equal.
+// passCursor is the content of a cursor. No two cursors are equal: the cursors of one pass have different positions,
+// and each pass has its own id.
 type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
-	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request and paging; if it has changed, the stream is read from the beginning
+	Of      string `json:"of,omitempty"`  // fingerprint of the request and paging; if it changes, the pass starts again
 	End     bool   `json:"end,omitempty"` // the pass has ended
 
 	Kind    pagerKind `json:"pager,omitempty"`
@@ -28,26 +28,26 @@ type passCursor struct {
 	At      string    `json:"at,omitempty"`
 	Pointer string    `json:"records,omitempty"`
 	Form    form      `json:"form,omitempty"`
-	Total   int64     `json:"total,omitempty"` // the total that the first page stated, plus one; 0 if it stated none
+	Total   int64     `json:"total,omitempty"` // the total that the first page states, plus one; 0: none
 	Pages   int       `json:"pages,omitempty"`
 	Rows    int64     `json:"rows,omitempty"`
 	Step    int64     `json:"step,omitempty"`
-	Size    int       `json:"size,omitempty"`   // the requested page size, if the reading changed the stream's own; otherwise 0
+	Size    int       `json:"size,omitempty"`   // the requested page size, if it is not the stream's own
 	Barren  int       `json:"barren,omitempty"` // consecutive empty pages
 	Zero    bool      `json:"zero,omitempty"`   // pages are numbered from 0
 	Filled  int       `json:"filled,omitempty"` // records on the last page that was not empty
 	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
 
-	Incomplete  []string `json:"incomplete,omitempty"`  // statements of pages that they are incomplete
-	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals of the lists that no rule explains
+	Incomplete  []string `json:"incomplete,omitempty"`  // texts in which pages say that they are incomplete
+	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals that no rule explains
 
-	Gaps []Gap `json:"gaps,omitempty"` // what could not be read so far; maxGaps and maxIsolating bound the number of gaps
+	Gaps []Gap `json:"gaps,omitempty"` // what could not be read; maxGaps and maxIsolating limit the number
 
 	recall
 	Plan windowPlan `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
-	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that are done and were not requested
+	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that were skipped; part of Parents
 	Gone    int    `json:"gone,omitempty"`    // fan-out: parents for which the server found nothing
 	Short   int    `json:"short,omitempty"`   // fan-out: parents whose list may be incomplete
 	Tuples  string `json:"tuples,omitempty"`  // fan-out: fingerprint of the values of all parents that are done
@@ -74,7 +74,7 @@ func fingerprint(s schemas.Stream) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf includes the page size, because with another size a page number is another position.
+// pagesOf is a fingerprint of the request and its paging. With another page size, a page number is another position.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
@@ -93,8 +93,8 @@ func (m passCursor) ending() state.Cursor {
 	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.nextRecall()}.cursor()
 }
 
-// ErrCursor is wrapped by errors of [Client.Pages] for a cursor that it did not make or no longer
-// understands.
+// ErrCursor is wrapped by errors of [Client.Pages] if the cursor is not one of this package, or of an unknown
+// version.
 var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it from the beginning")
 
 func parsePassCursor(c state.Cursor) (m passCursor, ok bool, err error) {

@@ -59,7 +59,8 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 	return false
 }
 
-// beside finds the records in [{"page": 1, "total": 87}, [records]]: the only array among few elements.
+// beside returns the index of the records in an answer like [{"page": 1, "total": 87}, [records]]: the only array
+// among at most maxBesideList elements.
 func (f *finder) beside(v value) (place int, ok bool) {
 	n, lists := 0, 0
 	for e := range f.d.elements(v) {
@@ -76,8 +77,8 @@ func (f *finder) beside(v value) (place int, ok bool) {
 
 const maxBesideList = 4
 
-// detectByPath chooses from several arrays of records the one that is named like the end of the stream's path:
-// candidates for /v1/candidates.
+// detectByPath looks for an array that is named like the end of the stream's path: candidates for /v1/candidates. It
+// is used if v holds several arrays of records.
 func (f *finder) detectByPath(v value, path string) bool {
 	lists := 0
 	for raw, m := range f.d.members(v) {
@@ -115,8 +116,8 @@ type member struct {
 	value value
 }
 
-// folded prefers a name that equals the word to one that equals it only after [schemas.FoldName]. It visits each
-// member of v once, because there may be millions.
+// folded looks up each word among the names of v. The same spelling comes first, then names that are equal after
+// [schemas.FoldName]. It visits each member of v once, because there may be millions.
 func (d *doc) folded(v value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
@@ -138,7 +139,7 @@ func (d *doc) folded(v value, words []string) map[string]member {
 	return found
 }
 
-// maxSpelled is how many times longer than the longest word a name may be, so that folded compares it with the words.
+// maxSpelled limits the length of the names that folded compares, as a multiple of the longest word's length.
 const maxSpelled = 8
 
 func (f *finder) detectNamed(v value, path string) bool {
@@ -154,8 +155,8 @@ func (f *finder) detectNamed(v value, path string) bool {
 	return false
 }
 
-// detectList takes the array v if it may hold records. Objects that contain arrays named like the stream's records
-// are the stages of a board: then it takes the arrays inside them.
+// detectList takes the array v if it may hold records. If its objects are the stages of a board, it takes the arrays
+// inside them. Each stage holds an array that is named like the stream's records.
 func (f *finder) detectList(v value, path string) bool {
 	if !f.d.recordList(v) {
 		return false
@@ -186,7 +187,7 @@ func (f *finder) detectOnly(v value, path string) bool {
 	return only != "" && !f.record(v) && f.detectList(f.d.get(v, only), path+"/"+escape(only))
 }
 
-// detectBoardIn takes the arrays in the stages of a board, which an object in v holds:
+// detectBoardIn takes the arrays in the stages of a board. An object in v holds the stages:
 //
 //	{"pipeline":{"id":1,"stages":[{"deals":[…]}]}}
 func (f *finder) detectBoardIn(v value, path string, depth int) bool {

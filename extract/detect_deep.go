@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the only array of objects down to maxUnwrap levels, otherwise the only object that holds records
-// by id, otherwise the only empty array.
+// detectDeep searches down to maxUnwrap levels. It takes the only array of objects. If there is none, it takes the
+// only object that holds records by id, and then the only empty array.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
@@ -80,7 +80,7 @@ func (f *finder) emptyPlaces() []string {
 		case words.NotRecords(name) || m.node < 0 && words.Role(name) != "":
 		case m.node >= 0 && !f.d.void(m):
 			if list || !words.Beside(name) {
-				return nil // if there are records, they are in this member
+				return nil // the records would be in this member
 			}
 		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
 			out = append(out, "/"+escape(name))
@@ -89,8 +89,8 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous returns the pointer of an array if the answer was taken for one object with an id, but the array inside
-// that object may hold the records as well.
+// ambiguous returns the pointer of an array that may hold the records. The answer was taken for one record, because
+// it has an id. It returns "" if there is no such array.
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
 		return ""

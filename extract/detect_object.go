@@ -22,8 +22,8 @@ func (f *finder) column(v value) bool {
 	return named && scalars <= 12
 }
 
-// sameKind reports whether the n objects in v are records of one kind: all have an id, or more than two have the same
-// members. One record may hold two objects of one kind, such as two addresses.
+// sameKind reports whether the n objects in v are records of one kind. Either all have an id, or at least three have
+// the same members. Two are not enough: they may be two addresses of one record.
 func (f *finder) sameKind(v value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
@@ -38,8 +38,8 @@ func (f *finder) sameKind(v value, n int) bool {
 	return ids == n || same
 }
 
-// sameKindLists compares the first record of each array with that of the first array: it must share at least half of
-// its members.
+// sameKindLists reports whether the first records of all arrays in v share at least half of their members with the
+// first record of the first array.
 func (f *finder) sameKindLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {
@@ -66,7 +66,7 @@ func (f *finder) sameKindLists(v value) bool {
 	return true
 }
 
-// paged reports whether the object v has members about paging. Such an object is a list, even if it has an id.
+// paged reports whether the object v has members about paging. Then it is a list, even if it has an id.
 func (f *finder) paged(v value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {

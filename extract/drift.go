@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// Drift counts signs that one reading of a list may be wrong although every page was read: records
-// moved between pages during the reading, or the pages do not fit together. Each field counts pages
-// or records.
+// Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved
+// between pages, or the pages do not fit together. Each field counts pages or records.
 type Drift struct {
-	Moved   int `json:"moved,omitempty"`   // pages that state another total than the page before
-	Shifted int `json:"shifted,omitempty"` // pages at the end of the list that held other records when they were requested again
+	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
+	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again
 	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
-	Alike   int `json:"alike,omitempty"`   // records without a key that were also on the page before or on the first page: see noteRepeatedRecords
+	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see noteRepeatedRecords
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // pages, requested by number or offset, that held fewer records than others and were not the last
-	Stale   int `json:"stale,omitempty"`   // pages that were generated before an earlier page, as if from a cache
+	Uneven  int `json:"uneven,omitempty"`  // pages, not the last and not requested by cursor, with fewer records than others
+	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache
 }
 
 type drift struct {
 	Drift
 	total   int64
 	fullest int
-	short   int  // pages with fewer records than the fullest, since the last page with records
-	blank   int  // the empty pages among those that short counts
+	short   int  // pages with fewer records than the fullest, since the last page with records; not yet in Uneven
+	blank   int  // the empty pages in short
 	counted bool // a page was requested by number or offset
 	newest  time.Time
-	notice  string // the first text that the server printed before the JSON of a page
+	notice  string // text that the server printed before the JSON of a page
 }
 
-// staleAfter allows for the different clocks of a group of servers.
+// staleAfter is how far the clocks of a group of servers may differ.
 const staleAfter = time.Minute
 
-// see counts records only on pages that are not requested by cursor.
+// see updates the counts after a page. It does not compare the sizes of pages that are requested by cursor.
 func (d *drift) see(st *step) {
 	if d.total >= 0 && st.total >= 0 && st.total != d.total {
 		d.Moved++
@@ -52,8 +51,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts the pages that lack records. An empty page counts if earlier pages announced it. Page N of N pages that
-// are numbered from 0 does not exist, so it does not count.
+// size counts pages with too few records. A page counts once another page with records follows, or if it is empty and
+// an earlier page announced it. If N pages are numbered from 0, page N does not exist and does not count.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast

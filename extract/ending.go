@@ -2,8 +2,8 @@ package extract
 
 import "context"
 
-// confirm requests the end of a list again, if the list is not read by tokens and states no total. A page that
-// differs counts in [Drift].Shifted: the list changes, or the server leaves out records.
+// confirm requests the end of a list again. If the page differs, it increments [Drift].Shifted: the list changes, or
+// the server leaves out records. Lists with tokens or a total need no such test.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil

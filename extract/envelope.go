@@ -22,7 +22,8 @@ type flags struct {
 	bare   bool // the answer has a message and nothing else: {"message":"Unauthenticated."}
 }
 
-// flags ignores the status of a record: an object with an id and more than four members.
+// flags finds out whether the answer reports a failure. An object with an id and more than four members is a record,
+// so its status says nothing about the answer.
 func (d *doc) flags() flags {
 	var f flags
 	var n int

@@ -21,8 +21,8 @@ const (
 
 const allGone = 5
 
-// tuples holds the tuples of a stream. A tuple is a set of parameter values for one request. Every iteration yields
-// the tuples in the same order.
+// tuples are the requests of a stream. A tuple is the parameter values of one request. Every iteration yields the
+// tuples in the same order.
 type tuples interface {
 	tuples() iter.Seq2[tuple, error]
 	count() int
@@ -34,22 +34,22 @@ type fanPass struct {
 	fed     []schemas.Param
 	windows *windows // the tuples, if they are time windows; otherwise nil
 	traits  endpointTraits
-	done    uint64      // fingerprint of the tuples that are done
-	list    *ParentList // how the parents were read; nil if their own pass provided them
+	done    uint64      // fingerprint of the finished tuples
+	list    *ParentList // how the parents were read; nil if this run has a pass of the parent
 	test    parameterTest
 
 	records  []byte
 	cuts     []int // of records
 	size     int64
 	files    []File
-	gaps     []Gap // of the next page; mark has those of the whole pass
+	gaps     []Gap // of the next page; mark holds the gaps of the whole pass
 	parents  []Parent
 	current  Parent
 	answered bool // at least one parent was answered
 	refusal  error
 	failed   int      // parents that were requested and could not be read
 	ofStream bool     // the current error concerns the stream, not one parent
-	controls []string // tuples to request again as a control: see othersAnswer
+	controls []string // tuples that othersAnswer may request again
 	requests int
 	bytes    int64
 }
@@ -125,7 +125,7 @@ func skip(next func() (tuple, error, bool), n int) error {
 	return nil
 }
 
-// run yields the records in the order of the tuples. more is false if the caller has left the loop.
+// run yields the records in the order of the tuples. more is false if the caller has left the loop early.
 func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
@@ -159,7 +159,7 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 type tupleRequest struct {
 	line  string
 	print uint64
-	after int // number of tuples skipped directly before it
+	after int // number of tuples skipped directly before line
 	sum   uint64
 }
 
@@ -168,7 +168,7 @@ type lookahead struct {
 	selects func(tuple) bool // nil requests all
 	size    int
 	ahead   []tupleRequest
-	rest    int // number of tuples skipped after the last one in ahead
+	rest    int // number of tuples skipped after the end of ahead
 	sum     uint64
 }
 
@@ -206,15 +206,15 @@ func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	return f.c.fetch(ctx, f.s, params, position{})
 }
 
-// passOver counts n skipped tuples. sum is the fingerprint of all tuples up to the last of them.
+// passOver counts n skipped tuples. sum is the fingerprint of all tuples so far.
 func (f *fanPass) passOver(n int, sum uint64) {
 	f.mark.Parents += n
 	f.mark.Skipped += n
 	f.done = sum
 }
 
-// parent reads the list of one tuple to its end. Its arguments a and err are the result of requesting the first page.
-// A parent that no longer exists has no records.
+// parent reads the list of one tuple to its end. a and err are the result of the request for the first page. A parent
+// that no longer exists has no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Fingerprint: t.print}
 	pages := f.mark.Pages
@@ -284,9 +284,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent, at its end, contradicts its total or may have been cut. Among many
-// parents any length occurs by chance, so a list without a total counts as cut only if its length is round and at
-// least likelyLimit.
+// short reports whether the list of one parent is probably incomplete. Its total differs from its number of records,
+// or the server may have cut it. The server may have cut a list without a total if its length is round and at least
+// likelyLimit. Shorter lists occur by chance.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
@@ -311,8 +311,8 @@ func (f *fanPass) append(b *batch) {
 	}
 }
 
-// page returns a cursor that covers the parents that are done. A parent that is only partly read is read again after
-// an interruption.
+// page returns the gathered records. Its cursor covers only the finished parents. After an interruption, a partly
+// read parent is read again.
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
@@ -329,7 +329,8 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end returns an error if no parent could be read, because then the endpoint is at fault, not the parents.
+// end yields the last page. It returns an error if no parent could be read: then the endpoint is at fault, not the
+// parents.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	requested := f.mark.Parents - f.mark.Skipped
 	if f.mark.Gone >= allGone && f.mark.Gone == requested {

@@ -26,8 +26,8 @@ type family struct {
 
 	mu     sync.Mutex
 	n      int
-	absent map[string]bool // ids of the details that are not found
-	broken string          // id of the detail for which the server answers 500
+	absent map[string]bool // ids for which the server answers 404
+	broken string          // id for which the server answers 500
 	bait,
 	parentRefused,
 	child403 bool

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// answer is a successful answer. Its body is complete, and well-formed outside the records.
+// answer is a successful answer. Its body is complete. Its JSON is well-formed, except perhaps inside the records.
 type answer struct {
 	at       position
 	d        *doc
@@ -23,15 +23,15 @@ type answer struct {
 	kept     *File // for streams whose answers are files
 }
 
-// maxTries limits the requests for a page whose body reports a temporary failure. Package wire retries failures that
-// the status code reports.
+// maxTries limits the requests for a page with status 200 whose body reports a temporary failure. Package wire
+// retries the other temporary failures.
 const maxTries = 3
 
 func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, false)
 }
 
-// probe sends one request. The position may not exist or may make the server fail: see [wire.Request].
+// probe sends one request whose position may not exist, or may make the server fail: see [wire.Request].
 func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, true)
 }
@@ -124,7 +124,7 @@ func (c *Client) release(a *answer) {
 	a.d = nil
 }
 
-// keepNodes is how many nodes a doc keeps for the next body: 12 MiB.
+// keepNodes limits the nodes that an unused doc keeps in memory: 12 MiB.
 const keepNodes = 1 << 20
 
 func excerpt(message string) string {

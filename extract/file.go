@@ -18,11 +18,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// File is the body of an answer that is stored unchanged as a file. A record describes it.
+// File is the body of an answer, to be stored unchanged. A record describes it.
 type File struct {
-	// Path is where to store the file, relative to a folder that the caller chooses. The record
-	// holds the same path. The path consists of the table's name, the SHA-256 of the content and an
-	// extension for its detected type. So no part of it is a text of the source.
+	// Path is where to store the file, relative to a folder that the caller chooses. It is the table's name, the
+	// SHA-256 of the content, and an extension for the detected type. No part of it is a text of the source. The
+	// record holds the same path.
 	Path string
 	Body []byte
 }
@@ -33,11 +33,12 @@ type about struct {
 	Mismatch bool   `json:"mismatch"`                // the declared type contradicts the bytes
 	Size     int    `json:"size"`
 	SHA256   string `json:"sha256"`
-	Name     string `json:"name,omitempty"` // the source's name for the file; no local file gets this name
+	Name     string `json:"name,omitempty"` // the source's name for the file; never the name of a local file
 	Path     string `json:"path"`
 }
 
-// file refuses a body without the stream's media type, because the platform also reports failures with status 200.
+// file keeps the body as a file. It returns an error if the body does not have the stream's media type, because the
+// platform also reports failures with status 200.
 func (a *answer) file(s schemas.Stream) error {
 	body := bytes.Clone(a.resp.Body)
 	kind := sniff(body)
@@ -63,8 +64,7 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.scan(text)
 }
 
-// noFile returns an error if a file endpoint answered with JSON. The caller has already checked that the JSON reports
-// no failure.
+// noFile returns an error if the endpoint of files answers with JSON. verdict has already accepted the JSON.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil
@@ -87,7 +87,8 @@ func sniff(body []byte) string {
 	return kind
 }
 
-// mismatch ignores unspecific types, and types that the first bytes cannot distinguish.
+// mismatch reports whether the declared type contradicts the bytes. Unspecific types never do, nor do types that the
+// first bytes cannot distinguish.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {
@@ -115,8 +116,8 @@ const maxFileName = 200
 
 var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 
-// fileName removes folders, control characters and characters that are special in some file system, so that the name
-// is safe to show and to use for a copy of the file.
+// fileName returns the name from the header without folders and control characters. It replaces characters that are
+// special in some file system. The name is safe to show, and to use for a copy.
 func fileName(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {

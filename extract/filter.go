@@ -13,7 +13,7 @@ import (
 const maxFields = 2
 
 // filters looks for a parameter that leaves out unchanged records. It first sends all candidates in one request, with
-// a time in the future. If the list still returns records, the server ignores all candidates.
+// a time in the future. If records still arrive, the server ignores all candidates.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
 	fields := n.timesOfChange()
@@ -98,9 +98,9 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter only if it cannot be a filter by time of creation. It needs two records: the one that was
-// created earlier was changed later. With a time between the two changes, the filter must return the first record and
-// leave out the second.
+// prove accepts a filter only if it goes by the time of change, not of creation. The test needs two records, A and B:
+// A was created before B, and changed after B. The filter gets a time between the two changes. It must return A and
+// leave out B.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	t.n.out.WaitsForChange = true
 	if !t.h.complete(t.n.rows) {
@@ -179,8 +179,8 @@ func (t *trial) middle() (time.Time, bool) {
 	return all[len(all)/2], true
 }
 
-// disobeys describes how an answer contradicts a filter by time of change. An answer as long as a page counts as a
-// contradiction too, because the rest of it may be on another page.
+// disobeys describes how an answer contradicts a filter by the time of change. A full page contradicts it too,
+// because missing records may be on the next page.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:

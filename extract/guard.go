@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard stops a list that repeats itself. Repeated pages are allowed if the list numbers its pages, states their
-// number and has a key: it ends in any case, and the keys show which records came twice. // Invariants 14, 15
+// guard stops a list that repeats itself. If the list numbers its pages, states their number and has a key, repeated
+// pages are allowed: the list ends anyway, and the keys show which records came twice. // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
@@ -69,8 +69,8 @@ func (l *listReader) early(err error) error {
 	return err
 }
 
-// clamped reports whether a page without new records is beyond the end of the list. The page must not announce more
-// records. Also, the page before must be short, or this page must repeat the first page or the page before.
+// clamped reports whether a page without new records is after the end of the list. The page must not announce more
+// records. Also, either the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (position{}) {
 		return true
@@ -85,7 +85,7 @@ func (l *listReader) clamped(st *step) bool {
 			return true
 		}
 	}
-	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // for such pages, beyond has already sent a probe
+	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // beyond has sent a probe for such a page
 	again := l.pages > 2 && !counted && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
@@ -117,9 +117,9 @@ func (l *listReader) repeats(keys []uint64) error {
 	return nil
 }
 
-// noteRepeatedRecords counts records without a key that were also on the page before or on the first page. If any
-// page held two equal records, different records may be equal by chance. Then repeated records count only if they are
-// at least two and at least half of the page.
+// noteRepeatedRecords counts records without a key that were also on the page before or on the first page. If a page
+// holds two equal records, records may be equal by chance. Then a page counts only if at least two records, and at
+// least half of them, are repeated.
 func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
 	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
 	if l.pages == 1 {
@@ -166,7 +166,7 @@ func sum(keys []uint64) uint64 {
 	return h
 }
 
-// expired reports whether an error may mean that the server no longer knows a cursor.
+// expired reports whether err may mean that the server has forgotten a cursor.
 func expired(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Status == http.StatusGone || e.Class == wire.Invalid || e.Class == wire.Missing)

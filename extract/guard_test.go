@@ -395,7 +395,7 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Reread)
 	require.Equal(t, RuleOnePage, r.end.Rule)
 
-	// If records are added while a list is read, its pages overlap. They are not repetitions.
+	// If records are added while a list is read, its pages overlap. That is not a repeated page.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from := map[int]int{1: 0, 2: 9, 3: 19}[number(r, "page", 1)]
 		if r.URL.Query().Get("page") > "3" {
@@ -471,7 +471,7 @@ func TestLeaveEarly(t *testing.T) {
 	require.Zero(t, c.inFlight.Load())
 }
 
-// Pages are delivered in order, and the limits of requests and bytes are kept.
+// Pages arrive in order, and within the limits for requests and bytes.
 func TestPagesInParallel(t *testing.T) {
 	var now, most atomic.Int64
 	s := list("x.things", "id")
@@ -543,8 +543,8 @@ func TestDrift(t *testing.T) {
 				missing++
 			}
 		}
-		// What shows that the pass may be wrong: a total that changed or differs from the number of
-		// records, or a record that came twice.
+		// The pass reports that it may be wrong: the total changed, the total differs from the number of records, or
+		// a record came twice.
 		reported := r.end.FirstTotal != r.end.LastTotal || int(r.end.LastTotal) != len(distinct) || len(distinct) != len(r.records)
 		require.True(t, missing == 0 || moved && reported, "seed %d: %d missing without evidence", seed, missing)
 	}

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// history compares when the records of a list were changed and created. As long as no record was edited, the order by
-// change equals the order by creation, so only an edited record shows whether an order or a filter goes by the time
-// of change.
+// history compares when records were changed and when they were created. The two orders are equal until somebody
+// edits a record. So only an edited record shows that a list goes by the time of change.
 type history struct {
 	key           []string
-	changed, unit string // the field with the time of change, and the format of that time
+	changed, unit string // the field with the time of change, and its format
 	created       string
 	createdUnit   string
 }
@@ -29,8 +28,8 @@ func historyOf(rows []row, key []string, changed string) history {
 
 func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows have a time of change. A record without one has no place in an order by that
-// time, and a filter may always leave it out.
+// complete reports whether all rows have a time of change. A record without one has no place in the order, and a
+// filter may always leave it out.
 func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
@@ -57,8 +56,8 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence finds two rows that show that the list has the latest change first: edited comes before other, was changed
-// after it, and was created before it.
+// evidence finds two rows that show that the latest change comes first. In the list, edited comes before other. It
+// was created before other and changed after it.
 func (h history) evidence(rows []row) (edited, other row) {
 	for j, o := range rows {
 		at, _ := h.at(o)
@@ -71,8 +70,8 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds a record that was created earlier and changed later than the record other, so it was edited and is not
-// new. bound is a time between the two changes, as close to the later one as the format allows.
+// edited finds a record that was created before other and changed after it. bound is a time between the two changes,
+// as late as the format allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {

@@ -16,7 +16,7 @@ type edits struct {
 	edited map[int]time.Duration
 	order  string // id, created, changed
 	filter string // "", created, changed, next day
-	never  bool   // records that were not edited have no time of change
+	never  bool   // only edited records have a time of change
 	births bool
 }
 
@@ -76,9 +76,9 @@ func TestNegotiateByChange(t *testing.T) {
 	someEdited := map[int]time.Duration{3: 26 * time.Hour, 5: 49 * time.Hour, 36: 50 * time.Hour}
 	for name, tt := range map[string]struct {
 		list    edits
-		param   string // the expected parameter that leaves out unchanged records
-		tail    bool   // the list is expected to be read from the latest change on
-		waiting bool   // a later negotiation is expected to be able to find more
+		param   string // the expected parameter for the filter
+		tail    bool   // expect that the list is read from the latest change
+		waiting bool   // expect that a later negotiation may find more
 	}{
 		"newest first, no record edited":         {list: edits{order: "created", births: true}, waiting: true},
 		"newest first, by creation":              {list: edits{order: "created", births: true, edited: someEdited}},

@@ -178,7 +178,7 @@ func TestHostileParentsOnly(t *testing.T) {
 		for i := range ids {
 			ids[i] = jsonText(fmt.Sprint("../", i))
 		}
-		f, child := hostileFamily(t, schemas.ClassFile, ids, func(http.ResponseWriter, string) { t.Error("requested") })
+		f, child := hostileFamily(t, schemas.ClassFile, ids, func(http.ResponseWriter, string) { t.Error("the child stream was requested") })
 		_, err := read(f.Client, child, "")
 		classIs(t, err, wire.Refused)
 	}
@@ -197,8 +197,8 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	require.EqualValues(t, 3, f.withoutAnswer())
 }
 
-// If the continued pass has had no answer yet, it requests parents that the earlier run has read, to find out whether
-// an error concerns only one parent.
+// A continued pass that has no answer yet requests parents that the earlier run has read. So it finds out whether an
+// error concerns only one parent.
 func TestHostileLastParentResumed(t *testing.T) {
 	ids := make([]string, gatherParents+1)
 	for i := range ids {

@@ -13,30 +13,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The hypotheses about a stream's requests that its source can refute. Each is also the name of a
-// field in pipelines.yaml.
+// Hypotheses about a stream's parameters. A hypothesis is refuted if the source ignores the parameters. Each is also
+// the name of a field in pipelines.yaml.
 const (
 	HypothesisMonths = "months" // parameters select the month that the list shows
 	HypothesisParent = "parent" // parameters select the parent whose records the list shows
 )
 
-// RefutedError reports that a source ignores parameters with which the catalogue reads a stream.
-// [Client.Pages] returns it. The stream can be read without the parameters: see [Convention.WithoutRefuted].
+// RefutedError is returned by [Client.Pages] if the source ignores parameters that the catalogue has for a stream.
+// [Convention.WithoutRefuted] returns the stream without these parameters.
 type RefutedError struct {
 	Stream     string
 	Hypothesis string // one of the Hypothesis constants
 	Seen       string // the evidence
 
-	// Temporary reports that the hypothesis may hold in a later pass: at present no parent has a value
-	// for the parameters.
+	// Temporary reports that a later pass may confirm the hypothesis, because at present no parent has a value for
+	// the parameters.
 	Temporary bool
 }
 
 // Error returns the evidence.
 func (e *RefutedError) Error() string { return e.Seen }
 
-// WithoutRefuted returns s without the hypotheses that c lists as refuted. It keeps what the user
-// or an API description states.
+// WithoutRefuted returns s without the hypotheses that c lists as refuted. It keeps what the user or an API
+// description states.
 func (c Convention) WithoutRefuted(s schemas.Stream) schemas.Stream {
 	for _, about := range c.Dropped {
 		switch {
@@ -59,8 +59,8 @@ func WithoutContext(s schemas.Stream, key []string) []string {
 	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
 }
 
-// ContextColumns returns the names of the columns that hold the parameters with which a record of s
-// was requested: values of the parent record, or month and year.
+// ContextColumns returns the columns that hold the parameters of a record's request: values of the parent record, or
+// month and year.
 func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
@@ -85,16 +85,16 @@ func refute(s schemas.Stream, about, seen string) error {
 	return malformed(s, position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
-// parameterTest compares the answers for the first two values of a stream's parameters. If they are equal, a third
-// request with a value that no object has decides whether the source uses the parameters at all.
+// parameterTest finds out whether the source uses the parameters of a stream. It compares the answers for the first
+// two values. If they are equal, it sends a third request with a value that no object has.
 type parameterTest struct {
 	over  bool
 	line  string
 	print answerPrint
 }
 
-// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each member, without
-// the context and the volatile members.
+// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each member. It leaves
+// out the context and the volatile members.
 type answerPrint struct {
 	records int
 	keys    uint64
@@ -171,8 +171,8 @@ func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// ignoresParameters compares the answer for line with those for the first tuple and for values that no object has.
-// Members whose values differ between two answers to the same request do not count.
+// ignoresParameters compares three answers: for line, for the first tuple, and for values that no object has. It
+// ignores members whose values also differ if the same request is repeated.
 func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -250,7 +250,7 @@ func nonexistent(months bool, line string) string {
 	return string(out)
 }
 
-// testable is false for parameters in the path, because the server cannot ignore them.
+// testable returns false for parameters in the path, because the server cannot ignore them.
 func (f *fanPass) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()
@@ -258,8 +258,8 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// keyedTuples holds the tuples with all values that the stream's key needs. Nothing is requested for a parent without
-// such a value, because the key could not distinguish the parent's records from others.
+// keyedTuples leaves out the tuples that lack a value of the stream's key. Nothing is requested for such a parent,
+// because the key could not distinguish its records from those of other parents.
 type keyedTuples struct {
 	*paramSpool
 	at []int
@@ -281,7 +281,7 @@ func (n keyedTuples) has(line []byte) bool {
 	}
 	var values []json.RawMessage
 	if json.Unmarshal(line, &values) != nil {
-		return true // the request with it reports the error
+		return true // the request reports the error
 	}
 	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
 }
@@ -303,14 +303,14 @@ func (n keyedTuples) none() bool {
 	if len(n.at) == 0 {
 		return false
 	}
-	for range n.tuples() { //nolint:errcheck // a tuple that cannot be read may have the values
+	for range n.tuples() { //nolint:errcheck // an unreadable tuple may have the values
 		return false
 	}
 	return true
 }
 
-// valueless is called if no parent has a value for the parameters. If the list without them has records, it can be
-// read without the parent, and a [RefutedError] is returned.
+// valueless is called if no parent has a value for the parameters. If the list has records without the parameters,
+// valueless returns a [RefutedError], and the stream is read without its parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil

@@ -126,7 +126,7 @@ func kinds(t *testing.T, parents string, answer func(parent any) (status int, te
 	return c, child
 }
 
-// If the source ignores the parameter, one reading per parent would multiply the rows of the stream.
+// If the source ignores the parameter, reading the list once per parent would multiply the rows.
 func TestParentParameterCanBeRefuted(t *testing.T) {
 	const two = `[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":null}]`
 	all := func(any) (int, string) { return 200, `{"data":[{"id":5,"name":"a"},{"id":6,"name":"b"}]}` }

@@ -11,16 +11,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// EventQueue is a queue of webhook events in the order of their arrival. [state.Inbox] implements
-// it.
+// EventQueue is a queue of webhook events in the order of their arrival. [state.Inbox] implements it.
 type EventQueue interface {
-	// Events returns up to limit events of a source after an ordinal.
+	// Events returns the first events of a source with an ordinal above after, at most limit.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
-// Inbox reads the webhook events of one source as hints that records may have changed. It does not
-// interpret what an event says about a record, but passes it on as [Hint].Data. An Inbox is safe
-// for concurrent use.
+// Inbox reads the webhook events of one source. Each event is a hint that a record may have changed. [Hint].Data
+// holds what the event says about the record. An Inbox is safe for concurrent use.
 type Inbox struct {
 	waiting EventQueue
 	source  string
@@ -28,7 +26,7 @@ type Inbox struct {
 	read    map[string]bool
 }
 
-// NewInbox returns the inbox of one source. The argument streams holds the streams that are read.
+// NewInbox returns the inbox of one source. streams are the streams that are read.
 func NewInbox(waiting EventQueue, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
@@ -40,26 +38,26 @@ func NewInbox(waiting EventQueue, source string, known *schemas.Events, streams 
 // Source returns the name of the source.
 func (i *Inbox) Source() string { return i.source }
 
-// HasEvents reports whether a stream is read and has webhook events.
+// HasEvents reports whether the stream is read and has webhook events.
 func (i *Inbox) HasEvents(stream string) bool { return i.read[stream] && i.known.HasEvents(stream) }
 
 // Hint says that a record may have changed.
 type Hint struct {
 	Stream string
-	Key    string // of the record, a JSON scalar; "" if any record of the stream may have changed
+	Key    string // key of the record, a JSON scalar; "" if unknown: any record of the stream may have changed
 	Gone   bool   // the event says that the record was deleted
-	Data   []byte // what the event says about the record, a JSON object; nil for nothing
+	Data   []byte // the record as the event states it, a JSON object; nil if it states none
 }
 
 // Delivery is one event with its hints.
 type Delivery struct {
 	state.Event
 	Hints    []Hint
-	Unmapped bool // the event type is about no stream that is read; also set if Unparsed is
-	Unparsed bool // the body is not an event object
+	Unmapped bool // no stream that is read has events of this type; also set if Unparsed is
+	Unparsed bool // the body is not a JSON object
 }
 
-// After returns up to limit events after an ordinal.
+// After returns the first events with an ordinal above after, at most limit.
 func (i *Inbox) After(ctx context.Context, after int64, limit int) ([]Delivery, error) {
 	events, err := i.waiting.Events(ctx, i.source, after, limit)
 	if err != nil {
@@ -95,7 +93,7 @@ func (i *Inbox) Read(e state.Event) Delivery {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name, Key: key, Gone: gone, Data: object})
 		}
 	}
-	if d.Hints == nil { // the event is about one of these streams, but the record is unknown
+	if d.Hints == nil { // it is unknown which record changed
 		for _, s := range of {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name})
 		}
@@ -119,10 +117,11 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, and what the event says about it. word is the event
-// type, or its beginning. The record is data itself, or a member of data that is named "object" or like the last part
-// of word, or the only member. A member such as lead_id says that the event is about a part of that lead: then object
-// is nil.
+// subject returns the key of the record that an event is about, and the record as data states it. word is the event
+// type, or its beginning.
+//
+// The record is data, or a member of data: the only one, or one named "object" or like the last part of word. If data
+// has a member like lead_id, the event is about a part of that lead, and object is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := attributes(data)
 	if err != nil {

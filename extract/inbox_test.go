@@ -100,11 +100,11 @@ func TestLikeness(t *testing.T) {
 	require.Equal(t, []string{"2", "1"}, like.Keys())
 	for record, same := range map[string]bool{
 		`{"id":1,"name":"a","seen":5}`:                            true,
-		`{"seen":9,"items":[{"id":3}],"name":"a","id":1}`:         true, // any order, further members, and another value of a volatile one
+		`{"seen":9,"items":[{"id":3}],"name":"a","id":1}`:         true, // other order, more members, another value of a volatile member
 		`{"id":2,"name":"b","seen":6,"note":null}`:                true,
 		`{"id":2,"name":"b","seen":6}`:                            false, // lacks a member of the list
 		`{"id":1,"name":"A","seen":5}`:                            false,
-		`{"id":1,"name": "a","seen":5}`:                           false, // equal values, but other bytes, and so another row hash
+		`{"id":1,"name": "a","seen":5}`:                           false, // equal values, but other bytes, so the hash of the row differs
 		`{"id":7,"name":"a","seen":5}`:                            false,
 		`{"id":1,"seen":5}`:                                       false,
 		`[]`:                                                      false,

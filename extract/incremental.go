@@ -12,19 +12,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// recall is what a pass of an incremental stream leaves to the next pass, in the cursor. The edge of a pass is the
-// time up to which it has read the changes. While a list is read, a changed record moves to another page, and another
-// record may slip from one page to the next. So the edge of a pass with several pages is not settled yet: pass 3
-// begins again at the edge of pass 1, and pass 4 at the edge of pass 2 or a later one. The edge of a first pass is
-// settled at once, because there is no earlier edge. A later change is lost only if two passes miss it; the next
-// whole pass finds it.
+// recall is what a pass of an incremental stream leaves to the next pass, in the cursor.
+//
+// The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
+// to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
+// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or later. The edge
+// at which the next pass may begin is called settled. The edge of the first pass is settled at once, because there is
+// no earlier one. If two passes miss a change, the next whole pass finds it.
 type recall struct {
-	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
+	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
-	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page of records changed before Before
-	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: a record that was changed earlier cannot be new
-	Top       time.Time `json:"top,omitzero"`        // latest time of change, up to Began, in this pass or an earlier one
-	Began     time.Time `json:"began,omitzero"`      // no change made during this pass has an earlier time
+	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page with only records changed before Before
+	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: records changed earlier cannot be new
+	Top       time.Time `json:"top,omitzero"`        // latest time of change seen so far, at most Began
+	Began     time.Time `json:"began,omitzero"`      // changes during this pass have this time or a later one
 	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
 	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
 	Edge      time.Time `json:"edge,omitzero"`       // the edge of the last finished pass
@@ -46,7 +47,7 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin makes m the beginning of the pass after prev. now is the time by [Config.Now].
+// begin sets what the pass after prev requests. now is the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -68,7 +69,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 		return
 	case prev.By != by:
 		if i.Auto && !prev.Settled.IsZero() && strings.HasPrefix(prev.By, i.Field+" ") {
-			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another way: this whole pass checks the earlier ones
+			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another parameter: this whole pass checks the earlier passes
 		}
 		return
 	}
@@ -94,8 +95,8 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// nextRecall settles only the edge of the pass before if this pass has several pages, because it may have missed
-// changes before its own edge.
+// nextRecall returns what this pass leaves to the next. If this pass has several pages, it may have missed changes
+// before its own edge. So it settles only the edge of the pass before.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}
@@ -121,16 +122,16 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 
-// skew is the largest difference between two times of one moment if neither states its zone.
+// skew is the largest difference between two texts of one moment if they do not state their time zones.
 const skew = 26 * time.Hour
 
-// unknownClock is used if the source does not report its time: [Config.Now] is assumed to be at
-// most this far ahead of the source's clock.
+// unknownClock is used if the source does not report its time. The clock [Config.Now] is assumed to be at most this
+// far ahead of the source's clock.
 const unknownClock = time.Hour
 
 const westOfUTC = 12 * time.Hour
 
-// earliest returns the earliest time that a record can state, in this format, for a change at the given time.
+// earliest returns the earliest time that a record can state for a change at the given time.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {
@@ -139,7 +140,7 @@ func earliest(at time.Time, format string) time.Time {
 	return at.Truncate(stepOf(format))
 }
 
-// clock sets Began, by the source's clock, to the request of the first page: the pass may miss any later change.
+// clock sets Began to the time of the first page's request, by the source's clock. The pass may miss later changes.
 func (p *pass) clock(a *answer) {
 	m, i := &p.mark, p.s.Incremental
 	if a == nil || m.Pages > 1 {
@@ -158,9 +159,9 @@ type observed struct {
 	stale   int64
 }
 
-// observe says for each record of a JSON array whether it was changed before m.Before. a is nil for a page that was
-// assembled from several answers. The result is nil if no time is known before which a record cannot be new. In a
-// whole pass, a record without a time counts as older, because incremental passes may never find it.
+// observe reports for each record whether it was changed before m.Before. records is a JSON array. a is nil for a
+// page of several answers. The result is nil if m.Before is unknown. In a whole pass, a record without a time counts
+// as older, because incremental passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -172,7 +173,7 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	if err := d.scan(records); err != nil {
 		return nil, err
 	}
-	least := time.Time{} // of the records so far
+	least := time.Time{} // earliest time of the records so far
 	for r := range d.elements(d.root()) {
 		at, ok := d.moment(d.get(r, i.Field), i.Format)
 		if ok && at.After(m.Top) && !at.After(m.Began) {
@@ -195,8 +196,8 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	return older, d.err
 }
 
-// misplace notes a record that was changed later than a record above it, by more than the lookback. Such a list does
-// not have the latest change first, so the pass reads it to the end.
+// misplace looks for a record that was changed later than a record above it, by more than the lookback. Such a list
+// does not have the latest change first, so the pass reads it to the end.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
@@ -208,8 +209,8 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded ends the pass at a page whose records were all changed before m.Before, if the list has the latest change
-// first: the records after them were changed even earlier.
+// bounded adds the times to a page. If the list has the latest change first, the pass ends at a page with only
+// records changed before m.Before: all records after them were changed earlier still.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()
@@ -279,7 +280,7 @@ func parseMoment(text, format string) (time.Time, bool) {
 	return at.UTC(), err == nil
 }
 
-// momentJSON truncates a time to the format's precision and never rounds it up.
+// momentJSON truncates a time to the precision of the format. It never rounds up.
 func momentJSON(at time.Time, format string) []byte {
 	switch format {
 	case schemas.MomentUnix:

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Gap is a part of a list that could not be read. It is a run of records with one that the server
-// cannot write. In a fan-out it may also be one or several parents.
+// Gap is a part of a list that could not be read: adjacent records, or in a fan-out adjacent parents. The server
+// fails on at least one of them.
 type Gap struct {
-	At      string `json:"at"`               // the page that failed; of a fan-out, the parent
+	At      string `json:"at"`               // the page that failed; in a fan-out, the parent
 	First   int64  `json:"from"`             // index of the first record or parent, from 0
 	Rows    int64  `json:"rows"`             // number of records or parents
 	After   string `json:"after,omitempty"`  // key of the record before the gap, as JSON
@@ -26,8 +26,7 @@ type Gap struct {
 	Message string `json:"words,omitempty"` // the server's message
 }
 
-// String returns a text like: record 17 of the list (page 2), after 4711, before 4713: 500: Server
-// Error.
+// String returns a text like "record 17 of the list (page 2), after 4711, before 4713: 500: Server Error".
 func (g Gap) String() string {
 	var b strings.Builder
 	if g.ofParent() {
@@ -53,16 +52,16 @@ func (g Gap) String() string {
 	return b.String()
 }
 
-// Limits for isolating broken records. // Invariant 15
+// Limits for the search for broken records. // Invariant 15
 const (
-	maxIsolating = 400 // requests for one list, or for all lists of a fan-out together
-	maxGaps      = 100 // gaps in one list, or stored gaps of parents in a fan-out
+	maxIsolating = 400 // requests for one list, or for all lists of a fan-out
+	maxGaps      = 100 // gaps in one list, or in a fan-out
 )
 
 type gaps struct {
 	all  []Gap
 	tail string
-	open bool // the record after the last gap is not known yet
+	open bool // no record after the last gap was read yet
 
 	pages int
 }
@@ -85,7 +84,7 @@ func (l *listReader) follow(st *step) {
 
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
-// failsOnData reports whether an error looks like a failure on the requested data, not like a server in trouble.
+// failsOnData reports whether an error looks like a failure on certain data, not like a server in trouble.
 func failsOnData(e *wire.Error) bool {
 	switch {
 	case e.Status == http.StatusInternalServerError:
@@ -97,8 +96,9 @@ func failsOnData(e *wire.Error) bool {
 }
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
-// single records; records that still fail become gaps. It returns cause if that does not look like a broken record,
-// if a limit is reached, if the list has no smaller pages, or if no record of the page can be read.
+// single records. Records that still fail become gaps. isolate returns cause if the error does not look like a broken
+// record, if a limit is reached, or if the list has no smaller pages. It returns an error if no record of the page
+// can be read.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -136,13 +136,13 @@ type isolation struct {
 	page      part
 	st        *step
 	tail      string
-	open      bool // the record after the last gap is not known yet
+	open      bool // no record after the last gap was read yet
 	copyLists bool
 
 	failed int // failed requests for parts
 
 	total int64
-	last  *signals // signals of the part at the end of the page; nil if that is a gap
+	last  *signals // signals of the last part of the page; nil if it is a gap
 	end   part
 }
 
@@ -178,8 +178,8 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	return i, true
 }
 
-// sized reports whether the first page has as many records as requested. If it has not, the number of a smaller page
-// would select other records.
+// sized reports whether the server returns pages of the requested size. If not, page numbers would select other
+// records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
 	a, err := i.request(ctx, p)
@@ -195,7 +195,7 @@ func (i *isolation) sized(ctx context.Context) bool {
 	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
 }
 
-// split makes parts that page numbers can select: each begins at a multiple of its length.
+// split reads p in smaller parts. Each begins at a multiple of its length, so that a page number can select it.
 func (i *isolation) split(ctx context.Context, p part) error {
 	rows := p.rows / factor(p.rows)
 	for from := p.from; from < p.from+p.rows; from += rows {
@@ -218,7 +218,7 @@ func factor(n int64) int64 {
 	return n
 }
 
-// read requests smaller parts if the request fails. A single record that fails becomes a gap.
+// read reads a part. If the request fails, it splits the part. A single record that fails becomes a gap.
 func (i *isolation) read(ctx context.Context, p part) error {
 	i.last = nil
 	if i.l.traits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
@@ -248,7 +248,7 @@ const maxFailedParts = 8
 
 var errNothing = errors.New("no record of the page could be read")
 
-// request fetches a part without retries, because the whole page has been retried often enough.
+// request requests a part without retries: the whole page has been retried often enough.
 func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)
@@ -295,7 +295,7 @@ func (i *isolation) take(a *answer, p part) error {
 	return nil
 }
 
-// gap makes one gap of adjacent parts with the same error.
+// gap adds a gap. Adjacent parts with the same error become one gap.
 func (i *isolation) gap(p part, fault *wire.Error) {
 	i.open = true
 	if n := len(i.st.gaps); n > 0 {
@@ -336,7 +336,7 @@ func (i *isolation) signals() signals {
 	switch {
 	case i.total >= 0 && i.st.at.kind == pagerPage:
 		s.lastPage = pages(i.total)
-	case i.total >= 0 || i.last == nil: // the total decides, or the next page is simply requested
+	case i.total >= 0 || i.last == nil: // the total decides, or the next page is requested
 	case i.last.lastPage >= 0 && i.st.at.kind == pagerPage:
 		s.lastPage = pages(i.last.lastPage * i.end.rows)
 	case i.last.more == yes || i.last.next != nil || i.last.token != "":

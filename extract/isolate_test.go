@@ -17,7 +17,7 @@ type broken struct {
 	ids    []int
 	status int
 	body   string
-	size   string // name of the page size parameter that the server accepts
+	size   string // page size parameter that the server accepts
 	total  bool
 }
 

@@ -8,17 +8,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// In this many records, a field or a pair of references must have different values before it is taken for the key. In
-// a few records, a code may be distinct by chance, and a name even more so. A field that is named like an id needs no
-// minimum.
+// A field is the key only if it has at least this many different values. In a few records, codes may differ by
+// chance, and names even more so. A field that is named like an id needs no minimum.
 const (
 	minDistinct       = 10
 	minDistinctLabels = 50 // for the fields name and url
 )
 
-// keyOf finds the fields that identify a row: present in all rows, never null or empty, and with no value in two
-// different rows. Two fields together are a key only if both are references to other records. refuted says why other
-// fields were rejected.
+// keyOf finds the fields that identify a row. They are present in all rows, never null or empty, and no two different
+// rows share a value. Two fields together are a key only if both are references to other records. refuted says why
+// other fields are not the key.
 func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -56,7 +55,7 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
-			// If there are both ID and id, one of their columns gets a suffix.
+			// If the rows have both ID and id, one of the columns gets a suffix.
 			if open[n] && columns[schemas.Column(n)] == 1 {
 				out, open[n] = append(out, n), false
 			}
@@ -76,8 +75,8 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct returns why the fields together do not identify the rows. Two equal rows are allowed, because one record
-// may be on two pages.
+// distinct returns why the fields together do not identify the rows, or "". Two equal rows are allowed, because one
+// record may be on two pages.
 func distinct(rows []row, names ...string) string {
 	seen := make(map[string]row, len(rows))
 	for i, r := range rows {
@@ -109,10 +108,11 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
-// maxReferences limits the references among which pairs are tried. // Invariant 15
+// maxReferences limits the number of references that pairOf combines. // Invariant 15
 const maxReferences = 64
 
-// pairOf returns the only pair of references that identifies the rows; nil if there is none or more than one.
+// pairOf returns the only pair of references that identifies the rows. It returns nil if there is no such pair, or
+// more than one.
 func pairOf(rows []row) []string {
 	if len(rows) < minDistinct {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Thousands of references would make millions of pairs. // Invariant 15
+// Thousands of references would give millions of pairs. // Invariant 15
 func TestPairsOfReferencesAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		others int

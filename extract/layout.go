@@ -12,11 +12,11 @@ import (
 type form byte
 
 const (
-	formNone form = iota // not known yet: all answers so far were empty
+	formNone form = iota // unknown: all answers so far were empty
 	formList
 	formValues // an object whose values are the records: {"10":{…},"11":{…}}
 	formOne
-	formEntries // an object whose values are records or arrays of records; each value is a place: see [found.all]
+	formEntries // an object whose values are records or arrays of records: see [found.all]
 )
 
 type place struct {
@@ -26,21 +26,21 @@ type place struct {
 }
 
 type container struct {
-	object value  // the stage or group; its scalar members describe the container
-	key    []byte // or, in a map, the name of the entry as JSON
+	object value  // the stage or group
+	key    []byte // in a map, the name of the entry as JSON
 }
 
 func (c container) ok() bool { return c.key != nil || c.object.ok() }
 
 type found struct {
-	pointer string // where they are; * stands for each element or value
+	pointer string // where the records are; * stands for each element or value
 	form    form
 	places  []place
-	byPath  bool    // the stream's path decided which of several arrays holds the records
-	above   []value // objects on the way to the records, the root first: they may hold paging signals
+	byPath  bool    // one of several arrays was chosen because it is named like the stream's path
+	above   []value // objects on the way to the records, from the root; they may hold paging signals
 }
 
-// all yields one place per entry of a map and keeps none of them, because there may be a million entries. //
+// all yields one place per entry of a map. It stores none of them, because there may be a million entries. //
 // Invariant 6
 func (f found) all(d *doc) iter.Seq[place] {
 	return func(yield func(place) bool) {
@@ -67,15 +67,16 @@ func (f found) all(d *doc) iter.Seq[place] {
 type finder struct {
 	d      *doc
 	single bool // the endpoint may answer with one object
-	owned  bool // the user defined the stream: its class is unknown
+	owned  bool // the user defined the stream, so its class is unknown
 	names  []string
 
-	pathNames []string // likely names, by the stream's path
+	pathNames []string // likely names of the records, from the stream's path
 	out       found
 }
 
-// find tries the places of the catalogue first, then the rules of detection. A place is only possible if a member on
-// the way to it is null, "", [] or {} in this body. It wins only if no other place of the catalogue exists.
+// find looks for the records at the places of the catalogue, then by the rules of detection. If a member on the way
+// to a place is null, "", [] or {}, the place is only possible. It is used only if no other place of the catalogue
+// has records.
 func find(d *doc, s schemas.Stream) (found, error) {
 	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
@@ -115,8 +116,8 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
 }
 
-// again looks for the records where they were on an earlier page. The place may have become empty or an object with
-// numeric keys, or be left out: see leftOut. Any other difference is an error.
+// again looks for the records where an earlier page had them. That member may be empty now, an object with numeric
+// keys, or missing: see leftOut. Any other difference is an error.
 func again(d *doc, s schemas.Stream, before found) (found, error) {
 	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
 	if f.at(before.pointer) != absent {
@@ -202,8 +203,8 @@ func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
 }
 
-// element follows the tokens through one element of an array such as [{"page": 1}, [records]]. The first object among
-// the other elements may hold paging signals.
+// element follows the path through one element of an array like [{"page": 1}, [records]]. The first object among the
+// other elements may hold paging signals.
 func (f *finder) element(v value, tokens []string) pointerMatch {
 	i, at := 0, missing
 	for e := range f.d.elements(v) {
@@ -217,7 +218,7 @@ func (f *finder) element(v value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the tokens from every element or value of v. Some of them may lack the next member, but not all.
+// each follows the path from every element or value of v. At least one of them must have the next member.
 func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
@@ -295,7 +296,7 @@ func (d *doc) recordList(v value) bool {
 	return d.b[i] == '{' || d.b[i] == ']' || d.b[i] == 'n'
 }
 
-// numericKeys reports whether v is an object of objects under integer names. PHP writes an array in this form after
+// numericKeys reports whether v is an object of objects under integer names. PHP writes an array as such an object if
 // its first elements were removed.
 func (d *doc) numericKeys(v value) bool {
 	n := 0

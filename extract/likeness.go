@@ -10,16 +10,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// RecordForm describes the records of a list. It converts a record that was read by itself into the
-// form of the list. It removes members that the list does not show, and refuses a record that lacks
-// a member of all listed records. If the result equals the listed record byte by byte, both
-// readings lead to the same row.
+// RecordForm is the form in which a list shows its records. [RecordForm.Fit] converts a single record, requested at
+// its own address, into this form. If the result equals the listed record byte by byte, both lead to the same row.
 type RecordForm struct {
 	key      string
 	volatile []string
 	shown    map[string]bool
 	always   []string
-	sample   map[string][]attribute // the members of each analysed record, by its key as a JSON scalar
+	sample   map[string][]attribute // the members of each analyzed record, by its key as a JSON scalar
 	order    []string
 }
 
@@ -31,9 +29,8 @@ type attribute struct {
 
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewRecordForm analyses some records of a list, given as a JSON array. key is the key column by
-// which it recognizes a record: see [KeyOf]. The values of members in volatile may differ between
-// two readings.
+// NewRecordForm analyzes some records of a list, given as a JSON array. key is the key column that identifies a
+// record: see [KeyOf]. The values of the volatile members may differ between two readings.
 func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
 	all, err := elements(records)
 	if err != nil {
@@ -64,16 +61,15 @@ func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, 
 	return l, nil
 }
 
-// Keys returns the keys of the analysed records as JSON scalars, records with the most members
-// first.
+// Keys returns the keys of the analyzed records as JSON scalars. Records with the most members come first.
 func (l *RecordForm) Keys() []string {
 	keys := slices.Clone(l.order)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(l.sample[b]) - len(l.sample[a]) })
 	return keys
 }
 
-// Same reports whether a record that was read by itself equals, after Fit, the analysed record with
-// the same key. Volatile members may have other values.
+// Same reports whether a single record, after Fit, equals the analyzed record with the same key. Volatile members may
+// differ.
 func (l *RecordForm) Same(record []byte) bool {
 	fit, err := l.Fit(record)
 	if err != nil {
@@ -98,8 +94,8 @@ func (l *RecordForm) Same(record []byte) bool {
 	return true
 }
 
-// Fit converts a record that was read by itself into the form of the list. The members that it
-// keeps are unchanged byte by byte.
+// Fit converts a single record into the form of the list: it removes members that the list does not show. It returns
+// an error if the record lacks a member of all listed records. The other members stay unchanged byte by byte.
 func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	ms, err := attributes(record)
 	if err != nil {
@@ -124,8 +120,8 @@ func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// KeyOf returns the record's value for a key column, as a JSON scalar; "" if there is none. The
-// member has the column's name, or a name from which the column's name is derived.
+// KeyOf returns the record's value for a key column as a JSON scalar, or "" if there is none. The member has the
+// column's name, or the column's name is derived from the member's name.
 func KeyOf(record []byte, key string) string {
 	ms, err := attributes(record)
 	if err != nil {
@@ -198,7 +194,7 @@ func elements(array []byte) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// DifferingMembers returns the names of members that are in both objects with different scalars.
+// DifferingMembers returns the names of members that are scalars in both objects, and differ.
 func DifferingMembers(a, b []byte) []string {
 	as, err1 := attributes(a)
 	bs, err2 := attributes(b)

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// endpointTraits is what has been learned about an endpoint. The lists of all parents of a child stream share it.
+// endpointTraits is what is known about an endpoint. The lists of all parents of a child stream share it.
 type endpointTraits struct {
-	layout    found               // pointer and form only
-	whole     int                 // length of the longest list for which probes showed that page numbers are ignored; 0 for none
+	layout    found               // only pointer and form are set
+	whole     int                 // length of the longest list for which probes found no further page; 0 for none
 	paging    *schemas.Pagination // what probes have found out about paging; nil if nothing yet
 	announces bool                // the list says when it has more pages
 
@@ -28,8 +28,8 @@ type listReader struct {
 	asm    assembler
 	pager  pager
 
-	volatility *volatility // of a negotiation; nil in a pass
-	others     *otherLists // of a negotiation that chooses between several lists; nil otherwise
+	volatility *volatility // nil in a pass, which needs no negotiation
+	others     *otherLists // set if a negotiation chooses between several lists; otherwise nil
 
 	stepwise        bool
 	pages           int
@@ -41,30 +41,30 @@ type listReader struct {
 	lastID          string   // id of the last record, by which the next page may be requested
 	lastN           int
 	echoed          int64 // page number that the first page reported; -1 for none
-	clampedTo       int64 // number of the last page, if the server returned that page again for the next number; otherwise -1
+	clampedTo       int64 // number of the last page, if the server returned it again for the next number; otherwise -1
 	firstPrint      uint64
 	hasEqualRecords bool     // a page held two records with the same content
-	firstKeys       []uint64 // of the first page, sorted; hashes of content where records have no key
+	firstKeys       []uint64 // keys of the first page, sorted; for records without a key, hashes of their content
 	lastPrint       uint64
 	lastKey         uint64
-	beyondEnd       position // a position that is known to be beyond the end; zero for none
+	beyondEnd       position // a position after the end of the list; zero if none is known
 	misplaced       int64    // page number reported by a later page that repeats the first page; -1 for none
 	buf             []byte
 
 	lastSignals   signals
 	promised      bool
 	signalsBefore signals
-	shorter       []shortPage // the pages after the last full one
+	shorter       []shortPage // pages after the last full one
 	firstN        int         // records of the first page; 0 if some of them could not be read
 	shortRereads  int         // short pages that were requested again
-	capped        bool        // the server refused the page after a full one: the list has ended, or the server allows no deeper page
-	unproved      bool        // no parameter that was tried returned other records, but some could not be tried
+	capped        bool        // the server refused the page after a full one: either the list has ended, or the server limits the number of pages
+	unproved      bool        // some parameters could not be tried, and all others returned the same records
 	incomplete    []string
-	constant      map[string]bool // texts of the first page without a known meaning, by pointer and value
+	constant      map[string]bool // texts of the first page with unknown meaning, by pointer and value
 
-	counts   bool // the totals that the list states count only the records of a page
+	counts   bool // the totals of the list count only the records of a page
 	budget   int  // maximum number of requests for probes; 0 for no limit
-	requests int  // since the last step
+	requests int  // requests since the last step
 	bytes    int64
 
 	drift drift
@@ -86,7 +86,7 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	}
 }
 
-// stated reports whether the user configured how the list is paged. If so, no other paging is tried.
+// stated reports whether the user configured how the list is paged. Then penstock tries no other paging.
 func stated(s schemas.Stream) bool {
 	p := s.Pagination
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
@@ -100,16 +100,16 @@ type step struct {
 	signals   signals
 	reread    bool
 	note      string
-	bare      bool // the answer has no array of records: it is null, or its member is missing
-	afterLast bool // this is page N of N pages that are numbered from 0, so it may not exist
+	bare      bool // the answer has no array of records: the array is null or missing
+	afterLast bool // page N of N pages; it may not exist, because pages are numbered from 0
 	gaps      []Gap
 	file      *File
 
 	a *answer
 }
 
-// walk yields steps that are valid only until the next one is requested. If first is not nil, it is the answer for
-// the position at.
+// walk yields the pages of a list. Each step is valid until the next one is requested. If first is not nil, it is the
+// answer for the position at.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
@@ -231,7 +231,7 @@ func (l *listReader) read(st *step) error {
 		l.adoptToken(&s, st.at, l.constant)
 	}
 	if s.more == no && l.promised {
-		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list itself says that it ends here
+		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list says that it ends here
 	}
 	l.promised = l.promised || s.more == yes
 	l.signalsBefore = l.lastSignals
@@ -251,7 +251,7 @@ func (l *listReader) assemble(st *step) error {
 	return l.records(st, f)
 }
 
-// records keeps no records in a negotiation, which only compares them.
+// records adds the records to the step. A negotiation only compares records, so it keeps their hashes only.
 func (l *listReader) records(st *step, f found) error {
 	st.batch = batch{records: l.buf[:0], keysOnly: l.volatility != nil}
 	if err := l.asm.assemble(st.a.d, f, &st.batch); err != nil {
@@ -271,8 +271,8 @@ func (l *listReader) adoptToken(s *signals, at position, constant map[string]boo
 
 const maxStatements = 5
 
-// counting reports whether the total that the list states is in fact the number of records on each page. Then the
-// totals of all pages are ignored.
+// counting reports whether the total is only the number of records on each page. Then the totals of all pages are
+// ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
@@ -280,8 +280,8 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object instead of a list. That includes the only record of a list that is
-// returned without an array, and an empty array that means that there is no such object: see absentObject.
+// single reports whether the answer is one object, not a list. It may be the only record of a list, without an array.
+// It may also be an empty array that means that there is no such object: see absentObject.
 func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
@@ -292,7 +292,7 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
 
-// maxIDBytes limits a record's id that is sent to request the next page. The id is part of the URL, and probes may
+// maxIDBytes limits a record's id that a request for the next page holds. The id is a part of the URL. Probes may
 // send it under many names in one request.
 const maxIDBytes = 1024
 
@@ -313,8 +313,8 @@ func (l *listReader) idOf(d *doc, record value) string {
 	return bound{value: d.raw(id)}.text()
 }
 
-// changed wraps an error with [ErrShape] if an earlier run has settled the endpoint: the error then leads to another
-// negotiation.
+// changed wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to
+// another negotiation.
 func (l *listReader) changed(err error) error {
 	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
 		return err
@@ -324,8 +324,8 @@ func (l *listReader) changed(err error) error {
 
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
-// checkPageNumber notices a server that replaces a number beyond the end by that of another page. It ignores a number
-// that is the same on every page; guard recognizes repeated pages.
+// checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
+// return another page. A number that is the same on every page says nothing: guard recognizes repeated pages.
 func (l *listReader) checkPageNumber(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {
@@ -341,7 +341,7 @@ func (l *listReader) checkPageNumber(st *step, s *signals) error {
 		return nil
 	}
 	if l.clampedTo = -1; s.page == st.at.number()-1 && sum(st.batch.keys) == l.lastPrint && l.pager.settled && l.pager.last < st.at.number() {
-		l.clampedTo = s.page // beyond its end the list returns its last page again, and says so
+		l.clampedTo = s.page // after its end the list returns its last page again, and says so
 		return nil
 	}
 	if s.page == l.echoed {
@@ -349,7 +349,7 @@ func (l *listReader) checkPageNumber(st *step, s *signals) error {
 			if l.pages < 2 {
 				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
 			}
-			l.misplaced = s.page // the requested page may be beyond the end
+			l.misplaced = s.page // the requested page may be after the end
 		}
 		s.page = -1
 		return nil

@@ -288,7 +288,7 @@ func TestPagesEmpty(t *testing.T) {
 	}
 }
 
-// Sending the text "null" would not return the rest of the list.
+// A request with the text "null" would not return the rest of the list.
 func TestNullIDIsNotSent(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// look requests a position without counting it as a page. It sends a probe for every position except the first page,
-// because the server may not know the parameters.
+// look requests a position without counting it as a page. Except for the first page, it sends a probe, because the
+// server may not know the parameters.
 func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
@@ -18,7 +18,7 @@ func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, l.request)
 }
 
-// reread does what look does, for a page that is known to exist, so it retries temporary failures.
+// reread requests a page again. The page exists, so it retries temporary failures.
 func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
@@ -41,7 +41,7 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	if err == nil && ctx.Err() == nil {
 		err = l.asm.assemble(a.d, f, &st.batch)
 	}
-	if ctx.Err() != nil { // each step of a large answer takes seconds // Invariant 15
+	if ctx.Err() != nil { // a large answer takes seconds to parse // Invariant 15
 		l.c.release(a)
 		return nil, context.Cause(ctx)
 	}
@@ -59,8 +59,8 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	return st, nil
 }
 
-// locate finds the records of a page. Once a page has shown their place, another place is an error, never the end of
-// the list.
+// locate finds the records of a page. If another page had them at another place, locate returns an error: a changed
+// answer must not look like the end of the list.
 func (l *listReader) locate(d *doc) (found, error) {
 	if l.traits.layout.form != formNone {
 		f, err := again(d, l.s, l.traits.layout)
@@ -94,8 +94,8 @@ func empty(d *doc, f found) bool {
 	return true
 }
 
-// outsized reports whether the first page is shorter than requested and the server may have more pages. A server that
-// limits the size without saying so omits records if it calculates the positions of pages with the requested size.
+// outsized reports whether the first page is shorter than requested, although there may be more pages. Some servers
+// limit the page size, but calculate the positions of pages with the requested size. Then records are missing.
 func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
@@ -136,8 +136,8 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// request sends a probe, and again after an answer 5xx. A second 5xx refutes the probe. But 502, 503 and 504 may
-// concern the whole server: they refute the probe only if the first page can still be read.
+// request sends a probe, and repeats it after a status 5xx. A second 5xx refutes the probe. But 502, 503 and 504 may
+// concern the whole server. They refute the probe only if the first page can still be read.
 func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The matrix serves one list in every combination of envelope, paging, length and handling of page
-// sizes. Each combination has its own path.
+// The matrix serves one list in every combination of envelope, paging, length and page size. Each combination has its
+// own path.
 
 type members []string
 
@@ -121,7 +121,7 @@ var matrixEnvelopes = map[string]func(rows []string, from int, meta members) str
 
 type matrixList struct {
 	n    int
-	size string // how a requested page size is handled: one of matrixSizes
+	size string // one of matrixSizes
 	get  func(name string) string
 }
 
@@ -130,8 +130,8 @@ const (
 	matrixCap  = 25
 )
 
-// matrixSizes are the ways to handle a requested page size. With "capped uncounted", the server limits the number of
-// records, but calculates the positions of pages with the requested size.
+// matrixSizes are the ways in which a server handles a requested page size. With "capped uncounted", it limits the
+// number of records, but calculates the positions of pages with the requested size.
 var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 
 func (l matrixList) rows(names ...string) (rows, counted int) {

@@ -27,7 +27,7 @@ type combination struct {
 	envelope, pager, size string
 	n                     int
 	method                string
-	place                 string // "query" if a POST has its paging parameters there; otherwise in the body
+	place                 string // "query" if a POST has its paging parameters in the query, not in the body
 }
 
 func (c combination) String() string {
@@ -45,7 +45,7 @@ func combinations(method, place string, every int) []combination {
 			for _, n := range []int{0, 1, 9, 10, 11, 20, 63} {
 				for _, size := range matrixSizes {
 					if p == "cut at a limit" && size == "ignored" && n > matrixPage {
-						continue // no parameter returns the other records, so it looks like a shorter list
+						continue // no parameter returns more records, so the list looks shorter
 					}
 					if i++; i%every == 0 {
 						all = append(all, combination{e, p, size, n, method, place})

@@ -11,7 +11,7 @@ import (
 )
 
 // A list that grows during the probes has records after its stated last page. If the stated numbers have grown too,
-// that is no contradiction; otherwise the negotiation stops.
+// the list is accepted. Otherwise the negotiation stops.
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
@@ -38,8 +38,8 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	}
 }
 
-// The server returns the first page again as the second. That is the end if the second page in the server's own page
-// size has other records. If it has not, the server ignores page numbers, and reading the list is an error.
+// The second page repeats the first. If the second page in the server's own page size has other records, the list has
+// ended. Otherwise the server ignores page numbers, and the pass fails.
 func TestOnlyPageRepeats(t *testing.T) {
 	usesNumber := true
 	s := own("x.things")

@@ -22,7 +22,7 @@ type moving struct {
 	kind  string // insert, delete, reorder
 	rnd   *rand.Rand
 	moves bool
-	alive map[int]bool // records that have been in the list all the time
+	alive map[int]bool // records that were in the list all the time
 	pager string
 }
 

@@ -13,24 +13,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxProbes limits the requests of one call of negotiation.run. Most lists need far fewer: a list of one page takes
-// 2, a list with the usual paging 5 or 6. // Invariant 15
+// maxProbes limits the requests of one call of negotiation.run. Most lists need far fewer: 2 for a list of one page,
+// 5 or 6 for a list with the usual paging. // Invariant 15
 const maxProbes = 52
 
-// Negotiate finds out how the source answers for s. It sends probes that could refute its
-// hypotheses, and returns those that remain. If it cannot settle how to read the list, it returns
-// an error with the evidence, and a Convention that has only the number of requests. The number of
-// requests is limited.
+// Negotiate finds out how to read s. It sends probes that may refute its hypotheses, and returns the remaining ones.
+// The number of requests is limited. If it cannot find out how to read the list, the error holds the evidence, and
+// the Convention only the number of requests.
 //
-// Negotiate sends no request for a stream of files or for a child stream. The first parent of a
-// pass shows how the lists of a child stream are paged.
+// Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
+// shows how the lists are paged.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
 
-// Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for
-// a filter that leaves out unchanged records. If the server supports one of these, that takes
-// about 5 to 15 more requests.
+// Explore is [Client.Negotiate], and also looks for a query that sorts the list, and for a filter that leaves out
+// unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }
@@ -76,7 +74,8 @@ func (e *keyRepeatsError) Error() string {
 	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
 }
 
-// keyRepeats returns an error only if the first page itself has not changed since.
+// keyRepeats returns an error if two different records share the key. It returns nil if the first page has changed
+// meanwhile.
 func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	if !h.renamed || n.s.Stated["key"] != "" {
 		return nil
@@ -87,7 +86,7 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	}
 	defer n.c.release(fresh.a)
 	if sum(fresh.batch.content) != sum(h.first.batch.content) {
-		return nil // reading the records changes them
+		return nil // the records change whenever they are read
 	}
 	return &keyRepeatsError{n.l.s.Key}
 }
@@ -200,7 +199,7 @@ func (n *negotiation) envelope(d *doc) {
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
 	if len(n.rows) == 0 && n.at.form != formOne {
-		// The empty list may not be the one that will hold the records.
+		// Records may appear in another list later.
 		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records that would show their place", n.out.Shape)}
 		n.out.Open = n.owned()
 		return
@@ -220,8 +219,8 @@ func (n *negotiation) envelope(d *doc) {
 	}
 }
 
-// owned reports whether the user defined the stream. The catalogue states the keys of its own streams, so only owned
-// streams learn keys.
+// owned reports whether the user defined the stream. Only such streams learn keys: the catalogue states the keys of
+// its own streams.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
 func (n *negotiation) stated(about string) Provenance {
@@ -296,7 +295,7 @@ func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
-// open adds the fact if there is none. The pointer is valid until another fact is added.
+// open returns the fact, and adds it if there is none. The pointer is valid until another fact is added.
 func (n *negotiation) open(about string) *Fact {
 	for i := range n.out.Facts {
 		if n.out.Facts[i].About == about {

@@ -46,7 +46,7 @@ func TestNegotiateCosts(t *testing.T) {
 	s := own("x.things")
 	s.Parent, s.Params = "x.parents", []schemas.Param{{Name: "id", In: "query", From: "/id"}}
 	parent := list("x.parents", "id")
-	f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") }, parent, s)
+	f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("Negotiate sent a request") }, parent, s)
 	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
 	require.True(t, c.Fits(s))
@@ -249,7 +249,7 @@ type changes struct {
 	filter  string // parameter that filters; "" for none
 	sort    string // parameter that sorts, together with the parameter direction; "" for none
 	unix    bool   // times are in seconds
-	strange bool   // the filter leaves out the newer records
+	strange bool   // the filter leaves out newer records, not older ones
 }
 
 func (c changes) serve(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds out how the list is sorted by default. While no record has been edited, the order by latest change
-// equals the order by creation, so only an edited record shows which of the two it is.
+// order finds out how the list is sorted by default. Until a user edits a record, the order by change equals the
+// order by creation. So only an edited record shows which of the two it is.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
@@ -62,8 +62,8 @@ const (
 	falling
 )
 
-// trend returns uneven if a field neither rises nor falls, if a record lacks it, if all values are equal, or if there
-// are fewer than three records.
+// trend reports whether a field rises or falls from row to row. It returns uneven if it does neither, if a row lacks
+// the field, if all values are equal, or if there are fewer than three rows.
 func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
@@ -98,7 +98,7 @@ func compareJSON(a, b string) int {
 func decimal(v string) (*big.Rat, bool) {
 	v = strings.Trim(v, `"`)
 	if v == "" || strings.Trim(v, "-.0123456789") != "" {
-		return nil, false // a number with an exponent could be of any size
+		return nil, false // a number with an exponent could be huge
 	}
 	return new(big.Rat).SetString(v)
 }
@@ -109,7 +109,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination
 	if n.s.Incremental.Auto && n.out.Filter == nil && n.out.Order != nil && n.out.Order.ByChange {
-		return nil // incremental passes rely on the default order
+		return nil // incremental passes need the default order
 	}
 	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil

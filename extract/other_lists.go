@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// otherLists notices when a probe changes a list of the answer that was not taken for the records: then that list
-// holds the records.
+// otherLists notices that a paging parameter changes another list of the answer than the one taken for the records.
+// Then the records are in that other list.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading
 	changed string
@@ -63,8 +63,8 @@ func (e *otherListError) Error() string { return e.cause.Error() }
 // Unwrap returns the cause.
 func (e *otherListError) Unwrap() error { return e.cause }
 
-// otherList returns an otherListError if a probe changed another list, and a request without the probe's parameters
-// returns that list unchanged. doubt is the error of the search for the paging; it may be nil.
+// otherList returns an otherListError if a probe changed another list, and the list is as before without the probe's
+// parameters. doubt is the error of the search for the paging, or nil.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {
@@ -93,8 +93,8 @@ func (n *negotiation) whichList(a, b, seen string) error {
 	}
 }
 
-// longestList returns an otherListError for the longest list if nothing shows which list holds the records. Otherwise
-// it returns err.
+// longestList returns an otherListError with the longest list if several lists may hold the records. Otherwise it
+// returns err.
 func (n *negotiation) longestList(d *doc, err error) error {
 	places := candidatePlaces(d)
 	if len(places) < 2 || !n.mayChooseList() {

@@ -27,8 +27,8 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// Another list may change with each answer. It may also change with paging parameters if the path names the first
-// list.
+// Another list of the answer may change with each reading. If the path names the first list, the other may also
+// change with paging parameters.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{

@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// maxPageGaps is how many consecutive pages may fail before the list fails. // Invariant 15
+// maxPageGaps limits the consecutive pages that may fail. // Invariant 15
 const maxPageGaps = 3
 
-// recover continues after a page that cannot be read because of cause. If the list supports smaller pages, it reads
-// the records around the broken one; otherwise it skips the page. If the page cannot become a gap, for example
-// because other pages fail too, it returns an error.
+// recover continues after a page that failed with cause. If the list supports smaller pages, it reads the records
+// around the broken one. Otherwise it skips the page. It returns an error if the page cannot become a gap, for
+// example because other pages fail too.
 func (l *listReader) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
@@ -25,9 +25,10 @@ func (l *listReader) recover(ctx context.Context, at position, cause error) (*st
 	return nil, err
 }
 
-// skip turns a page that always fails into a gap. Pages must be requested by number or offset, because otherwise the
-// extent of the gap is unknown. The server must still return a page that it returned before. Otherwise, and after too
-// many gaps, skip returns nil.
+// skip turns a page that always fails into a gap. It returns nil if it cannot skip the page:
+//   - The list is paged by cursor or link, so the length of the gap is unknown.
+//   - The server no longer returns a page that it returned before.
+//   - There are too many gaps.
 func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
@@ -41,7 +42,7 @@ func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 		rows = min(rows, total-from)
 	}
 	if rows <= 0 {
-		return nil // the page is beyond the end
+		return nil // the page is after the end
 	}
 	gap := Gap{At: at.String(), First: from, Rows: rows, After: l.gaps.tail, Status: fault.Status, Message: fault.Message}
 	l.gaps.all, l.gaps.open = append(l.gaps.all, gap), true

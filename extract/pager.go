@@ -12,7 +12,7 @@ import (
 type pagerKind string
 
 const (
-	pagerNone   pagerKind = "" // the first request, before anything is known
+	pagerNone   pagerKind = "" // the first request
 	pagerPage   pagerKind = "page"
 	pagerOffset pagerKind = "offset"
 	pagerCursor pagerKind = "cursor"
@@ -24,8 +24,8 @@ type continuation struct {
 	next position
 	rule string // one of the Rule constants at the end, otherwise ""
 
-	// open reports that the answers do not show how the list continues, or whether it does. Then
-	// next is the likeliest guess, and rule applies if the guess is wrong.
+	// open reports that only a probe shows how the list continues. Then next is the likeliest position, and rule
+	// applies if next is wrong.
 	open bool
 }
 
@@ -33,21 +33,21 @@ type pager struct {
 	hint      schemas.Pagination
 	settled   bool
 	stated    bool // the user configured the paging, so nothing else is tried
-	announces bool // other lists of this endpoint announced further pages; one that announces none may have them too
-	cautious  bool // guesses are probed even if a wrong guess would show without a probe
+	announces bool // other lists of this endpoint announce further pages, so this one may have them without saying so
+	cautious  bool // likely positions are probed even if a wrong one would be noticed later
 	rows      int64
 
 	zero       bool  // pages are numbered from 0
 	last       int64 // number of the last page; 0 if unknown
 	total      int64 // records in the whole list; -1 if unknown
-	step       int64 // records on the first page that was not empty; 0 before that page
+	step       int64 // records on the first page with records; 0 before that page
 	emptyPages int
-	offset0    int64 // offset that the first page stated; -1 for none
+	offset0    int64 // offset that the first page states; -1 for none
 	before     int
 	uneven     bool // records came after a page that was not full
 }
 
-// maxEmptyPages limits consecutive empty pages of a list that announces more. // Invariant 15
+// maxEmptyPages limits consecutive empty pages if the list announces more records. // Invariant 15
 const maxEmptyPages = 20
 
 var (
@@ -55,8 +55,8 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// decide uses the strongest evidence in the answer: the configuration of the user, then a flag or token for more, a
-// next link, the number of the last page, and the total. Without evidence, only a probe can decide.
+// decide uses the strongest evidence in the answer. That is, in this order: the user's configuration, a flag or token
+// for more, a next link, the number of the last page, the total. Without evidence, only a probe can decide.
 func (p *pager) decide(at position, n int, lastID string, s signals) (continuation, error) {
 	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)
@@ -64,14 +64,13 @@ func (p *pager) decide(at position, n int, lastID string, s signals) (continuati
 	if err := p.account(at, n, s); err != nil {
 		return continuation{}, err
 	}
-	// A convention may say that the list has one page. If the list announces more now, its paging
-	// is learned again.
+	// A convention says that the list has one page, but now the list announces more. So its paging is learned again.
 	grown := p.settled && p.hint.Type == "none"
 	guess := at.kind == pagerNone && (!p.settled || grown) && !p.statesPages()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 && !p.indexed(s, n) {
-		last-- // here lastPage is the number of pages; without a total it may be the index of the last page
+		last-- // lastPage is the number of pages; without a total, it may be the index of the last page
 	}
 	switch {
 	case s.more == no:
@@ -81,9 +80,9 @@ func (p *pager) decide(at position, n int, lastID string, s signals) (continuati
 	case s.token != "" && s.token == at.at && s.more == unstated:
 		return continuation{rule: RuleNoNext}, nil // a token that leads to its own page means the end
 	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.emptyPages > 1):
-		return continuation{rule: RuleEmptyPage}, nil // the stated link leads to no records
+		return continuation{rule: RuleEmptyPage}, nil // the link leads to no records
 	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unstated && p.emptyPages > 1:
-		return continuation{rule: RuleEmptyPage}, nil // the list always states the number of the next page
+		return continuation{rule: RuleEmptyPage}, nil // the list states the number of a next page even at its end
 	case s.token != "" && s.ranged:
 		return continuation{next: position{kind: pagerRange, at: s.token}, open: guess && p.cautious}, nil
 	case s.token != "":
@@ -110,7 +109,7 @@ func (p *pager) decide(at position, n int, lastID string, s signals) (continuati
 	case s.lastPage >= 0 && at.kind != pagerOffset:
 		return continuation{rule: RuleLastPage}, nil
 	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":
-		return continuation{rule: RuleNoNext}, nil // a missing next link or token means the end, too
+		return continuation{rule: RuleNoNext}, nil // a missing next link or token means the end
 	}
 	return p.count(at, n, lastID, s), nil
 }
@@ -148,8 +147,8 @@ func (p *pager) account(at position, n int, s signals) error {
 	return nil
 }
 
-// indexed reports whether s.lastPage is the index of the last page, counted from 0: that many pages cannot hold all
-// records.
+// indexed reports whether s.lastPage is the index of the last page, counted from 0, and not the number of pages. If
+// it were the number of pages, they could not hold all records.
 func (p *pager) indexed(s signals, n int) bool {
 	step := max(p.step, int64(n))
 	return p.zero && step > 0 && s.lastPage*step < s.total
@@ -183,8 +182,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	return p.pageAt(at, p.page(at)+1), s.more != yes
 }
 
-// count decides about a list whose answer states only a total, or nothing. A total as large as the first page may be
-// only the number of records on that page.
+// count decides if the answer states only a total, or nothing. If the total equals the number of records on the first
+// page, it may count only that page.
 func (p *pager) count(at position, n int, lastID string, s signals) continuation {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
@@ -198,7 +197,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) continuation
 		}
 		return continuation{next: next, rule: RuleEmptyPage, open: true}
 	case full && (at.kind == pagerPage || at.kind == pagerOffset) && n > 0 && int64(n) == p.step && ok:
-		return continuation{next: next} // the total may be too low: the page after a full one shows it
+		return continuation{next: next} // the total may be too low; the page after a full one shows whether it is
 	case full && (at.kind != pagerNone || n == 0):
 		return continuation{rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, p.total) || p.emptyPages >= maxEmptyPages), !ok:
@@ -207,12 +206,12 @@ func (p *pager) count(at position, n int, lastID string, s signals) continuation
 	return continuation{next: next}
 }
 
-// maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some servers cut the list
-// into pages first, and then remove the records that the caller may not see.
+// maxUneven is how many consecutive empty pages end a list if a page before was not full. Some servers cut the list
+// into pages first, and then remove the records that the user may not see.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of the list. The first page and a page requested by cursor are. Any
-// other page is the end only after other empty pages.
+// ended reports whether an empty page is the end of the list. The first page, and a page requested by cursor, always
+// is. Any other page is the end only after other empty pages.
 func (p *pager) ended(at position) bool {
 	switch {
 	case at.kind == pagerCursor || at.kind == pagerNone:
@@ -227,8 +226,7 @@ func (p *pager) statesPages() bool {
 	return !p.cautious && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
-// unsure reports whether a paging parameter that was not tried, or that the list has ignored so far, may return
-// further pages.
+// unsure reports whether other paging parameters may return further pages.
 func (p *pager) unsure() bool {
 	switch p.hint.Type {
 	case "page", "offset", "since_id":
@@ -244,7 +242,8 @@ func (at position) or(kind pagerKind, usual string) string {
 	return usual
 }
 
-// within assumes that all pages are as large as the first.
+// within reports whether the position is before the end of the list. It assumes that all pages are as large as the
+// first.
 func (p *pager) within(at position, total int64) bool {
 	if p.step == 0 || total <= 0 {
 		return false
@@ -255,7 +254,7 @@ func (p *pager) within(at position, total int64) bool {
 	return (at.number()-p.page(position{}))*p.step < total
 }
 
-// following returns false if the position after at depends on the answer for at.
+// following returns the position after at. It returns false if only the answer for at shows that position.
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:
@@ -342,7 +341,7 @@ func (p *pager) token(at position, s signals) (next position, sure bool) {
 	return linkPosition(p.tokenParams(s)[0], s.token), false
 }
 
-// of removes the signals of other kinds of paging than the configured typ.
+// of removes the signals of other kinds of paging than typ, the configured one.
 func (s signals) of(typ string) signals {
 	switch typ {
 	case "page", "offset", "since_id":

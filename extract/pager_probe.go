@@ -7,46 +7,47 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerProbe finds out how a list continues after its first page. It accepts the parameter that returns other
-// records; if none does, the first page is the whole list.
+// pagerProbe finds out how a list continues after its first page. It tries parameters, and accepts the one that
+// returns other records. If none does, the first page is the whole list.
 type pagerProbe struct {
-	renamed bool // an answer had the keys of the first page but other content
+	renamed bool // an answer had the keys of the first page, but other content
 	l       *listReader
 	first   *step
 	second  *step
 	paging  schemas.Pagination
 	whole   bool
-	counts  bool // the total in an answer is only the number of records on that page
-	shrank  bool // the first page was read again in smaller pages, which showed how the list continues
+	counts  bool // the total counts only the records of a page
+	shrank  bool // smaller pages showed how the list continues
 
-	broken position // a position whose page may hold a broken record, because the server failed; zero for none
+	broken position // the server failed at this position, so the page may hold a broken record; zero for none
 
-	controlled bool // noParameter, which no server knows, was sent
-	answers    bool // the server did not refuse noParameter
+	controlled bool // a request with noParameter was sent; no server knows this parameter
+	answers    bool // the server answered noParameter
 	lenient    bool // the server ignored noParameter
-	refused    int  // number of parameters that the server refused when sent alone
+	refused    int  // number of refused parameters that were sent one by one
 
 	words, strange []string // words of the last refusal, and of the refusal of noParameter
-	takes          []string // parameters that the server knows, because it refused only their values
+	takes          []string // parameters whose values the server refused, so it knows the parameters
 
 	reacted       bool
-	fromZero      bool // page 1 is not the first page under one of the names of page numbers
-	changedToPart bool // the changed list is a part of the first answer
+	fromZero      bool // with one of the parameters, page 1 is not the first page
+	changedToPart bool // the list changed to a part of the first answer
 	refuses       bool
 
 	inBody        bool
-	refusedInBody string // for a POST: the last parameter that the server refused in the body
+	refusedInBody string // the last parameter that the server refused in the body of a POST
 
-	lastContent uint64 // hash of the first page's content when it was last read again
+	lastContent uint64 // hash of the first page's content at its last reading
 
 	triedAlone map[position]bool
-	known      bool // the parameter that was tried last returned the first page again
+	known      bool // the last parameter returned the first page again
 	tried      []string
 	reread     bool // the first page was read again and was the same
 }
 
-// maxSearch limits the probes for the paging parameter of a list that announces more, maxSingleSearch if each
-// parameter takes a request of its own. maxSilentSearch is for a list that announces nothing and is probably whole.
+// Limits for the requests that search for the paging parameter. maxSearch is for a list that announces more.
+// maxSingleSearch applies if each parameter takes a request of its own. maxSilentSearch is for a list that announces
+// nothing, so that the first page is probably all of it.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44
@@ -91,8 +92,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 			l.traits.whole = max(l.traits.whole, st.batch.n)
 		}
 		if round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || st.rule == RuleTotal) {
-			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // nothing changes the list
-			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // the total may be only the number of records on the page
+			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // no parameter changes the list
+			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // the total may count only this page
 		}
 		st.continuation, st.reread = continuation{rule: st.ending()}, p.reread
 	case p.second == nil:
@@ -108,13 +109,13 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 		q.put(p.second.at, p.second.a)
 		l.requests -= p.second.a.requests
 		l.bytes -= p.second.a.bytes
-		p.second = nil // the queue owns it now
+		p.second = nil // the queue owns the answer now
 	}
 	return nil
 }
 
-// afterProbes is for a page after which the probes found no next page. If smaller pages have shown how the list
-// continues, the next page is requested, because they did not show that the list ends.
+// afterProbes decides after probes that found no next page. If smaller pages showed how the list continues, it
+// requests the next page: they do not show that the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) continuation {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
@@ -144,8 +145,8 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run looks for the second page. If the list announces no more, it first sends all parameters at once, and searches
-// for one only if the list reacts.
+// run looks for the second page. If the list does not announce more records, it first sends all parameters in one
+// request. Only if the list changes does it look for the parameter that changed it.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
@@ -161,14 +162,14 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		}
 		if hint := p.l.pager.hint; hint.Type == "none" && p.l.pager.settled && p.refuses && !round(p.first.batch.n) {
 			p.reacted = false
-			return p.decideUnpaged(ctx) // everything was tried when the list was learned
+			return p.decideUnpaged(ctx) // everything was tried when the convention was learned
 		}
 	}
 	if done, err := p.tryGroups(ctx, silent); done || err != nil {
 		return err
 	}
 	if (p.broken != position{}) {
-		return nil // reading that page may isolate the broken record
+		return nil // the pass may isolate the broken record
 	}
 	if !silent {
 		return p.unexplained("the list announces more than its first page (" + p.first.signals.describe() + ")")
@@ -187,8 +188,8 @@ func (p *pagerProbe) tryShrink(ctx context.Context) error {
 	return err
 }
 
-// tryGroups begins again if the server turns out to refuse several parameters in one request, because then the groups
-// are others.
+// tryGroups tries the groups of candidates. Once the server refuses requests with several parameters, the groups are
+// different, so tryGroups starts again.
 func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
@@ -210,7 +211,7 @@ func (p *pagerProbe) tryGroups(ctx context.Context, silent bool) (done bool, err
 	}
 }
 
-// compare sets p.renamed if keys are equal and the content differs, which puts the key in doubt.
+// compare also sets p.renamed if the keys are equal but the content differs: then the key may be wrong.
 func (p *pagerProbe) compare(st *step) likeness {
 	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
 	return compare(p.first.batch, st.batch)
@@ -236,5 +237,5 @@ func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 		p.first.batch = fresh.batch
 		return true, nil
 	}
-	return true, p.l.assemble(p.first) // a pass goes on with its records
+	return true, p.l.assemble(p.first) // a pass needs its records
 }

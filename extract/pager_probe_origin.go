@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// readsPageNumber is for a list whose second page was empty. If it uses the number, the number of the first page
-// returns that page again, or page 1 returns a second page. A server that treats unknown parameters as filters
-// returns no records for any number.
+// readsPageNumber finds out whether a list with an empty second page uses the page number. If it does, the first
+// page's number returns the first page again, or page 1 returns a second page. A server that treats unknown
+// parameters as filters returns no records for any number.
 func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
@@ -39,8 +39,8 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 	return false, nil
 }
 
-// findPageBase finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the first. If a
-// second page was found and page 1 is neither, it returns an error.
+// findPageBase finds out whether pages are numbered from 0. Then page 1 is the second page, otherwise the first. If
+// page 1 is neither, it returns an error.
 func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -65,9 +65,9 @@ func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// findOffsetOrigin finds out whether offsets are counted from 1: then offset 1 returns the first page. A record
-// inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of the
-// first page, the parameter counts pages from 0.
+// findOffsetOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
+// is inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of
+// the first page, the parameter counts pages from 0.
 func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
@@ -82,7 +82,7 @@ func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) err
 			p.l.c.release(st.a)
 		}
 		if st == nil && p.first.signals.offset != 1 || st != nil && !slices.Equal(st.batch.keys, p.first.batch.keys) {
-			return nil // the order must match too: a later record may have the key of the first
+			return nil // the order must be the same too
 		}
 		moved, err := p.again(ctx)
 		if err != nil {
@@ -95,8 +95,8 @@ func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) err
 	return p.unexplained("the list changes too fast to see whether " + c.at.param + " counts from 0 or from 1")
 }
 
-// sharesNone reports whether st has no record of the first page, which has more than one. If st is the answer for the
-// next number, the numbers count pages, not records.
+// sharesNone reports whether st has no record of the first page. The first page must have several records. If st is
+// the answer for the next number, then the numbers count pages, not records.
 func (p *pagerProbe) sharesNone(st *step) bool {
 	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
 }
@@ -108,8 +108,8 @@ func (p *pagerProbe) takePage(st *step, zero bool) {
 	p.second, p.paging.Type, p.paging.Zero = st, "page", zero
 }
 
-// countFromOne reads the second page again with an offset counted from 1. If offset 2 returns no record of the first
-// page, the parameter counts pages from 1 instead.
+// countFromOne reads the second page again with an offset that is counted from 1. If offset 2 returns no record of
+// the first page, the parameter counts pages from 1.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
 	if err != nil {
@@ -137,8 +137,8 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// testsOffset tests an offset parameter for which the second page was empty. For offset 1, the server must return the
-// first page without its first record. If it returns other records, the parameter counts pages from 0.
+// testsOffset tests an offset parameter if the second page was empty. For offset 1, the server must return the first
+// page without its first record. If it returns only other records, the parameter counts pages from 0.
 func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.request(ctx, one)
@@ -153,8 +153,8 @@ func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepte
 	return p.lacksFirstRecord(ctx, st)
 }
 
-// countsPages tries number 2 for a parameter that is named like an offset and returned no records although the list
-// announces more.
+// countsPages tests whether a parameter that is named like an offset counts pages. The parameter returned no records,
+// but the list announces more. So countsPages tries the value 2.
 func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
 	st, like, err := p.request(ctx, c.at)
@@ -174,8 +174,8 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	return err == nil, err
 }
 
-// testsCursor tests a cursor parameter that returned no records for the id of the last record. For the id of the
-// first record, it must return the first page without that record.
+// testsCursor tests a cursor parameter that returned no records after the last record. After the first record, it
+// must return the first page without that record.
 func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	if p.first.batch.n == 1 {
 		filters, err := p.filters(ctx)
@@ -194,7 +194,7 @@ func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepte
 }
 
 // lacksFirstRecord reports whether an answer is the first page without its first record. If the first page has only
-// one record, the server must also not treat unknown parameters as filters.
+// one record, the answer is empty. Then the server must not treat unknown parameters as filters.
 func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, error) {
 	keys, got := p.first.batch.keys, st.batch.keys
 	if len(keys) > 1 {
@@ -207,8 +207,7 @@ func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, erro
 	return !filters && err == nil, err
 }
 
-// filters reports whether the server treats unknown parameters as filters: it returns no records for a parameter that
-// it cannot know.
+// filters reports whether the server treats unknown parameters as filters: it returns no records for noParameter.
 func (p *pagerProbe) filters(ctx context.Context) (bool, error) {
 	if !p.controlled {
 		if err := p.control(ctx); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A long list also has a page with the number that the offset of the second page would be, so the parameter returns
-// other records in both cases.
+// The parameter is named like an offset, but counts pages. A long list has a page 10. So offset=10 returns other
+// records in both cases.
 func TestOffsetThatCountsPagesOfALongList(t *testing.T) {
 	for _, zero := range []bool{true, false} {
 		for _, said := range []string{"", `"total":305,`, `"more":%t,`, `"offset":%d,`} {

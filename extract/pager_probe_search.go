@@ -22,7 +22,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
-			if p.refuses != refuses { // from now on, parameters are tried one by one, in another order
+			if p.refuses != refuses { // parameters are now tried one by one, in another order
 				p.l.s.Pagination.Query = before
 				return false, nil
 			}
@@ -32,7 +32,8 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 	return false, nil
 }
 
-// splitNested separates flat names, such as page, from nested ones, such as page[number]: no request sends both.
+// splitNested separates nested names, such as page[number], from the others. No request may send page and
+// page[number].
 func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	var flat, nested []pagerCandidate
 	for _, c := range g {
@@ -45,8 +46,8 @@ func splitNested(g []pagerCandidate) [][]pagerCandidate {
 	return [][]pagerCandidate{flat, nested}
 }
 
-// search sends more than two candidates in one request, and then each half, to find those that change the list.
-// reacts says that one of them is known to change the list.
+// search looks for the candidate that changes the list. It sends several candidates in one request, and then each
+// half of them. reacts says that one of them is known to change the list.
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
@@ -88,8 +89,8 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 	return false, nil
 }
 
-// tryOne requests page 1 before page 2 if each parameter takes a request of its own: the answer shows whether the
-// server knows the parameter, and whether pages are numbered from 0.
+// tryOne tries one candidate. If the server refuses several parameters in one request, it requests page 1 before page
+// 2. The answer shows whether the server knows the parameter, and whether pages are numbered from 0.
 func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
@@ -117,7 +118,7 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 			}
 		}
 		if p.lenient {
-			return otherRecords, false, nil // the server refuses the value of a parameter that it knows
+			return otherRecords, false, nil // the server knows a parameter and refuses its value
 		}
 		return 0, true, nil
 	}
@@ -142,8 +143,8 @@ func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like 
 
 const noParameter = "no_such_parameter"
 
-// control sends a parameter that no server knows. If the server refuses it, or filters by it, several candidates
-// cannot share a request.
+// control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, the next
+// requests try one candidate each.
 func (p *pagerProbe) control(ctx context.Context) error {
 	p.controlled = true
 	st, like, err := p.request(ctx, position{extra: noParameter + "=1", placed: true})

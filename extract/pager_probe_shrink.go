@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leastToShrink is how many records a single page must hold. Smaller pages of fewer records would show nothing.
+// leastToShrink is how many records a page must hold for a test with smaller pages.
 const leastToShrink = 4
 
-// shrink requests the single page of a list again in smaller pages, which show how a list continues. It stops if the
-// number of records is not round and the smaller page does not announce more records, because then the list is
-// probably whole. found reports that the smaller pages hold the records of the single page.
+// shrink requests the only page of a list again as several smaller pages. They show how the list continues. It stops
+// if the list is probably complete: the number of records is not round, and the smaller page does not announce more
+// records. found reports that the smaller pages hold the records of the page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
@@ -31,13 +31,13 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { p.l.c.release(st.a) }() // a later reading may replace st
+	defer func() { p.l.c.release(st.a) }() // tryGroups may replace st.a
 	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
 		return false, nil
 	}
-	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total is only the number of records on the page
+	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total counts only the records of a page
 	if !round(n) && !st.signals.announcesMore() {
-		return false, nil // the list is probably whole
+		return false, nil // the list is probably complete
 	}
 	p.l.lastID = p.l.idOf(st.a.d, st.batch.last)
 	return p.pagesOf(ctx, st, before)

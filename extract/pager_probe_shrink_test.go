@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// Smaller pages show how the list continues, so they also show that it ends if it announces no more. A list that was
-// cut shows nothing, however small the pages are.
+// Smaller pages show how the list continues. If their last page announces no more, the list has ended. If the server
+// cuts the list, smaller pages show nothing.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
 	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}
@@ -19,7 +19,7 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 		paging  servers.Paging
 		size    servers.Size
 		signals []servers.Signal
-		open    bool // it is not known whether there are more records
+		open    bool // it is unknown whether the list has more records
 	}{
 		"a link":                 {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
 		"a cursor":               {servers.Paging{Kind: servers.KindToken, Param: "starting_after"}, size, []servers.Signal{cursor}, false},

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep sends all parameters that could change the list. A list that returns the same records ignores all of them:
-// then its first page is the whole list, and done is true.
+// sweep sends all paging parameters at once. If the list returns the same records, it ignores all of them. Then the
+// first page is the whole list, and done is true.
 func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.everything() {
 		same, err := p.sweepWith(ctx, extra)
@@ -30,8 +30,8 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	return true, p.refuseAtLimit()
 }
 
-// sweepWith requires the same keys with the same content. Equal keys are not enough, because several records may have
-// the same key.
+// sweepWith reports whether the list returns the same keys with the same content. Equal keys are not enough, because
+// several records may have the same key.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}
 	for range maxReread {
@@ -41,7 +41,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 			if _, refused := refusal(err); refused {
 				err = p.control(ctx)
 			} else {
-				err = nil // an unreadable answer does not show that the list ignores the parameters
+				err = nil // an unreadable answer proves nothing
 			}
 			p.reacted = !p.refuses
 			return false, err
@@ -66,7 +66,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		}
 		if like == sameRecords && !moved && p.lastContent != before {
 			p.reacted = false
-			return true, nil // reading the list changes its records
+			return true, nil // the records change whenever they are read
 		}
 		if !moved {
 			return false, nil
@@ -77,9 +77,8 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything returns all paging parameters, names with brackets apart from those without. The page size is one more
-// than the number of records on the first page, so that a server that uses it starts the second page at another
-// record.
+// everything returns all paging parameters. Names with brackets come separately. The page size is the number of
+// records on the first page plus one. With that size, the second page begins at another record.
 func (p *pagerProbe) everything() []string {
 	flat, nested := make(query), make(query)
 	add := func(name, value string) {
@@ -109,8 +108,8 @@ func (p *pagerProbe) everything() []string {
 	return []string{flat.encode(), nested.encode()}
 }
 
-// pageOne detects a list of two pages that is numbered from 0 and returns its first page again beyond the end. For
-// such a list, page 2 looks like an ignored parameter.
+// pageOne returns the parameters that request page 1. They detect a list of two pages that are numbered from 0. If
+// that list repeats its first page after its end, page 2 looks like an ignored parameter.
 func (p *pagerProbe) pageOne() string {
 	one := make(query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {

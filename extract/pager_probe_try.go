@@ -41,8 +41,8 @@ func (p *pagerProbe) place(at position) position {
 	return at
 }
 
-// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the list may have no
-// second page, or two pages that are numbered from 0.
+// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the list may have
+// only one page, or two pages that are numbered from 0.
 func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refused bool) (accepted bool, err error) {
 	numbered := c.at.kind == pagerPage && refused && (silent || p.first.signals.page < 0)
 	if !p.controlled && (numbered || p.refused > 1) {
@@ -71,8 +71,8 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	return accepted, err
 }
 
-// knowsParameter reports whether the server refused only the value: it accepts unknown parameters, or refuses them
-// with other words.
+// knowsParameter reports whether the server refused only the value. It accepts unknown parameters, or refuses them
+// with another message.
 func (p *pagerProbe) knowsParameter() bool {
 	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
 }
@@ -82,8 +82,8 @@ func wordsWithout(text string, omitted ...string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(omitted, w) })
 }
 
-// noteBodyParameters notices a server that refuses a parameter in the body and ignores it in the query: it reads
-// parameters in the body.
+// noteBodyParameters detects that the server reads parameters in the body only. It refuses a parameter in the body,
+// and ignores the parameter in the query.
 func (p *pagerProbe) noteBodyParameters(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
@@ -151,13 +151,13 @@ func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	return compare(first.batch, st.batch) == otherRecords, nil
 }
 
-// judge accepts a parameter that returns other records. It also accepts one that returns no records if the list may
-// end there; most of these need another probe.
+// judge accepts a parameter that returns other records. If the list may end there, it also accepts a parameter that
+// returns no records. Most of these need another probe.
 func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like likeness, silent bool) (accepted bool, err error) {
 	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number() && p.first.signals.page != st.signals.page
 	if like == otherRecords && c.typ == "cursor" && st.signals.token == c.at.at {
-		// The page states its own token. Either it is the last page, or the server ignores the
-		// parameter and returns other records on every reading.
+		// The page states its own token. Either it is the last page, or the server ignores the parameter and returns
+		// other records on every reading.
 		before := p.first.batch
 		if _, err := p.again(ctx); err != nil {
 			return false, err
@@ -176,9 +176,9 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		if incomplete, err := p.needsWholeLink(ctx, c); incomplete || err != nil {
 			return false, err
 		}
-		p.second = st // the stated link leads to an empty page: that is the end
+		p.second = st // the link leads to an empty page: that is the end
 	case like == noRecords && !silent && c.at.kind == pagerPage && c.at.at != "1" && p.first.signals.page < 0:
-		// The list may have two pages that are numbered from 0.
+		// The list may have two pages, numbered 0 and 1.
 		before := p.paging
 		p.accept(c)
 		if err := p.findPageBase(ctx, c); err != nil || p.second == nil {
@@ -218,8 +218,8 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	return accepted, err
 }
 
-// needsWholeLink reports whether all parameters of the next link together return records, after one of them returned
-// none.
+// needsWholeLink reports whether the server returns records only if it gets all parameters of the next link. One of
+// the parameters returned none.
 func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool, error) {
 	all := p.inLink()
 	if len(all) == 0 || c.at.kind == pagerLink || all[len(all)-1].at.kind != pagerLink {
@@ -233,8 +233,8 @@ func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool
 	return like != noRecords, nil
 }
 
-// safeMoment reports whether a time can separate two pages without a record being lost unnoticed: the second page
-// repeats the last record of the first page, or the list states a total, which would show the loss.
+// safeMoment reports whether paging by a time loses no record unnoticed. Either the second page repeats the last
+// record of the first page, or the list states a total, which would show the loss.
 func (p *pagerProbe) safeMoment(st *step) bool {
 	if p.first.signals.total >= 0 {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If the list has one record, an empty answer does not show the paging. When it has more records later, it is read
-// completely, or its end is in doubt.
+// If the list has one record, an empty answer does not show how it is paged. Later the list has more records. Then it
+// is read completely, or its end is reported as doubtful.
 func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 	for _, param := range []string{"pageNumber", "blatt"} {
 		n := 1

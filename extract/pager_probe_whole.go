@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// decideUnpaged decides about a list that no parameter continues and that states nothing about pages. If the list
-// reacted to a parameter, it may have been cut, so larger page sizes are tried.
+// decideUnpaged decides about a list that states nothing about pages and that no parameter continues. If the list
+// reacted to a parameter, the first page may be a part of it, so decideUnpaged tries larger page sizes.
 func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.findLargerSize(ctx); done || err != nil {
@@ -24,8 +24,8 @@ func (p *pagerProbe) decideUnpaged(ctx context.Context) error {
 	return p.refuseAtLimit()
 }
 
-// refuseAtLimit returns an error for a list without pages that has exactly as many records as were requested: it may
-// have been cut.
+// refuseAtLimit returns an error if a list without pages has exactly as many records as requested: the server may
+// have cut it.
 func (p *pagerProbe) refuseAtLimit() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
 		return p.unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
@@ -33,8 +33,8 @@ func (p *pagerProbe) refuseAtLimit() error {
 	return nil
 }
 
-// lowerSize lowers the requested page size to the number of records that the server returned, because the server
-// counts pages by the size that it uses.
+// lowerSize lowers the requested page size to the number of records that the server returned. The server counts pages
+// by that number.
 func (p *pagerProbe) lowerSize(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {

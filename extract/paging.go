@@ -99,15 +99,15 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the one that the list states as its last. It returns an error if that page has other
-// records and the list has not grown.
+// beyond requests the page after the last one, by the number that the list states. It returns an error if that page
+// has other records, although the list has not grown.
 func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	last := first.signals.lastPage
 	if second.at.kind != pagerPage || last < 2 {
 		return nil
 	}
 	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
-		last-- // lastPage is the number of pages, and pages count from 0
+		last-- // lastPage is the number of pages, numbered from 0
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})

@@ -16,23 +16,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoolMemory is how many bytes of a spool stay in memory. The rest goes to a file.
+// spoolMemory limits the bytes of a spool in memory. The rest goes to a file.
 const spoolMemory = 1 << 20
 
-// maxTupleValue is how many bytes of JSON a value from a parent may have in a request. // Invariant 6
+// maxTupleValue limits the JSON of a parent's value in a request, in bytes. // Invariant 6
 const maxTupleValue = 64 << 10
 
-// paramSpool stores tuples, one per line. A tuple is a JSON array of the values that one request to a child stream
-// takes from a parent's record, such as [12,"a"]. Each tuple is stored once, in the order of the parent's records. A
-// spool is filled, then sealed, then read by any number of readers.
+// paramSpool stores tuples. A tuple is a JSON array of the values that one request to a child stream takes from a
+// parent's record: [12,"a"]. Each tuple is stored once, in the order of the parent's records. First the spool is
+// filled, then sealed. Then many goroutines may read it.
 type paramSpool struct {
 	dir      string
 	params   []schemas.Param
 	volatile []string // members that the fingerprint leaves out
-	keyed    []bool   // by parameter: its value is part of the parent's key and of the path
+	keyed    []bool   // for each parameter, whether its value is part of the parent's key and of the path
 	seed     maphash.Seed
 	seen     map[uint64]int32
-	prints   []uint64 // by index of the line: its fingerprint
+	prints   []uint64 // fingerprints of the parents' records, one per line
 
 	memory []byte
 	file   *os.File
@@ -50,8 +50,9 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 	return s
 }
 
-// add stores one tuple per element if a pointer leads through an array. A record has no tuple if a value for the path
-// is missing. An empty key is a value: no path can contain it, so its request fails and is reported.
+// add stores the tuple of a record. If a parameter's pointer leads through an array, each element gives one tuple. A
+// record without a value for the path has no tuple. But an empty key is a value: no path can contain it, so its
+// request fails and is reported.
 func (s *paramSpool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
@@ -87,8 +88,8 @@ func (s *paramSpool) add(d *doc, r value) error {
 	return nil
 }
 
-// tupleValue replaces a value that is too long for a request by an array with one text, which begins like the value
-// and is unique to it.
+// tupleValue replaces a value that is too long for a request by an array with one text. The text begins like the
+// value and is unique.
 func tupleValue(v []byte) []byte {
 	if len(v) <= maxTupleValue {
 		return v
@@ -108,8 +109,8 @@ func (d *doc) blank(r value, pointer string) bool {
 	return d.kind(v) == '"' && d.void(v)
 }
 
-// scalarsAt follows a pointer, in which * stands for each element of an array or each member of an object. It leaves
-// out null and empty texts.
+// scalarsAt follows a pointer. * stands for each element of an array or each member of an object. It leaves out null
+// and empty texts.
 func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	switch {
 	case !v.ok():
@@ -135,8 +136,8 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write adds print, the fingerprint of one record, to the fingerprint of a line that is already there. So a change of
-// any of the records changes it.
+// write stores a line. print is the fingerprint of the record. Records with the same line share a fingerprint: the
+// sum of theirs. So a change of any of these records changes it.
 func (s *paramSpool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
@@ -174,7 +175,7 @@ func (s *paramSpool) seal() error {
 	return nil
 }
 
-// tuples yields lines that are valid until the loop continues.
+// tuples yields the lines. Each is valid until the loop continues.
 func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}
@@ -182,7 +183,7 @@ func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
 		}
 		in := bufio.NewScanner(io.MultiReader(readers...))
-		in.Buffer(nil, 16<<20) // the longest line; it has a few values of up to maxTupleValue
+		in.Buffer(nil, 16<<20) // the longest line: a few values of up to maxTupleValue
 		for at := 0; in.Scan(); at++ {
 			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
 				return

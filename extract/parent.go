@@ -2,24 +2,22 @@ package extract
 
 import "slices"
 
-// Parent is one request of a fan-out, which is a pass that requests a child stream once per parent.
-// Parent has the values that the request takes from the records of the parent stream. Records with
-// the same values are one Parent.
+// Parent is one request of a fan-out, a pass that requests a child stream once per parent. It has the values that the
+// request takes from records of the parent stream. Records with the same values are one Parent.
 type Parent struct {
-	// Tuple has these values as a JSON array, in the order of the stream's parameters. A value that
-	// the records lack is null. Tuple is valid as long as its page. If it was passed to a function,
-	// it is valid until the function returns.
+	// Tuple has these values as a JSON array, in the order of the stream's parameters. A missing value is null. Tuple
+	// is valid as long as its page. In a function that gets a Parent, it is valid until the function returns.
 	Tuple []byte
 
-	// Fingerprint is a hash of the content of the records, without their volatile members. It is
-	// the same in every process and does not depend on the order of members.
+	// Fingerprint is a hash of the records' content, without volatile members. It is the same in every process, and
+	// does not depend on the order of members.
 	Fingerprint uint64
 
-	Records  int64 // child records read for it so far, including this page
+	Records  int64 // child records read so far, including this page
 	Complete bool  // all its answers were read, and nothing indicates missing records
 }
 
-// print is a sum over the members of the record, so that their order does not matter.
+// print returns a hash of the record: a sum over its members, so that their order does not matter.
 func (d *doc) print(r value, volatile []string) uint64 {
 	if !d.isObject(r) {
 		return scatter(fnv1a(fnvBasis, d.raw(r)))
@@ -45,8 +43,8 @@ func fnv1a(h uint64, b []byte) uint64 {
 	return h
 }
 
-// scatter spreads a hash over all its bits. Without it, two members that swap their values would often leave a sum
-// unchanged.
+// scatter spreads a hash over all its bits. Without it, the sum often stays the same if two members swap their
+// values.
 func scatter(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ParentError reports that a child stream could not be read because its parent could not be read.
+// ParentError is the error of a child stream whose parent could not be read.
 type ParentError struct {
 	Parent string
 	Err    error
@@ -26,26 +26,26 @@ func (e *ParentError) Error() string { return fmt.Sprintf("parent %s: %v", e.Par
 // Unwrap returns Err.
 func (e *ParentError) Unwrap() error { return e.Err }
 
-// parentWait is how long a child waits for the pass over its selected parent to begin. Then it reads the list of the
-// parent itself.
+// parentWait is how long a child waits for the pass of its selected parent to begin. Then the child reads the parent
+// itself.
 const parentWait = 30 * time.Second
 
-// parentFeed collects the values that the child streams take from the records of one parent stream. It uses the last
-// complete pass over the parent in this run, or else a reading made for the children.
+// parentFeed collects the values that child streams take from the records of one parent stream. They come from the
+// last complete pass over the parent in this run, or from a reading only for the children.
 type parentFeed struct {
 	c      *Client
 	parent schemas.Stream
 
 	mu      sync.Mutex
-	changed chan struct{}              // closed when a field below changes
-	wants   map[string][]schemas.Param // what the children need, by tupleKey
+	changed chan struct{}              // closed when one of the fields below changes
+	wants   map[string][]schemas.Param // parameters that the children need, by tupleKey
 	awaited bool                       // the parent is selected, and its pass has not begun yet
 	running bool                       // a goroutine reads the parent into filling
 	filling map[string]*paramSpool
-	ready   map[string]*paramSpool // of the last complete reading; nil before the first
+	ready   map[string]*paramSpool // tuples of the last complete reading; nil before the first
 	err     error
-	list    *ParentList   // of the last complete reading, if it was made only for the children
-	old     []*paramSpool // of earlier readings; children may still read them
+	list    *ParentList   // describes the last complete reading, if it was only for the children
+	old     []*paramSpool // tuples of earlier readings, which children may still use
 }
 
 func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
@@ -66,8 +66,7 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		if f.collects(key, s.Params) {
 			return f, nil
 		}
-		// This feed is already filled without what s needs, so the next name gets a feed of its
-		// own.
+		// This feed is filled, but without the parameters of s. So the next name gets its own feed.
 	}
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
@@ -107,14 +106,15 @@ func tupleKey(s schemas.Stream) string {
 	return b.String()
 }
 
-// tap does not use a resumed pass, which lacks the records before its beginning.
+// tap collects the values from a pass over the parent. It does not use a resumed pass, which lacks the earlier
+// records.
 func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bool) iter.Seq2[Page, error] {
 	if resumed || !f.claim() {
 		f.giveUp()
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		err := errStopped // also if the caller panics: waiting children must continue. Invariant 15
+		err := errStopped // also if the caller panics, so that waiting children continue. Invariant 15
 		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
@@ -170,7 +170,7 @@ func (f *parentFeed) claim() bool {
 	return true
 }
 
-// fill starts a new filling. The caller holds f.mu.
+// fill starts an empty set of spools. The caller holds f.mu.
 func (f *parentFeed) fill() {
 	f.old = slices.AppendSeq(f.old, maps.Values(f.filling))
 	f.filling = make(map[string]*paramSpool, len(f.wants))
@@ -179,8 +179,8 @@ func (f *parentFeed) fill() {
 	}
 }
 
-// finish takes the error of a reading, nil for a complete one. If the caller stopped early without a fault of the
-// source, the next child that needs the feed reads the parent again.
+// finish ends a reading. err is nil if the reading is complete. If the caller stopped the reading early, the next
+// child reads the parent again.
 func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {
@@ -200,9 +200,8 @@ func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	f.change()
 }
 
-// NoMorePasses is called when no further pass over the stream will begin. Child streams then do not
-// wait for such a pass, and read the list of the stream themselves if necessary. Without this call,
-// they wait half a minute. NoMorePasses may be called at any time.
+// NoMorePasses says that no further pass over the stream will begin in this run. Child streams then do not wait 30
+// seconds for such a pass, but read the stream themselves if they need it. NoMorePasses may be called at any time.
 func (c *Client) NoMorePasses(stream string) {
 	if f := c.fedBy(stream); f != nil {
 		f.giveUp()
@@ -215,14 +214,14 @@ func (f *parentFeed) giveUp() {
 	f.change()
 }
 
-// change wakes waiting children, which look at the feed again. The caller holds f.mu.
+// change wakes the waiting children. The caller holds f.mu.
 func (f *parentFeed) change() {
 	f.awaited = false
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// spool waits until the parent has been read, or reads the parent if no other goroutine does.
+// spool waits until the parent has been read. If no goroutine reads the parent, spool reads it.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	timer := time.NewTimer(parentWait)
 	defer timer.Stop()
@@ -259,13 +258,13 @@ func (f *parentFeed) parentList() *ParentList {
 	return f.list
 }
 
-// read reads the list of the parent only for the children. A list without a total is read twice, because only two
-// equal readings show that it is complete.
+// read reads the parent only for the children. A list without a total is read twice, because only two equal readings
+// show that it is complete.
 func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	err := errStopped // see tap
+	err := errStopped // as in tap
 	var list *ParentList
 	defer func() { f.finish(ctx, err, list) }()
 	s := f.c.settled(f.parent)
@@ -320,7 +319,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	d := c.docs.Get().(*doc)
 	defer c.docs.Put(d)
 	if d.scan(page.Records) != nil {
-		return // the feed has scanned the page too and reports the error
+		return // drain scans the page too, and reports the error
 	}
 	for e := range d.elements(d.root()) {
 		h, ok := asm.key(d, e)

@@ -15,8 +15,8 @@ const maxControls = 3
 
 const maxShown = 200
 
-// continueWithout returns nil to continue without the answer for t, if err concerns only this parent. If none of
-// several parents can be read, the error concerns the endpoint. begun says that a part of the answer was read.
+// continueWithout returns nil if err concerns only the parent t: then the pass continues without it. If no parent can
+// be read, err concerns the endpoint. begun says that a part of the parent's list was read.
 func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
@@ -41,14 +41,14 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 	return nil
 }
 
-// tooMany reports whether so many parents could not be read that the pass must fail. Failures without retries are
-// cheap and are only counted. A value that fits no request says nothing about the endpoint, so it is not among the
-// allGone failures that end a pass without answers. // Invariant 15
+// tooMany reports whether the pass must fail because too many parents could not be read. After maxGaps gaps, only
+// failures with retries count, because the others are cheap. If a parent's value fits no request, penstock sends
+// none, and the failure says nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }
 
-// gap adds further parents to the last gap after maxGaps gaps. // Invariant 6
+// gap notes that parent t could not be read. After maxGaps gaps, the last gap grows instead. // Invariant 6
 func (f *fanPass) gap(t tupleRequest, fault *wire.Error) {
 	shown := t.line
 	if len(shown) > maxShown {
@@ -74,15 +74,15 @@ func (f *fanPass) withoutAnswer() (n int64) {
 
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
-// oneParent reports whether an error concerns only the requested parent: the server fails on its records or rejects
+// oneParent reports whether an error concerns only the requested parent. The server fails on its records, or rejects
 // its value, or a path cannot contain the value. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
-// othersAnswer reports whether the source answers for another parent right after an error that may concern all of
-// them. It requests the parent that was answered last. If none was answered since the pass began or was resumed, it
-// requests the last parents before the interruption, and the next parents.
+// othersAnswer reports whether the source still answers for another parent. It is called after an error that may
+// concern all parents. It requests the last parent that was answered. If the pass has no answer yet, it requests the
+// last parents before the interruption, and the next parents.
 func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false

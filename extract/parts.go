@@ -2,8 +2,7 @@ package extract
 
 import "iter"
 
-// A page is processed in parts, so that the data derived from a large body is never in memory all at once. //
-// Invariant 6
+// A page is processed in parts. So the data derived from a large body is never in memory all at once. // Invariant 6
 const (
 	partBytes   = 4 << 20
 	partRecords = 5_000
@@ -24,9 +23,9 @@ func (c *cuts) note(offset, n int) {
 	}
 }
 
-// Parts yields the records in parts of a few megabytes. Each part is a JSON array, and comes with
-// its offset in Records. It is valid until the loop continues. Do not use Records during the loop,
-// because brackets temporarily replace some of its bytes.
+// Parts yields the records in parts of a few megabytes. A part is a JSON array, and comes with its offset in Records.
+// It is valid until the loop continues. Do not use Records during the loop: Parts replaces some bytes by brackets,
+// and restores them later.
 func (p *Page) Parts() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		begin := 0
@@ -44,8 +43,8 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 	}
 }
 
-// part yields the records between two offsets as an array. At both offsets, Records has a bracket or a comma, which
-// part replaces by a bracket.
+// part yields the records between two offsets as an array. Records has a bracket or a comma at both offsets. part
+// replaces them by brackets, and restores them.
 func (p *Page) part(begin, end int, yield func(int, []byte) bool) bool {
 	b := p.Records[begin:end]
 	if len(p.cuts) > 0 {

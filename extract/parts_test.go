@@ -77,7 +77,7 @@ func TestPartsOfAPage(t *testing.T) {
 	}
 }
 
-// The list of a parent is long. // Invariants 6 and 11
+// The list of one parent is split into parts too. // Invariants 6 and 11
 func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
@@ -107,7 +107,7 @@ func TestPartsOfAFanOut(t *testing.T) {
 	require.Empty(t, f.page(nil).cuts)
 }
 
-// The keys of a page, and their comparison, take memory in proportion to the number of records. // Invariant 6
+// The memory for the comparison of two pages grows only with the number of records. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
 	seed := maphash.MakeSeed()
 	keys := func(from, n int) batch {
@@ -138,8 +138,8 @@ func TestCompareOfManyRecords(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
 
-	// The comparison must see that a short last page has no records of the first page, even if the sample of the
-	// first page has none of its keys.
+	// A short last page has no records of the first page. The comparison must see that, even if its sample of the
+	// first page has none of the last page's keys.
 	for from := range 20 {
 		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
 		require.Equal(t, otherRecords, compare(large, last))
@@ -174,7 +174,7 @@ func TestKeysStartAgainOnALargePage(t *testing.T) {
 	require.False(t, renamed(one, one), "one key that no sample contains")
 }
 
-// What was not examined forbids the verdict proven. // Invariants 6, 14 and 15
+// With signals that were not examined, no pass is proven. // Invariants 6, 14 and 15
 func TestSignalsOfManyMembers(t *testing.T) {
 	read := func(n int, format string) (signals, signalReader) {
 		var b strings.Builder
@@ -247,7 +247,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
-// The nodes of a body with small records take little more memory than necessary. // Invariant 6
+// The nodes of a body with small records take little extra memory. // Invariant 6
 func TestNodesOfALongBody(t *testing.T) {
 	d := new(doc)
 	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
@@ -255,7 +255,7 @@ func TestNodesOfALongBody(t *testing.T) {
 	require.Less(t, cap(d.nodes), 320_000)
 }
 
-// No request can contain an id or token of a megabyte. // Invariants 6 and 15
+// No request has an id or token of a megabyte. // Invariants 6 and 15
 func TestOversizedIDsAndTokens(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
@@ -282,7 +282,7 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 	}
 }
 
-// The names of a map, and members that may be a board, are visited only a few times. // Invariant 15
+// The finder visits the names of a map, and members that may be a board, only a few times. // Invariant 15
 func TestMapOfManyNamedRecords(t *testing.T) {
 	var b strings.Builder
 	for i := range 200_000 {

@@ -15,7 +15,7 @@ type pass struct {
 	mark    passCursor
 	resumed bool
 	note    string                      // for people; it becomes [End].Note
-	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p, one of so many; nil: all
+	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p; of is the number of parents; nil: all
 	seen    observed
 }
 
@@ -29,8 +29,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
 	return p.list(ctx)
 }
 
-// list starts once more from the beginning if a cursor expires, provided that the stream has a key, which identifies
-// the records already read.
+// list reads a list. If a cursor expires, it starts again from the beginning, once. The stream must have a key, which
+// identifies the records that come twice.
 func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for restarted := false; ; restarted = true {
@@ -111,8 +111,8 @@ func (p *pass) page(l *listReader, st *step) Page {
 	return out
 }
 
-// unexplained returns the signals at the end of the list that may announce more records than were read. If the paging
-// is configured, only a total that is a lower bound counts.
+// unexplained returns the signals at the end of the list that may announce more records. If the user configured the
+// paging, only a total that is a lower bound counts.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
@@ -139,16 +139,17 @@ func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the list may have been cut where it ended: one page with a round number of records, or full
-// pages whose end shows only in an empty or repeated page. If the server refused the page after a full one, or
-// repeats a full page, a list without a total may have been cut anywhere.
+// round reports whether the server may have cut the list. That is so in these cases:
+//   - The list is one page with a round number of records.
+//   - All pages are full, their number of records is round, and only an empty page shows the end.
+//   - The list has no total, and the server refuses the page after a full one or repeats a full page.
 func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)
 	case RuleEmptyPage, RuleRepeat:
 		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
-			return st.signals.total < 0 // some servers return only the first so many pages
+			return st.signals.total < 0 // some servers return only a limited number of pages
 		}
 		full := l.drift.short == l.drift.blank && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))

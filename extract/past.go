@@ -12,23 +12,23 @@ import (
 
 const farBeyond = 1_000_000
 
-// past reports whether err refuses a page because the page is beyond the end of the list. That is so if as many
-// records were read as the list states. It is also so if the server refuses a page far beyond any end with the same
-// status, and still returns the last page unchanged.
+// past reports whether err refuses a page because the list ends before it. The list has ended if its total was
+// reached. It has also ended if the server refuses a page far after the end with the same status, and still returns
+// the last page unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
 	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.lastSignals.remaining <= 0 && l.lastSignals.more != yes
-	all = all && (l.pages > 1 || !l.full()) // the total on a single full page may be only the number of its records
+	all = all && (l.pages > 1 || !l.full()) // the total of a single full page may count only that page
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
 	case refused == http.StatusForbidden, l.lastSignals.remaining > 0:
 		return nil, false
 	case l.pages == 1 && l.lastSignals.more == yes:
-		return nil, false // the list has another page, perhaps under another parameter
+		return nil, false // the list has another page, perhaps by another parameter
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
 	default:
@@ -40,7 +40,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	}
 	if !all {
 		if l.full() && !l.refusedAgain(ctx, at, refused) {
-			return nil, false // the page before was full, and the refusal does not repeat
+			return nil, false // the server does not refuse the page again
 		}
 		again, gone := l.reread(ctx, l.ends.at)
 		if gone != nil {
@@ -59,12 +59,12 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	if all {
 		rule = RuleTotal
 	}
-	// The signals of the last page still apply: the refusal explains none of them.
+	// The signals of the last page still count: the refusal does not explain them.
 	return &step{at: at, total: l.lastTotal, continuation: continuation{rule: rule}, signals: l.lastSignals}, true
 }
 
-// full reports whether the last page was full, compared with the pages before it, or with the requested size. A
-// single page without a requested size counts as full if its number of records is round.
+// full reports whether the last page was full. It compares the page with the pages before it, or with the requested
+// size. If neither exists, a round number of records counts as full.
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
@@ -97,9 +97,9 @@ func refusal(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// clamps recognizes a server that returns its last page in place of every page beyond the end. If the first page
-// holds all records, the second page then repeats it. To be sure, clamps requests the second page in the server's own
-// page size: it must begin with another record of the first page.
+// clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
+// records, the second page repeats it. To be sure, clamps requests the second page in the server's own page size.
+// That page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
@@ -109,7 +109,7 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
 	if probeRefused(err) {
-		return nil // guard then refuses the page
+		return nil // guard returns an error for the page
 	}
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	return nil
 }
 
-// renamedPage checks a page that has the keys of the first page. If it holds other records, the key does not identify
+// renamedPage compares a page that has the keys of the first page. If the records differ, the key does not identify
 // records, and renamedPage returns an error.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
@@ -146,13 +146,13 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	}
 	defer l.c.release(again.a)
 	if sum(first.batch.content) != sum(again.batch.content) {
-		return nil // reading the records changes them
+		return nil // the records change whenever they are read
 	}
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// deepen returns the records of st with hashes of their content. From then on the assembler hashes the content of all
-// records, until shallow is called.
+// deepen returns the records of st with hashes of their content. Until the caller calls shallow, the assembler hashes
+// the content of all records.
 func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
@@ -166,8 +166,9 @@ func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	return here, func() { l.asm.deep = deep }, err
 }
 
-// checkConstantToken checks a token that leads to its own page. Usually that is the end of the list. If the page
-// holds other records each time, as a scroll with a constant token does, it returns an error.
+// checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some
+// servers send the same token with every page. If a second request returns other records, checkConstantToken returns
+// an error.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
 		return nil

@@ -35,7 +35,7 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	s, _ := p.catalogue.Find("crm.deal")
 	require.NoError(t, p.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
 	there, _, err := p.client(t).RecordExists(context.Background(), s, map[string][]byte{"id": []byte("1")})
-	require.Error(t, err, "a module that is switched off does not mean that the record is gone")
+	require.Error(t, err, "a module that is switched off does not show that the record is gone")
 	require.False(t, there)
 }
 

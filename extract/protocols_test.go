@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// protocols are lists of n records in pages of ten, like those of public APIs. Their next page, end or position is
-// easily misread.
+// protocols are lists of n records in pages of ten, as in public APIs. It is easy to misread their next page, end or
+// position.
 func protocols(n int) map[string]http.HandlerFunc {
 	part := func(r *http.Request, param string) (page, next string) {
 		from := token(r, param)

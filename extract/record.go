@@ -13,17 +13,16 @@ import (
 
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// RecordExists requests one record of s and reports whether the source has it. The argument values
-// has a JSON scalar for each parameter, by name. present is false only if the answer says that
-// there is no such record; any other answer without the record is an error. The result requests is
-// the number of HTTP requests: one, plus retries.
+// RecordExists requests one record of s and reports whether the source has it. values has a JSON scalar for each
+// parameter, by name. present is false only if the source says that there is no such record. Any other answer without
+// the record is an error. requests is the number of HTTP requests: one, plus retries.
 func (c *Client) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
 	record, requests, err := c.Record(ctx, s, values)
 	return record != nil, requests, err
 }
 
-// Record requests one record as [Client.RecordExists] does, and returns it as a JSON object; nil if
-// the source says that there is no such record.
+// Record is [Client.RecordExists], but returns the record as a JSON object. It returns nil if the source says that
+// there is no such record.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
 	if err != nil {
@@ -58,9 +57,8 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	return slices.Clone(all[0]), a.requests, nil
 }
 
-// WithContext adds to a record from [Client.Record] the context that a pass would add: the
-// parameter that requested the record. The argument value is a JSON scalar. With the parameter id
-// and the value 7, it adds the member "_context":{"id":7}.
+// WithContext adds to a record from [Client.Record] the context that a pass would add. For the parameter id and the
+// value 7, it adds the member "_context":{"id":7}. value is a JSON scalar.
 func WithContext(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param)
 	body := bytes.TrimRight(record, " \t\r\n")
@@ -68,8 +66,7 @@ func WithContext(record []byte, param string, value []byte) []byte {
 	return append(append(append(append(out, name...), ':'), value...), "}}"...)
 }
 
-// Sample returns the first page of a stream without a parent. It is not a pass, and child streams
-// take nothing from it.
+// Sample returns the first page of a stream without a parent. Child streams take no values from it.
 func (c *Client) Sample(ctx context.Context, s schemas.Stream) (Page, error) {
 	if s.Parent != "" {
 		return Page{}, fmt.Errorf("stream %s: it has a parent, and so no first page", s.Name)

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// position is one request of a list: its page number, offset, cursor, link or range. The zero value is the first
+// position is one request of a list: a page number, offset, cursor, link or range. The zero value is the first
 // request.
 type position struct {
 	kind  pagerKind
 	param string
 	at    string
 
-	// extra are further parameters that a probe sends, as a query string. A POST sends them in both its query and its
-	// body, or, if placed is true, only where it sends its paging parameters.
+	// extra are further parameters of a probe, as a query string. A POST sends them in both its query and its body.
+	// If placed is true, it sends them only in the same place as the paging parameters.
 	extra  string
 	placed bool
 }
@@ -30,7 +30,7 @@ func (at position) number() int64 {
 	return n
 }
 
-// String returns the position for an error message.
+// String describes the position in an error message.
 func (at position) String() string {
 	if at.extra != "" {
 		return "a probe with " + at.extra
@@ -170,8 +170,8 @@ func setQuery(r *wire.Request, name, value string) {
 	r.Query.Set(name, value)
 }
 
-// contextMembers returns the JSON members that are added to the context of each record: the parameters that come from
-// a parent, and other parameters that are part of the key, such as the month.
+// contextMembers returns the JSON members that are added to the context of each record. They are the parameters from
+// a parent, and parameters that are part of the key, such as the month.
 func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
@@ -191,8 +191,8 @@ func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind takes the values of the parameters in fed from line, a tuple as JSON. If a value is too long for a request, it
-// returns a [*wire.Error] of class Refused.
+// bind returns all parameters of a request. line is a tuple as JSON; it has the values of the parameters in fed. If a
+// value is too long for a request, bind returns a [*wire.Error] of class Refused.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
@@ -203,7 +203,7 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
 	}
 	for _, v := range values {
-		if v.value[0] == '[' { // see tupleValue
+		if v.value[0] == '[' { // tupleValue made an array of a value that is too long
 			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: longer than %d bytes", v.Name, maxTupleValue)}
 		}
 	}

@@ -8,8 +8,7 @@ import (
 
 type row map[string]string
 
-// Limits per page: the number of records that are analysed, the number of distinct member names, and the bytes of one
-// value. // Invariant 6
+// Limits per page: records that are analyzed, distinct member names, bytes of one value. // Invariant 6
 const (
 	maxRows  = 1000
 	maxNames = 2000
@@ -109,8 +108,8 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	}
 }
 
-// dictionary reports whether a place is an object that holds records by id, and the records do not repeat the id. An
-// object with the name 0 is not one: its names are the indexes of an array.
+// dictionary reports whether p is an object that holds records by id, and the records do not repeat the id. If the
+// object has the name 0, it is not: its names are the indexes of an array.
 func (d *doc) dictionary(p place) bool {
 	if p.form != formValues || d.get(p.value, "0").ok() {
 		return false

@@ -174,7 +174,7 @@ func try(t *testing.T, c *extract.Client, s schemas.Stream) (records []json.RawM
 
 func TestEveryStreamThroughFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes some seconds of waiting")
+		t.Skip("takes some seconds")
 	}
 	for _, fault := range []sandbox.Fault{
 		{Kind: sandbox.FaultCut, Bytes: 100, Probability: 0.03},
@@ -197,7 +197,7 @@ func TestEveryStreamThroughFaults(t *testing.T) {
 					}
 					truth, err := p.Truth(s.Name)
 					if !slices.Equal(canonical(t, truth), canonical(t, got)) {
-						return fmt.Errorf("%s: not its truth: %v", s.Name, err)
+						return fmt.Errorf("%s: differs from the truth: %v", s.Name, err)
 					}
 					return nil
 				})
@@ -216,7 +216,7 @@ func TestEveryStreamStuck(t *testing.T) {
 	c := p.client(t, selected...)
 	for _, s := range selected {
 		if s.Parent != "" {
-			continue // the fault also removes the parameters for the parent
+			continue // the fault also removes the parent's parameters
 		}
 		got, end, err := try(t, c, s)
 		if err != nil {

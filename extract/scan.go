@@ -8,26 +8,28 @@ import (
 	"math/bits"
 )
 
-// node is one object or array of a scanned body. Nodes are sorted by their beginning, so the first child of a node,
-// if it has one, is the next node.
+// node is one object or array of a scanned body. Nodes are sorted by their start. So if a node has children, the
+// first child is the next node.
 type node struct {
 	start, end uint32 // offsets of the first byte, and of the byte after the last
-	next       uint32 // index of the first node that begins after this node ends
+	next       uint32 // index of the first node after the end of this node
 }
 
-// maxNodes limits the memory for one body: its nodes take 48 MiB at most.
+// maxNodes limits the memory of one body: at most 48 MiB for its nodes.
 const maxNodes = 1 << 22
 
-// doc is a JSON body with the offsets at which its objects and arrays begin and end. A walk over the doc skips a
-// value of any size in one step, and decodes only the values that it needs. The scan checks only that strings end and
-// that brackets match, which fails for every truncated body. Walks check the grammar between the brackets: this
-// package that of the envelope, the package that reads the records that of the records.
+// doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
+// and decodes only the values that it needs.
+//
+// scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other
+// rules of JSON. This package walks only what is outside the records. The package that reads the records checks
+// those.
 type doc struct {
 	b      []byte
 	nodes  []node
-	open   []uint32 // while scanning: nodes whose end was not found yet
-	hashes []uint64 // reused by repeated: hashes of the names of an object
-	err    error    // first fault found during a walk
+	open   []uint32 // while scanning: nodes without an end
+	hashes []uint64 // memory that repeated reuses
+	err    error    // first error of a walk
 }
 
 var (
@@ -124,14 +126,15 @@ func (d *doc) bracket(at int) error {
 	return nil
 }
 
-// grow expects that the rest of the body, from offset at on, has as many nodes per byte as the part before.
+// grow makes room for more nodes. It expects that the rest of the body, from offset at, has as many nodes per byte as
+// the part before.
 func (d *doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
 	if have >= 1024 {
 		more = max(have/8, int(float64(have)*float64(len(d.b)-at)/float64(at+1)*1.02))
 	}
-	nodes := make([]node, have, have+min(more, maxNodes-have)) // slices.Grow takes up to a quarter more
+	nodes := make([]node, have, have+min(more, maxNodes-have)) // slices.Grow would take up to a quarter more
 	copy(nodes, d.nodes)
 	d.nodes = nodes
 }
@@ -141,12 +144,12 @@ const (
 	eachQuote  = 0x2222222222222222
 	eachSlash  = 0x5c5c5c5c5c5c5c5c
 	eachOpen   = 0x5b5b5b5b5b5b5b5b // '['
-	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // the bits in which all four brackets agree
+	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // bits that are equal in all four brackets
 )
 
 // masks returns a bit per byte of the block for quotes, backslashes and brackets. The mask of brackets may also have
-// the bits of _, y, Y and DEL, which are invalid outside strings. zeroBytes yields the top bit of each byte of a
-// word; the bits of the eight words are interleaved, and put in order once at the end.
+// the bits of _, y, Y and DEL; outside strings, JSON has none of these. zeroBytes sets the top bit of each byte. The
+// bits of the eight words are interleaved first, and put in order at the end.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -172,8 +175,8 @@ func transpose(x uint64) uint64 {
 
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns the bytes that a backslash escapes. next is 1 if the first byte of the next block is escaped; carry
-// is that result for the previous block.
+// escapes returns the bytes that a backslash escapes. next is 1 if the first byte of the next block is escaped. carry
+// is next of the previous block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry
@@ -186,8 +189,8 @@ func escapes(slashes, carry uint64) (hidden, next uint64) {
 	return hidden, next
 }
 
-// prefixXor sets each bit to the parity of the bits up to and including it. From a mask of quotes, it makes a mask of
-// the bytes in strings, including the opening quotes.
+// prefixXor sets each bit to the parity of the bits up to and including it. It turns a mask of quotes into a mask of
+// the bytes in strings, with the opening quotes.
 func prefixXor(x uint64) uint64 {
 	x ^= x << 1
 	x ^= x << 2

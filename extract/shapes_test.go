@@ -86,7 +86,7 @@ func TestMisleadingLists(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		h    http.HandlerFunc
-		stop string // part of the explanation; "" if everything is read
+		stop string // part of the error; "" if the list is read
 	}{
 		"the last page is exactly full": {h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s}`, cut(r, "page", 1))

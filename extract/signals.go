@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signals are what an answer states about the pages of its list. A number that it does not state is -1.
+// signals are what an answer states about the pages of its list. A number is -1 if the answer does not state it.
 type signals struct {
 	total     int64
 	lastPage  int64
@@ -25,7 +25,7 @@ type signals struct {
 	opaque  bool // the answer has a next link without parameters
 	tokened bool // the answer has a member for the next token, possibly null
 	token   string
-	tokenAt string // pointer of the token if it was taken from unread; otherwise ""
+	tokenAt string // pointer of a token from unread; otherwise ""
 	ranged  bool   // the token is the value of a Range header
 
 	bound     string // a total that is only a lower bound, as text; "" for none
@@ -34,14 +34,14 @@ type signals struct {
 	tokenName, pageName, offsetName, sizeName named // names of these values in the answer
 
 	unread     []unread
-	skipped    bool // there may be further unread signals, which were dropped
+	skipped    bool // there were too many unread signals
 	incomplete []string
 }
 
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
-// The data beside the records may have any size. A request never has a longer token than maxUnreadBytes. // Invariant
-// 6
+// Limits for the data beside the records, which may have any size. A token of a request has at most maxUnreadBytes.
+// // Invariant 6
 const (
 	maxUnread      = 1000
 	maxUnreadBytes = 64 << 10
@@ -70,10 +70,10 @@ type unread struct {
 	pointer string
 	value   string
 	number  int64 // -1 for text
-	name    named // set if the text may be a token of the next page
+	name    named // set if the text may be a token
 }
 
-// String returns the signal as certificates contain it: "/meta/rest: 63".
+// String returns the signal in the form of the certificate: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8
@@ -116,8 +116,8 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. If unread signals were dropped, it adds a number larger than any number of
-// records in their place. A text that is the same on every page would be ignored.
+// settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
+// in their place. A text would not do: texts that are the same on every page are ignored.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unstated {
 		s.more = yes
@@ -127,8 +127,8 @@ func (s *signals) settle() {
 	}
 }
 
-// adoptToken takes an unread text as the token of the next page, for example "x" in {"additional": {"next_cursor":
-// "x"}}. A text that is the same on every page is no token, unless it requested this page.
+// adoptToken takes an unread text as the token of the next page: "x" in {"additional": {"next_cursor": "x"}}. A text
+// that is the same on every page is no token, unless it is the token of this page.
 func (s *signals) adoptToken(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return

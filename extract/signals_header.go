@@ -12,7 +12,7 @@ import (
 
 func (r *signalReader) header(h http.Header) {
 	s := r.s
-	for _, name := range slices.Sorted(maps.Keys(h)) { // sorted, so that the result is deterministic
+	for _, name := range slices.Sorted(maps.Keys(h)) { // sorted, so that the result is always the same
 		low, values := strings.ToLower(name), h[name]
 		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || !r.words.HeaderOfPages(name) {
 			continue
@@ -38,7 +38,7 @@ func (r *signalReader) header(h http.Header) {
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
-		if strings.Contains(plain, "results=false") { // there is always such a link; this attribute says that it leads to no records
+		if strings.Contains(plain, "results=false") { // the server always sends such a link; this one leads to no records
 			s.more = no
 			continue
 		}

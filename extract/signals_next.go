@@ -33,8 +33,8 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 	r.take(t, at)
 }
 
-// take does not replace a token by a later one, unless the stored one is empty. A token that is too long for a
-// request becomes an unread signal.
+// take stores a token, unless a token was stored before. A token that is too long for a request becomes an unread
+// signal.
 func (r *signalReader) take(t string, at named) {
 	s := r.s
 	if s.tokened && (s.token != "" || t == "") {
@@ -47,8 +47,7 @@ func (r *signalReader) take(t string, at named) {
 	s.tokened, s.token, s.tokenName = true, t, at
 }
 
-// isLink reports whether a text is a URL, a path, or a query. Only the parameters of a link are used; the link itself
-// is never sent as a token.
+// isLink reports whether a text is a URL, a path, or a query. Only the parameters of a link are sent, never the link.
 func isLink(t string) bool {
 	if strings.Contains(t, "://") || strings.HasPrefix(t, "/") && !strings.ContainsAny(t, " ") && (strings.Contains(t, "?") || strings.Count(t, "/") > 1) || strings.HasPrefix(t, "?") {
 		return true
@@ -65,8 +64,8 @@ func isLink(t string) bool {
 	return slices.ContainsFunc([]string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}, func(f string) bool { return words.Parameter(f, name) })
 }
 
-// link ignores scheme, host and path of a next link: behind a proxy they are often wrong, and they may name another
-// host. // Invariant 10
+// link stores the parameters of a next link. It ignores scheme, host and path: behind a proxy they are often wrong,
+// and they may name another host. // Invariant 10
 func (r *signalReader) link(t string) {
 	s := r.s
 	if s.next != nil {

@@ -13,20 +13,20 @@ type signalReader struct {
 	s     *signals
 	skip  map[int]bool // offsets of the records and of the objects around them
 
-	entries value // an object whose objects and arrays are records
+	entries value // an object whose members hold the records
 
-	doubted int // members without a role that were examined
+	doubted int // number of examined members without a role
 }
 
 const maxBeside = 5
 
 type scope struct {
 	name    string
-	trusted bool // the object is about paging, so its names have their usual meaning
+	trusted bool // the object is about paging, so its names have the usual meaning
 	top     bool // the records are in this object, at any depth
 	total   bool // the object holds a total: {"value": 87, "relation": "eq"}
 	next    bool // the object describes the next page: {"href": …}, {"cursor": …}
-	ignored bool // only statements that records are missing count
+	ignored bool // only statements about missing records count
 	depth   int
 }
 
@@ -54,7 +54,7 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 	if in.next {
 		r.parameters(v, before)
 	}
-	if numbered { // in objects without a number of pages, these names mean other things
+	if numbered { // in other objects, these names have other meanings
 		r.number(r.d.get(v, "number"), &r.s.page)
 		r.number(r.d.get(v, "size"), &r.s.limit)
 		if r.d.get(v, "size").ok() {
@@ -63,8 +63,7 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 	}
 }
 
-// lowerBound reads the relation beside a total. With the relation gte, the total is only a lower
-// bound:
+// lowerBound reads the relation beside a total. With the relation gte, the total is only a lower bound:
 //
 //	{"value": 10000, "relation": "gte"}
 func (r *signalReader) lowerBound(v value, pointer string) {
@@ -73,8 +72,8 @@ func (r *signalReader) lowerBound(v value, pointer string) {
 	}
 }
 
-// parameters takes the members without a role of an object such as {"continue": {"apcontinue": …}} as the parameters
-// of the next page. The token and the unread signals are then those that were read before the object.
+// parameters takes the members without a role as the parameters of the next page, for example of {"continue":
+// {"apcontinue": …}}. Then they are neither tokens nor unread signals.
 func (r *signalReader) parameters(v value, before signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.members(v) {
@@ -118,8 +117,8 @@ func (r *signalReader) harmless(v value) bool {
 	return true
 }
 
-// list reads an array of links, such as [{"rel": "next", "href": …}], an array of faults, or the first object of an
-// array about paging. It ignores other arrays.
+// list reads an array beside the records: an array of links like [{"rel": "next", "href": …}], an array of faults, or
+// the first object of an array about paging. It ignores other arrays.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
@@ -164,7 +163,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleMore:
 		r.more(v, pointer)
 	case schemas.RoleLast:
-		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, last is a page number
+		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, the last page is 1
 			r.flag(v, no, yes)
 		}
 	case schemas.RoleNext:
@@ -193,7 +192,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 
 func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
 	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
-		r.link(t) // the first probe shows whether it belongs to this list
+		r.link(t) // the first probe shows whether the link belongs to this list
 		return
 	}
 	r.doubt(role, name, v, pointer, in)
@@ -222,7 +221,7 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 		}
 	case schemas.RoleSize:
 		if i, err := d.integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
-			r.doubt("", at.name, v, pointer, in) // this may be the number of all records
+			r.doubt("", at.name, v, pointer, in) // size may be the number of all records
 			return
 		}
 		r.named(v, &s.limit, &s.sizeName, at)

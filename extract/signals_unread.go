@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// doubt stores a member without a known role, or of an object that may not be about paging, if it may announce more
-// records.
+// doubt handles a member that has no known role, or is in an object that may not be about paging. If the member may
+// announce more records, doubt stores it.
 func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
@@ -61,8 +61,8 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
 }
 
-// tokenAt returns the name of a text that may be the token of the next page. A number is never taken for a token,
-// because it may count anything.
+// tokenAt returns the name of a text that may be the token of the next page. A number is never a token, because it
+// may count anything.
 func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	t := r.plain(v)
 	switch {

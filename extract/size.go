@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// usualPage is a page size that most servers accept. If it is refused, smallPage is tried. A page should have at most
-// heaviest bytes.
+// usualPage is a page size that most servers accept. If the server refuses it, smallPage is tried. A page should have
+// at most heaviest bytes.
 const (
 	usualPage = 100
 	smallPage = 50
@@ -30,7 +30,7 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("requested and got %d records", rows))
 		return nil
 	case rows >= largestPage:
-		return nil // larger pages are never requested
+		return nil // penstock never requests larger pages
 	}
 	f := n.open(FactPageSize)
 	names, err := n.sizeNames(ctx, st, f)
@@ -58,9 +58,9 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return n.l.sizedBy(ctx, st, names, f)
 }
 
-// sizedBy sends all parameters in one request, in groups with sizes of their own. All sizes are smaller than the
-// first page, so the number of returned records identifies the group. Further requests identify the parameter in the
-// group.
+// sizedBy finds the parameter that sets the page size. It sends all parameters in one request, in groups, and each
+// group has its own size. All sizes are smaller than the first page. So the number of returned records identifies the
+// group. Further requests search the group.
 func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
@@ -68,7 +68,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	}
 	for len(names) > 0 {
 		groups := min(st.batch.n-1, len(names))
-		separate := groups - groups/3 // each of the likeliest parameters gets a group of its own
+		separate := groups - groups/3 // each of the likeliest parameters is a group of its own
 		in := func(i int) int {
 			if i < separate || separate == groups {
 				return i % groups
@@ -135,7 +135,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		most = got
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d returned %d records", name, size, got))
 		if got < size && whole {
-			return size, nil // the answer is the whole list, so the server accepts this size
+			return size, nil // the answer is the whole list, so the server accepted this size
 		}
 		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
 			break
@@ -144,8 +144,8 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 	return most, nil
 }
 
-// holdsWholeList relies on totals. The number of records does not show it, because a server may leave out records of
-// a page.
+// holdsWholeList reports whether the total or the number of pages shows that the answer is the whole list. A page
+// shorter than requested does not show it, because a server may leave out records of a page.
 func (st *step) holdsWholeList(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {

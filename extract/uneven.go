@@ -5,20 +5,19 @@ import (
 	"fmt"
 )
 
-// maxShortRereads limits the pages that are requested again because they held fewer records than other pages. //
-// Invariant 15
+// maxShortRereads limits how many short pages are requested again. A short page has fewer records than other pages.
+// // Invariant 15
 const maxShortRereads = 3
 
 type shortPage struct {
 	ends
 	n    int
-	bare bool // the answer had null in place of the list, or no member for it
+	bare bool // the list in the answer was null or missing
 }
 
 // rereadShortPages requests the short pages before st again if st holds records, because then the list did not end
-// with a short page. If a short page is still the same, the server may leave out records that the caller may not see.
-// If it now has other records, a temporary fault had cut it. If it has no list, the server has a permanent fault.
-// Both faults are noted in l.incomplete.
+// there. If a short page is unchanged, the server may leave out records that the user may not see. l.incomplete notes
+// two faults: the page now has other records, or the answer has no list.
 func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n

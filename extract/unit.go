@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timeFields returns times of changes first, then times of creation, then others.
+// timeFields returns the fields that hold times: first times of changes, then times of creation, then others.
 func timeFields(rows []row) []string {
 	var out []string
 	for _, name := range fields(rows) {
@@ -54,8 +54,8 @@ func unitOf(rows []row, name string) string {
 	return unit
 }
 
-// unitOfValue returns "" if the value is no time. named says that the name of the field shows that it holds times.
-// Only then, an integer is a time, and its size shows the unit.
+// unitOfValue returns the unit or format of a time, or "" if the value is no time. named says that the field is named
+// like a time. An integer is a time only in such a field. Its size shows the unit.
 func unitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)
@@ -94,8 +94,8 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// units also notes integer amounts that may be in minor units, such as cents, and decimals in quotes. It changes no
-// value.
+// units notes the formats of times. It also notes integer amounts that may be in minor units, such as cents, and
+// decimals in quotes. It changes no value.
 func (n *negotiation) units() {
 	f := Fact{About: FactUnits, From: Learned}
 	var values []string

@@ -9,7 +9,7 @@ func (p *pagerProbe) noteTried(what, result string) {
 	p.tried = append(p.tried, what+": "+excerpt(result))
 }
 
-// unexplained returns the error for a list that the probes found no way to read completely. // Invariant 14
+// unexplained returns the error of a list that may be longer than what the probes can read. // Invariant 14
 func (p *pagerProbe) unexplained(what string) error {
 	return malformed(p.l.s, position{}, &UnsettledError{
 		Stream: p.l.s.Name, Fact: FactPager, Seen: what, Tried: p.tried,
@@ -17,8 +17,7 @@ func (p *pagerProbe) unexplained(what string) error {
 	})
 }
 
-// UnsettledError reports something about an endpoint that probes could not find out. It is the Err
-// of a [*wire.Error].
+// UnsettledError says what the probes could not find out about an endpoint. It is the Err of a [*wire.Error].
 type UnsettledError struct {
 	Stream string
 	Fact   string   // one of the Fact constants
@@ -27,7 +26,7 @@ type UnsettledError struct {
 	YAML   string   // lines for pipelines.yaml, with placeholders to fill in
 }
 
-// Error returns a sentence without the YAML, which is for the caller to print below it.
+// Error returns a sentence without the YAML. Callers print the YAML below it.
 func (e *UnsettledError) Error() string {
 	text := e.Seen
 	if len(e.Tried) > 0 {

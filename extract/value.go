@@ -30,7 +30,7 @@ func (d *doc) container(n int) value {
 
 func (d *doc) raw(v value) []byte { return d.b[v.start:v.end] }
 
-// kind returns the first byte of v, which shows the type of v; 0 for a missing value.
+// kind returns the first byte of v, which shows its type. It returns 0 for a missing value.
 func (d *doc) kind(v value) byte {
 	if !v.ok() {
 		return 0
@@ -53,8 +53,8 @@ func (d *doc) void(v value) bool {
 	return false
 }
 
-// envelope scans a body and checks the grammar of everything outside arrays. Of arrays, it checks only what separates
-// the elements, so it does not look into records.
+// envelope scans a body and checks the JSON outside the records. Of an array, it checks only the commas between the
+// elements.
 func (d *doc) envelope(b []byte) error {
 	if err := d.scan(b); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// checkDuplicates notes a fault if the object v has a member twice with different values, and a value is an array.
-// Reading one value would hide the records in the other.
+// checkDuplicates reports an error if the object v has a member twice with different values, and a value is an array.
+// If penstock read only one of them, the records in the other would be lost.
 func (d *doc) checkDuplicates(v value) {
 	if !d.holdsList(v) {
 		return
@@ -116,8 +116,8 @@ func (d *doc) holdsList(v value) bool {
 	return false
 }
 
-// repeated sorts hashes, because a map of a million names would take ten times as much memory and time. // Invariant
-// 6
+// repeated returns the hashes of names that v has twice. It sorts hashes, because a map of a million names would take
+// ten times as much memory and time. // Invariant 6
 func (d *doc) repeated(v value) (twice []uint64) {
 	d.hashes = d.hashes[:0]
 	for name := range d.members(v) {
@@ -141,7 +141,7 @@ func (d *doc) fail(at int, what string) {
 	}
 }
 
-// members yields each name as raw JSON without quotes. A fault ends the iteration and is stored in d.err.
+// members yields each name as raw JSON without quotes. An error ends the iteration and is stored in d.err.
 func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		if !d.isObject(v) {
@@ -181,7 +181,7 @@ func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 }
 
 func (d *doc) quoted(name []byte) []byte {
-	at := cap(d.b) - cap(name) // the capacities of both end at the same byte
+	at := cap(d.b) - cap(name) // name is a part of d.b, and their capacities end at the same byte
 	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]
 }
 
@@ -327,7 +327,8 @@ func (d *doc) get(v value, name string) value {
 	return missing
 }
 
-// column prefers the member with the name of the column itself to one whose name becomes this column name.
+// column returns the member with the name of the column. If there is none, it returns one whose name becomes that
+// column name.
 func (d *doc) column(v value, column string) value {
 	if m := d.get(v, column); m.ok() {
 		return m
@@ -376,7 +377,7 @@ func (d *doc) text(v value) string {
 
 var errNoInteger = errors.New("not an integer")
 
-// integer accepts quotes, because servers echo query parameters as strings.
+// integer also accepts numbers in quotes, because servers echo query parameters as strings.
 func (d *doc) integer(v value) (int64, error) {
 	raw := d.raw(v)
 	switch d.kind(v) {

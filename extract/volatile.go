@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// volatility finds fields whose values differ on every reading, such as an image on a random host or the time of the
-// answer. It compares the records that several probes return, by key.
+// volatility finds fields whose values differ on every reading, such as the time of the answer. It compares the
+// records that several probes return, by key.
 type volatility struct {
 	seed       maphash.Seed
-	records    map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
+	records    map[uint64]map[int]uint64 // hashes of the members in the first reading, by key
 	kept       int
 	names      map[string]int // index of each name in members; at most maxNames
 	members    []compared
 	again      int
-	duplicates bool // two records of one answer had the same key, so readings cannot be compared
+	duplicates bool // two records of one answer had the same key, so the records cannot be compared
 }
 
 type compared struct {
@@ -26,14 +26,14 @@ type compared struct {
 	differ int
 }
 
-// A field is volatile if its value differs in at least volatileRecords of the records that were read again, and in at
-// least volatileShare percent of them.
+// A field is volatile if its value differs in at least volatileRecords repeated records, and in at least
+// volatileShare percent of them.
 const (
 	volatileRecords = 3
 	volatileShare   = 90
 )
 
-// maxHashes limits the hashes of members in memory. It is checked before each record. // Invariant 6
+// maxHashes limits the hashes of members in memory. The last record may exceed it. // Invariant 6
 const maxHashes = 100 * maxNames
 
 func newVolatility() *volatility {
@@ -65,7 +65,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 			came[key] = r
 		}
 	}
-	// If few keys are known, this is another page, whose equal keys may belong to other records.
+	// If few keys are known, this is another page. Its equal keys may be those of other records.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {
@@ -114,7 +114,8 @@ func (v *volatility) compare(before, now map[int]uint64) {
 	}
 }
 
-// fields returns none if more than half of the fields differ, because then the key does not identify records.
+// fields returns the volatile fields. If more than half of the fields differ, the key does not identify records, and
+// it returns none.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.duplicates {
@@ -136,8 +137,8 @@ func (v *volatility) fields() []string {
 	return found
 }
 
-// volatile adds the volatile fields to the convention. The hash of a row leaves them out, because otherwise every run
-// would write every row again.
+// volatile adds the volatile fields to the convention. They are not part of a row's hash. Otherwise every run would
+// write every row again.
 func (n *negotiation) volatile() {
 	v := n.l.volatility
 	names := slices.DeleteFunc(v.fields(), func(name string) bool {

@@ -9,11 +9,11 @@ import (
 // windowPlan is the time range of a pass over time windows. The cursor stores it, so a resumed pass requests the same
 // windows, even in a later month.
 type windowPlan struct {
-	At     time.Time `json:"at,omitzero"`      // when the pass began; it goes back from the month of this time
-	From   time.Time `json:"from,omitzero"`    // beginning of the range; zero: the pass goes back until months are empty
-	Until  time.Time `json:"until,omitzero"`   // end of the range, which is not part of it; zero: no end
+	At     time.Time `json:"at,omitzero"`      // when the pass began; the newest window is the month of this time
+	From   time.Time `json:"from,omitzero"`    // beginning of the range; zero: the pass goes back until several months are empty
+	Until  time.Time `json:"until,omitzero"`   // end of the range, exclusive; zero: no end
 	Part   bool      `json:"part,omitempty"`   // the pass leaves out records before or after the range
-	Barren int       `json:"barren,omitempty"` // consecutive windows without records up to the current position
+	Barren int       `json:"barren,omitempty"` // consecutive windows without records, up to the current one
 	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
@@ -37,7 +37,7 @@ func (f *windowPlan) recent(m schemas.Months) {
 	}
 }
 
-// openStart reports whether the range has no beginning. Then the pass goes back until months are empty.
+// openStart reports whether the range has no beginning. Then the pass goes back until several months are empty.
 func (f windowPlan) openStart() bool { return f.From.IsZero() }
 
 func (f *windowPlan) note(records int64) {
@@ -50,15 +50,15 @@ func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// A pass without a beginning ends after emptyMonths empty months in a row, or after leadingEmptyMonths if no month
-// had records yet. // Invariant 15
+// A pass without a beginning ends after emptyMonths empty months in a row. If no month had records yet, it ends after
+// leadingEmptyMonths. // Invariant 15
 const (
 	emptyMonths        = 12
 	leadingEmptyMonths = 60
 	maxMonths          = 240
 )
 
-// clocksAhead is how far a local time can be ahead of UTC. In such a place, the next month may have begun.
+// clocksAhead is how far a local time can be ahead of UTC. There, the next month may have begun.
 const clocksAhead = 14 * time.Hour
 
 func (f windowPlan) months() []time.Time {
@@ -77,8 +77,8 @@ func (f windowPlan) months() []time.Time {
 	return all
 }
 
-// cuts returns the bounds of one window per month. The latest window is the last one, so that it finds the records
-// that change during the pass. If f has no end, neither has that window.
+// cuts returns the bounds of one window per month. The latest window comes last, so that it finds records that change
+// during the pass. If the range has no end, the last window has none.
 func (f windowPlan) cuts() []time.Time {
 	end := f.Until
 	if end.IsZero() {

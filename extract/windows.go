@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windows are the time windows that a pass requests one after the other, each as a tuple: [6,2024] for a month, or
-// the beginning and the end of a range; the end may be null. A server may include the bounds of a range or exclude
-// them, so each range begins one step of the time format before the end of the previous range. The key identifies
+// windows are the time windows that a pass requests, one after the other. Each window is a tuple: [6,2024] for a
+// month, or the beginning and the end of a range; the end may be null. A server may include the bounds of a range or
+// not. So each range begins one step of the time format before the end of the previous range. The key identifies
 // records that come twice.
 type windows struct {
 	s     schemas.Stream
@@ -102,8 +102,8 @@ func (f *fanPass) reach() int {
 	return f.c.parallel
 }
 
-// check returns an error for a record outside the range: the server ignores the parameters, and every range would
-// read the whole list.
+// check returns an error for a record outside the range. The server ignores the parameters, so each window would read
+// the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack returns how far before its beginning a range is requested: one step of the time format, because the server
-// may exclude the bound. If times have no zone, it is skew.
+// slack returns how far before its beginning a range is requested. It is one step of the time format, because the
+// server may exclude the bound. If times have no zone, it is skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew

@@ -123,7 +123,7 @@ func (r reading) set() string {
 
 func TestRangeByMonths(t *testing.T) {
 	bounds := []time.Time{
-		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times on a bound
+		utc(2024, 1, 31, 23), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), utc(2024, 2, 1, 0), // equal times at a bound
 		utc(2024, 2, 29, 23), utc(2024, 3, 1, 0), utc(2024, 3, 31, 1), utc(2024, 4, 1, 0), utc(2024, 4, 14, 12),
 	}
 	for _, format := range schemas.MomentFormats() {
@@ -178,7 +178,7 @@ func TestRangeWithoutUntil(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rest.records, 15)
 	require.Empty(t, rest.end.Note)
-	s.Range.Until = at[40] // an end that cannot be requested is ignored, and reported
+	s.Range.Until = at[40] // an end that the source does not accept is ignored and reported
 	rest, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Len(t, rest.records, 15)
@@ -196,10 +196,10 @@ func TestRangeIsRead(t *testing.T) {
 func TestMonths(t *testing.T) {
 	now := month(time.Now())
 	var at []time.Time
-	for _, back := range []int{0, 1, 2, 3, 14, 26} { // with eleven empty months between two of them
+	for _, back := range []int{0, 1, 2, 3, 14, 26} { // eleven months between the last two are empty
 		at = append(at, now.AddDate(0, -back, 3))
 	}
-	at = append(at, now.AddDate(0, -40, 0)) // after more than an empty year
+	at = append(at, now.AddDate(0, -40, 0)) // more than one year without records
 	c := newCalendar(t, monthly(), at...)
 	r, err := read(c.Client, c.stream, "")
 	require.NoError(t, err)
