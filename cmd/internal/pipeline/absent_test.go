@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newPair returns a pipeline of many streams into two destinations. The second calls at before each operation.
+// newPair returns a pipeline of many streams into two destinations. The second destination calls at before each
+// operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
 	lists := map[string]*list{}
 	var streams []schemas.Stream
@@ -26,7 +27,7 @@ func newPair(t *testing.T, at func(op string) error) *rig {
 	return r
 }
 
-// A destination that becomes unreachable is not tried again for each remaining stream.
+// After some streams, a destination that cannot be reached is not tried again for the remaining streams.
 func TestUnreachableDestinationDelaysFewStreams(t *testing.T) {
 	gone := errors.New("connection refused")
 	asked := 0

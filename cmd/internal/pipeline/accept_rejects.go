@@ -9,13 +9,14 @@ import (
 type Accepted struct {
 	Stream      string `json:"stream"`
 	Destination string `json:"destination"`
-	Records     int64  `json:"records"`         // missing from the tables
-	Values      int64  `json:"values"`          // missing from records that are in the tables
-	Left        int64  `json:"left"`            // rejects that were not accepted, because there were too many at once
+	Records     int64  `json:"records"`         // accepted rejects of whole records, which are missing from the tables
+	Values      int64  `json:"values"`          // accepted rejects of single values, whose records are in the tables
+	Left        int64  `json:"left"`            // rejects that were not accepted because one call accepts only a limited number
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
-// AcceptReport is the outcome of AcceptRejects. If Streams is empty, no run was recorded.
+// AcceptReport is the outcome of AcceptRejects. If no stream had rejects, Streams is empty and the call is not
+// recorded as a run.
 type AcceptReport struct {
 	Run     string     `json:"run"`
 	Streams []Accepted `json:"streams"`
@@ -26,8 +27,8 @@ func (r AcceptReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
-// AcceptRejects marks the open rejects of c's streams as accepted losses, so that they no longer keep their
-// stream from being complete. A record that is later rejected for another reason must be accepted again.
+// AcceptRejects marks the open rejects of c's streams as accepted losses. Open rejects keep a stream from being
+// complete; accepted ones do not. A record that is later rejected for another reason must be accepted again.
 // AcceptRejects sends no requests to the source.
 func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
 	r, err := newRun(c)

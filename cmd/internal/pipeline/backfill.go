@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Backfill makes a run read every stream whole, or only the records of a time range. A backfill has a position of its
-// own, beside that of the scheduled runs. A run with the same range continues an interrupted backfill. A backfill
-// deletes no rows, except where it replaces a whole table in one transaction.
+// Backfill makes a run read every stream whole, or only the records of a time range. A cursor stores the position of
+// each backfill beside the position of the scheduled runs. A run with the same range continues an interrupted
+// backfill. A backfill deletes no rows, except where it replaces a whole table in one transaction.
 type Backfill struct {
 	From, Until time.Time // see [schemas.Range]; zero From: everything
 	StartOver   bool      // start over, even if it was begun or completed before
@@ -21,8 +21,8 @@ type Backfill struct {
 // Ranged reports whether b covers only a range of each stream.
 func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 
-// Name returns the range as text, such as 2025-01-01..2025-07-01. It is 2025-01-01.. for a range up to the present, and
-// .. for everything.
+// Name returns the range as text: 2025-01-01..2025-07-01. A range up to the present is 2025-01-01.., and a backfill
+// of everything is named with two dots.
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
 func moment(at time.Time) string {
@@ -91,7 +91,7 @@ func (st *streamRun) rangeable() error {
 	case st.Options.Backfill == nil || !st.Options.Backfill.Ranged():
 		return nil
 	case !st.stream.Ranged():
-		return &RangeError{st.stream.Name, "it has no filter by the time of the last change, and no months"}
+		return &RangeError{st.stream.Name, "its endpoint can be filtered neither by the time of the last change nor by month"}
 	case !st.parts():
 		return &RangeError{st.stream.Name, "its table has no key, or is replaced by each pass"}
 	}
@@ -106,7 +106,8 @@ func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err err
 	return k.main.backfill(k.report.Backfill)
 }
 
-// storedPosition returns the scheduled and the backfill positions as one value, with pos in its place.
+// storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
+// backfills. pos replaces the position that this run has moved.
 func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events

@@ -114,7 +114,7 @@ func TestBackfillOnce(t *testing.T) {
 	require.Equal(t, first.Counts.Fetched, again.Counts.Fetched)
 }
 
-// A scheduled run may come between the kill and the next backfill.
+// A backfill is killed, then a scheduled run follows, and then the backfill continues.
 func TestBackfillIsResumed(t *testing.T) {
 	for name, b := range map[string]Backfill{"range": {From: year, Until: year.AddDate(1, 0, 0)}, "whole": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestBackfillIsResumed(t *testing.T) {
 			require.Less(t, landed, total)
 			rep := r.backfill(b)
 			require.Equal(t, StatusComplete, rep.Status, rep.Err)
-			// Counts rows, not requests: the number of pages requested ahead varies with the machine's speed.
+			// rows are counted, not requests: how many pages are requested ahead depends on the speed of the machine
 			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "the backfill does not start from the beginning")
 			r.holds(t, b.From, b.Until)
 			require.NotZero(t, r.backfill(b).Done)
@@ -163,8 +163,8 @@ func TestBackfillDeletesNothing(t *testing.T) {
 	require.EqualValues(t, 10, r.once().Counts.Deleted)
 }
 
-// The rows of a completed range equal the source's records, for any ranges in any order, with changes, scheduled runs
-// and kills in between.
+// After a backfill, the rows of its range equal the source's records. This holds for any ranges in any order, with
+// changes, scheduled runs and kills in between.
 func TestBackfillProperty(t *testing.T) {
 	for seed := range trials(12) {
 		random := rand.New(rand.NewPCG(uint64(seed), 8))

@@ -11,12 +11,12 @@ import (
 
 const statusNotFound = 404
 
-// BaseError is the error of a run in which the server answered 404 for every stream of a
-// surface. Then the base URL is wrong, not the paths below it.
+// BaseError is the error of a run in which the server answered 404 for every stream of a surface. Then the base URL
+// is probably wrong, not the paths of the streams.
 type BaseError struct {
 	Surface schemas.Surface
 	Streams []string // names of the missing streams
-	Err     error    // the answer to the first
+	Err     error    // the server's answer for the first of them
 }
 
 // Error says how many streams the server did not find, and its answer to the first.
@@ -27,7 +27,8 @@ func (e *BaseError) Error() string {
 // Unwrap returns the answer to the first stream.
 func (e *BaseError) Unwrap() error { return e.Err }
 
-// leastMissing is above one, because a single missing path concerns only its stream and its child streams.
+// leastMissing is the number of missing paths from which the base URL is suspected. A single missing path concerns
+// only its stream and its child streams.
 const leastMissing = 2
 
 func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {

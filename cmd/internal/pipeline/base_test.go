@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A wrong base URL makes every path of a surface missing. One missing path does not show a wrong base URL,
-// even if several streams use the path.
+// If several paths of a surface are missing, the base URL is reported as wrong. One missing path is not enough, even
+// if several streams use it.
 func TestBaseError(t *testing.T) {
 	missing := func(path string) error {
 		return fmt.Errorf("page 1: %w", &wire.Error{Class: wire.Missing, Status: http.StatusNotFound, Path: path})

@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom is a Bloom filter of the keys that a pass has read. A false positive counts a record as a duplicate
-// by mistake, which weakens the proof but deletes nothing. // Invariants 6, 12
+// bloom is a Bloom filter of the keys that a pass has read. After a false positive, a record counts as a duplicate by
+// mistake. That weakens the proof but deletes nothing. // Invariants 6, 12
 type bloom struct {
 	seed maphash.Seed
 	bits []uint64
 }
 
-// Twelve bits per key, four of them set, give one false positive in 400. Eight megabytes suffice for five
-// million keys.
+// The filter has twelve bits per key, and sets four of them. Then one key in 400 is a false positive. Eight megabytes
+// suffice for five million keys.
 const (
 	bloomBits   = 12
 	bloomHashes = 4

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Budget limits the bytes of records between their page and their commit, over all streams of the runs that
-// share it. // Invariant 6
+// Budget limits the memory of records that are read and not yet committed, in bytes. All streams of the runs that
+// share a Budget count. // Invariant 6
 //
-// A stream that gets no more memory hands its gathered records over for commit before it waits. So a waiting
-// stream holds only memory that is being committed.
+// If the budget has no memory left, a stream sends the records it has gathered to be committed, and then waits. So a
+// waiting stream holds only memory that is being committed.
 type Budget struct {
 	sem  *semaphore.Weighted
 	size int64
@@ -21,7 +21,8 @@ func NewBudget(size int64) *Budget {
 	return &Budget{sem: semaphore.NewWeighted(size), size: size}
 }
 
-// cost lets a page that is larger than the whole budget take all of it.
+// cost returns the bytes to reserve for a page of n bytes. A page that is larger than the whole budget takes all of
+// it.
 func (b *Budget) cost(n int) int64 { return min(int64(n), b.size) }
 
 func (b *Budget) try(cost int64) bool { return b.sem.TryAcquire(cost) }

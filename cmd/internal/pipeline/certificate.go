@@ -68,7 +68,8 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 	})
 }
 
-// writeRejects runs in the transaction of the group's rows, so that no value is lost. // Invariant 11
+// writeRejects writes the rejects in the same transaction as the rows of the group, so that no value is lost.
+// Invariant 11
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	row := func(r transform.Reject) []any {
@@ -93,10 +94,10 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
 
-// rejectsAtOnce limits one batch. // Invariant 6
+// rejectsAtOnce is the number of rejects that one batch writes. // Invariant 6
 const rejectsAtOnce = 4096
 
-// gapReject returns a gap as a reject. Its negative ordinal cannot collide with a record's.
+// gapReject returns a gap as a reject. Its ordinal is negative, so it differs from the ordinals of records.
 func gapReject(g extract.Gap) transform.Reject {
 	return transform.Reject{
 		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.First),

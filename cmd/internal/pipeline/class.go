@@ -65,8 +65,8 @@ func stopped(ctx context.Context, err error) bool {
 		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
 }
 
-// misplaced reports whether err may be caused by the position from which a pass was resumed. An error about
-// credentials, the rate limit or the connection is not.
+// misplaced reports whether a pass may have failed because of the position at which it was resumed. An error about
+// credentials, the rate limit or the connection has other causes.
 func misplaced(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Class == wire.Malformed || e.Class == wire.NotData || e.Class == wire.Invalid || e.Class == wire.Missing) ||
@@ -78,7 +78,7 @@ const refusals = 3
 // surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
 type surfaceGate struct {
 	surface schemas.Surface
-	need    int // refusals after which the surface is not requested any more
+	need    int // after so many refusals, the surface is not requested any more
 
 	mu      sync.Mutex
 	open    bool // the surface has answered, so later errors are not due to the credential
@@ -91,7 +91,8 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates leaves out the streams in apart, because they use an origin or a credential of their own.
+// newGates returns one gate for each surface. Streams in apart have no gate, because they use an origin or a
+// credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {
@@ -167,7 +168,7 @@ func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	}
 }
 
-// notTriedError is the error of a stream for which no request was made. It does not unwrap, because the refusal
+// notTriedError is the error of a stream for which no request was made. It has no Unwrap method, because the refusal
 // concerned another stream.
 type notTriedError struct {
 	stream string
@@ -177,7 +178,8 @@ type notTriedError struct {
 // Error names the stream and the reason.
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
-// refused returns one error for each surface that is closed or has none of the paths. // Invariant 14
+// refused returns one error for each surface that refused the credential, or that answered 404 for every stream.
+// Invariant 14
 func (r *run) refused() error {
 	var errs []error
 	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// commitAll commits the groups in order. Once ctx is done, it only releases them; a running commit may finish
-// within its grace period. // Invariant 15
+// commitAll commits the groups in order. Once ctx is done, it commits no further group and only releases the memory
+// of the groups. A commit that is running then may finish within its grace period. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
@@ -52,8 +52,8 @@ func (p *pass) returnBudget() {
 // commit commits g to all destinations of the pass concurrently. A destination that fails, or is much slower
 // than the others, drops out.
 //
-// A group that spills (see reserve) goes to one destination after the other. Otherwise two streams could
-// deadlock, if each holds one destination and waits for the other's.
+// A group with spill set (see reserve) goes to one destination after another. With concurrent commits, two streams
+// could each hold one destination and wait forever for the other's.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,8 +115,8 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	return s
 }
 
-// conclude ends a pass in the transaction of its last group. The caller must not commit that transaction if
-// missing rows must first be requested, or if the ending gives up.
+// conclude decides about the missing rows in the transaction of the last group of a pass. The caller must not commit
+// that transaction in two cases: the missing rows must first be requested, or the ending gives up.
 func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
@@ -234,7 +234,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Missing = 0
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
-	k.wholeNext = k.incrementalRefuted.set() || e.read.Doubtful() || d.Action == proof.Repeat // an incremental pass cannot build on a doubtful reading
+	k.wholeNext = k.incrementalRefuted.set() || e.read.Doubtful() || d.Action == proof.Repeat // a doubtful reading cannot be the base of an incremental pass
 	parents := *f
 	parents.Unstored = e.open.nameless()
 	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}

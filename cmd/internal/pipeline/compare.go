@@ -28,11 +28,11 @@ type comparison struct {
 
 type entry struct {
 	hash  uint64
-	place int64 // offset in the hash file, to read the key again
+	place int64 // number of equal rows at the source; more than one only in a table without a key
 	want  int32 // number of equal rows at the source; more than one only without a key
 	got   int32
 
-	version // the latest in the destination; only in mode append
+	version // the latest version in the destination; only in mode append
 }
 
 type version struct {
@@ -41,7 +41,8 @@ type version struct {
 	synced int64
 }
 
-// compare splits a table with too many rows for memory into parts. // Invariant 6
+// compare compares the rows of one table with the hash file. If they are too many for memory, it compares them in
+// several parts. // Invariant 6
 func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Verified) error {
 	c := &comparison{File: b, have: have, key: have.Key, at: b.Find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
@@ -76,7 +77,7 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 	return c.settle(entries)
 }
 
-// load keeps the later row if a key appears twice, as a run does.
+// load reads one part of the hash file. If a key appears twice, the later row counts, as in a run.
 func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 	entries := map[rowhash.Fingerprint]*entry{}
 	err := c.Each(c.at, func(at int64, key, hash string) error {
@@ -100,7 +101,7 @@ func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 
 func (c *comparison) sum(hash string) uint64 { return maphash.String(c.Seeds[0], hash) }
 
-// counts is for a table without a key, which may have equal rows.
+// counts reports whether equal rows must be counted. A table without a key may have equal rows.
 func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
 
 // columns returns the key columns, then the hash, then the columns that show whether a row is live.

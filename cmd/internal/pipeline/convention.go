@@ -21,15 +21,16 @@ import (
 
 // Negotiator is implemented by sources that can probe how an endpoint answers, such as *extract.Client.
 type Negotiator interface {
-	// Negotiate probes the endpoint of s. known is the current convention, or the zero value. An error says why
-	// no hypothesis survived; the Convention returned with it may still count the requests.
+	// Negotiate probes the endpoint of s and returns what it found out. If it cannot find out how to read the list, the
+	// error says why, and the Convention has only the number of requests.
 	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 
-// StreamCompleter is implemented by sources that read streams on their own, as parents of other streams, such as
-// *extract.Client.
+// StreamCompleter is implemented by sources that also read streams that no run requests, such as parents that are
+// read only for their children. *extract.Client is one.
 type StreamCompleter interface {
-	// Settle sets how those streams are read. It is called before the first pass, and may be called again.
+	// Settle sets the function that returns how such a stream is read. It is called before the first pass, and may be
+	// called again.
 	Settle(settle func(schemas.Stream) schemas.Stream)
 }
 
@@ -88,7 +89,8 @@ func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories,
 	return all, nil
 }
 
-// recall leaves out a destination that fails, because the run would otherwise probe every stream again for it.
+// recall reads what the destinations store about the streams. It leaves out a destination that fails: without the
+// stored conventions, the run would probe every stream again for it.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return
@@ -111,8 +113,8 @@ func (r *run) recall(ctx context.Context) {
 	}
 }
 
-// remembered returns the newest convention that fits the current request of s, and the newest profile, from all
-// destinations.
+// remembered returns what the destinations store about s: the newest convention that fits the current request of s,
+// and the newest profile.
 func (r *run) remembered(s schemas.Stream) Memory {
 	var m Memory
 	for _, d := range r.Destinations {
@@ -170,7 +172,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 		if err := st.checkMoved(c); err != nil {
 			return err
 		}
-		if !c.Open || st.known.Of == "" { // otherwise the list is empty now, and the stored convention says more
+		if !c.Open || st.known.Of == "" { // else the list is empty now, and the stored convention says more
 			st.known.Convention = c
 		}
 	case st.origin.Incremental.Auto && st.known.Undecided() && st.Now().Sub(st.known.LearnedAt) >= lookAgain:
@@ -185,7 +187,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 // a filter works.
 const lookAgain = 24 * time.Hour
 
-// lookAgain changes only the order and the filter.
+// lookAgain probes the stream again. It changes only the order and the filter in the convention.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	c, err := n.Negotiate(ctx, st.origin)
 	st.probeRequests += c.Requests
@@ -216,8 +218,8 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 	return c, err
 }
 
-// adopt applies the convention to the stream. A table with rows keeps its key, so a learned key applies only to
-// new tables.
+// adopt applies the convention to the stream. If the table exists already, its key does not change. So a key that
+// probes found applies only to new tables.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.setRange()
@@ -279,8 +281,8 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	return true, nil
 }
 
-// checkMoved refuses a convention that finds the records at another place. Only a person can decide what that
-// means for the table's rows: `penstock discover` accepts it. // Invariant 12
+// checkMoved returns an error if the new convention finds the records at another place in the answer. Only a person
+// can decide what that means for the table's rows. `penstock discover` accepts the new place. // Invariant 12
 func (st *streamRun) checkMoved(now extract.Convention) error {
 	if moved := st.known.Moved(now); moved != "" {
 		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table was not changed"}
@@ -293,8 +295,8 @@ func inconclusive(err error) bool {
 	return !ok || e.Class == wire.Malformed
 }
 
-// ChangedError reports that a stream is held because its source has changed since its rows were loaded, in a way
-// that only a person can interpret.
+// ChangedError reports that the source has changed since the rows of a stream were loaded. Only a person can decide
+// what the change means, so the stream is held.
 type ChangedError struct {
 	Stream string
 	Reason string
@@ -312,7 +314,7 @@ func (e *ChangedError) Error() string {
 // Unwrap returns Err.
 func (e *ChangedError) Unwrap() error { return e.Err }
 
-// learn writes m only if it differs from what the destination stores.
+// learn stores m in the destination if it differs from what the destination stores.
 func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
 		m.Convention = extract.Convention{}
@@ -325,8 +327,8 @@ func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
 
-// Remember stores in the destinations of c the conventions that a person requested. They replace the stored ones.
-// Remember records no run.
+// Remember stores conventions in the destinations of c, because a person requested them. They replace the stored
+// conventions. Remember does not record a run.
 func Remember(ctx context.Context, c Config, found map[string]extract.Convention) error {
 	r, err := newRun(c)
 	if err != nil {

@@ -25,23 +25,23 @@ type Refetcher interface {
 }
 
 type applyRate struct {
-	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events
+	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events of a record
 	late     time.Duration   // maximum wait after the first waiting event
 	again    []time.Duration // waits before a record is requested again
 	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
 	lockWait time.Duration   // maximum wait for a commit of such a pass
-	rest     time.Duration   // wait after a failure that is not about one record; doubled after each further failure
-	refresh  time.Duration   // time between two readings of a stream that events require
+	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
+	refresh  time.Duration   // minimum time between two readings of a whole stream that events require
 	trust    time.Duration
 
-	chunk     int // events that one read of the inbox returns, and that one write to the table of events stores
+	chunk     int // number of events per read of the inbox, and per write to the table of events
 	slice     int
 	entities  int // waiting records, over all streams // Invariant 6
-	listAbove int // waiting records of a stream above which its list is read instead
+	listAbove int // with more waiting records of a stream, its list is read instead
 }
 
-// defaultPace requests a record again if it disagrees with its event, because the source may return the old
-// record for some seconds.
+// defaultPace has waits before further requests for a record. If the record disagrees with its event, the source may
+// still return the old record for some seconds.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, lockWait: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
@@ -72,7 +72,7 @@ type Deltas struct {
 	settles time.Time // when to read the stored conventions again
 	read    int64
 	left    *leftBehind // events dropped from memory; nil for none
-	upTo    int64       // the last event that was read before catchUp moved d.read back
+	upTo    int64       // the last event that was read before catchUp set d.read back
 	rep     DeltaReport
 	looked  map[string]bool
 	ledgers map[string]int64
@@ -80,7 +80,7 @@ type Deltas struct {
 	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
-	made    time.Time // when this Deltas was created. Earlier events may be older than what a previous process has read
+	made    time.Time // when this Deltas was created; a previous process may have read newer values than earlier events have
 }
 
 // DeltaConfig configures a Deltas.
@@ -119,10 +119,10 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 type DeltaReport struct {
 	Events    int   // events stored in the first destination's table of events
 	Applied   int   // records that were committed, deletions included, or left to a refresh
-	Refetches int   // requests for single records
+	Refetches int   // records that are committed, deletions included, or that the reading of a stream in Refresh will bring
 	Written   int64 // new or changed rows in the first destination
 	Deleted   int64 // deleted rows in the first destination
-	Unmapped  int   // events whose type belongs to no stream
+	Unmapped  int   // events that concern no stream of the pipeline
 	Conflicts int   // events with the id of another event, but a different body
 	Dead      int   // records that were given up
 
@@ -131,7 +131,7 @@ type DeltaReport struct {
 	Waiting    int           // waiting records, plus streams in which any record may have changed
 	Oldest     time.Time     // receipt of the oldest waiting event; zero: none waits
 	Through    int64         // every event up to here is applied durably in every destination
-	Refresh    []string      // streams that a normal run should read now, parents first
+	Refresh    []string      // streams that a normal run should read now; a parent comes before its child streams
 	ApplyAfter time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
 	Trouble    error         // why some events could not be applied yet; none of them is lost
 }
@@ -164,7 +164,7 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
 
-// begin reads the conventions from time to time, and the positions once per destination.
+// begin reads the conventions from time to time. It reads the stored positions of a destination only once.
 func (d *Deltas) begin(ctx context.Context) {
 	if now := d.now(); d.settles.Before(now) {
 		d.settles = now.Add(d.pace.trust)
@@ -210,7 +210,8 @@ func (d *Deltas) adopt(ctx context.Context) {
 	}
 }
 
-// look reads how far a destination has applied q's events, and queues the records that are still open there.
+// look reads up to which event a destination has applied the events of q. It queues the records that the destination
+// stores as open.
 func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	p := &destinationPosition{dest: dest}
 	if err := d.readPosition(ctx, q, p); err != nil {
@@ -285,8 +286,8 @@ func (d *Deltas) met(dest string, err error) {
 	}
 }
 
-// fail pauses a stream. After maxRecordTries errors in a row the whole stream is read instead, so that events
-// do not wait forever for an endpoint that is gone. // Invariant 15
+// fail pauses a stream. After maxRecordTries errors in a row, fail requires a reading of the whole stream. Otherwise
+// its events would wait forever if the endpoint for single records no longer exists. // Invariant 15
 func (d *Deltas) fail(q *queue) {
 	q.fails++
 	q.pause = d.now().Add(d.restFor(q.fails))

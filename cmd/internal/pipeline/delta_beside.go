@@ -12,18 +12,19 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// detailTable is the table of the detail stream, which returns records one by one. Records that are requested
-// because of an event are also written there.
+// detailTable is the table of the detail stream, whose endpoint returns one record at a time. Records that are
+// requested because of an event are also written to that table.
 //
-// The lock of the detail stream is held from before the requests until the commit. The positions are also
-// read before the requests. So no pass can read the records later and commit them earlier.
-// Invariants 8, 13
+// Deltas lock the detail stream and read its positions before they send requests, and release the lock after the
+// commit. If another process commits to the table meanwhile, the commit of the deltas fails. So an older record never
+// replaces a newer one. Invariants 8, 13
 type detailTable struct {
 	q         *queue
 	positions []*destinationPosition
 }
 
-// besideOf returns nil unless the detail stream has a table with the same key.
+// besideOf returns a queue for the table of the detail stream. It returns nil if that table does not exist or has
+// another key.
 func (d *Deltas) besideOf(q *queue) *queue {
 	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
 	if !q.canRequest || i < 0 {
@@ -39,7 +40,8 @@ func (d *Deltas) besideOf(q *queue) *queue {
 	return b
 }
 
-// lockDetail returns nil if the lock is taken, or if no destination has read the whole detail stream.
+// lockDetail locks the detail stream. It returns nil if another pass holds the lock, or if no destination has read
+// the whole detail stream.
 func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
@@ -101,8 +103,8 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	return err
 }
 
-// markForRequest makes the next run request the records in x.reread once more. Otherwise it would skip a
-// record that has returned to its earlier state in the list. // Invariant 1
+// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run skips a
+// record whose entry in the list is again the same as in an earlier run. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	if len(x.reread) == 0 {
 		return nil

@@ -66,7 +66,8 @@ func TestDeltasBesideTheList(t *testing.T) {
 	}
 }
 
-// The pass may have requested the records later, so deltas leave the detail table to the next run.
+// While a pass over the detail stream is running, deltas do not write to its table: the pass may have requested the
+// records later. The next run writes them.
 func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)

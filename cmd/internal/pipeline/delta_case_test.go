@@ -63,7 +63,7 @@ func TestDeltasContinueAfterAKill(t *testing.T) {
 	require.Less(t, m.asked-before, 20, "committed records are not requested again")
 }
 
-// If two events have the same id but different bodies, neither body is used.
+// If two events have the same id but different bodies, the values of neither are used.
 func TestDeltasConflict(t *testing.T) {
 	m := newModel(4)
 	r := newDeltaRig(t, m)
@@ -304,7 +304,7 @@ func TestDeltasInboxLost(t *testing.T) {
 	}
 	r.apply()
 	m.events = nil
-	time.Sleep(2 * time.Millisecond) // an event must be received at least a microsecond after the last commit
+	time.Sleep(2 * time.Millisecond) // the event must be received at least a microsecond after the last commit
 	r.start()
 	m.records[2] = 8
 	m.send(m.event("updated", 2))
@@ -337,7 +337,7 @@ func TestDeltasCoverage(t *testing.T) {
 	require.InDelta(t, 0.75, share, 0.001)
 }
 
-// An event's values apply until the next reading of the stream. Other values of the row stay.
+// Values from an event are stored in the row until the next reading of the stream. The other values of the row stay.
 func TestDeltasProvisional(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

@@ -33,7 +33,7 @@ type destinationPosition struct {
 	events applied
 }
 
-// commit keeps the records in the queue until every destination has them.
+// commit commits the answers to all destinations. A record stays in the queue until every destination has it.
 func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
 	stamp := x.stamp(positions)
 	m, err := x.mapAll(ctx, stamp, positions)
@@ -98,8 +98,8 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	return all
 }
 
-// stamp returns a run id later than those of all earlier passes, so that a resumed pass treats the delta's
-// rows as read. // Invariants 8, 12
+// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So a
+// resumed pass treats the rows as read. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return stampOf(x.overlays)

@@ -4,15 +4,15 @@ import (
 	"slices"
 )
 
-// leftBehind are events that were dropped from memory because only failing destinations lack them. They stay
-// in the inbox, and are read again when those destinations are tried again. // Invariants 3, 6
+// leftBehind describes events that were dropped from memory because only failing destinations lack them. The events
+// stay in the inbox. They are read again when a run of Apply tries those destinations again. // Invariants 3, 6
 type leftBehind struct {
 	after int64           // the first dropped event has the ordinal after + 1
-	lack  map[string]bool // destinations that lack some of the events; deltas do not commit to these meanwhile
+	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
 }
 
-// tight reports whether the queues have no room for another chunk of events. Events that are read again get
-// less room, because a stream whose queue is full is read whole.
+// tight reports whether the queues have no space for another chunk of events. While dropped events are read again,
+// the limit is lower: if the queue of a stream is full, the whole stream must be read.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0
 	for _, q := range d.queues {
@@ -59,8 +59,8 @@ func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 	}
 }
 
-// catchUp goes back to the first dropped event. It also drops the waiting records, whose events are then read
-// again, so that no later event is applied before an earlier one. // Invariant 2
+// catchUp makes Deltas read the inbox again from the first dropped event. It also drops the waiting records, whose
+// events are then read again too. So no event is applied before an earlier one. // Invariant 2
 func (d *Deltas) catchUp() {
 	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
 		return
@@ -77,7 +77,8 @@ func (d *Deltas) catchUp() {
 	d.read, d.left = min(d.read, d.left.after), nil
 }
 
-// admitted leaves out destinations that lack dropped events and, during a pass, those without room in their overlay.
+// admitted returns the destinations to which deltas may commit now. It leaves out destinations that lack dropped
+// events. During a pass it also leaves out destinations whose overlay is full or closed.
 func (d *Deltas) admitted(q *queue, overlays map[string]*overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// eventStream is the stream name under which events are committed. The name belongs to the source, not the
+// eventStream is the stream name under which events are committed. Its cursor belongs to the source, not to the
 // pipeline, so the table contains each event once.
 const eventStream = "_events"
 
 const eventChunks = 40
 
-// keep does not write at every call, because a database file is locked for its readers while it is written.
-// Invariant 7
+// keep writes new events to the tables of events. It does not write at every call, because readers of a database file
+// have to wait while it is written. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
@@ -29,7 +29,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	}
 	now := d.now()
 	if since := now.Sub(d.kept); since >= 0 && since < d.pace.quiet {
-		return // a negative since means that the clock was set back
+		return // since is negative if the clock was set back
 	}
 	d.kept = now
 	counts := map[string]int{}
@@ -55,7 +55,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	d.trouble(err)
 }
 
-// keepSome commits a chunk of events with the last ordinal as the cursor. // Invariants 2, 3
+// keepSome commits a chunk of events. The ordinal of its last event is the cursor. // Invariants 2, 3
 func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
 	d.mu.Lock()
 	after := d.ledgers[dest.Name]
@@ -137,7 +137,7 @@ func bodyText(body []byte) (text string, encoding any) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// wellFormed replaces invalid bytes. Nothing is lost, because the body also contains the text.
+// wellFormed replaces bytes that are not UTF-8. Nothing is lost, because the stored body has the original text.
 func wellFormed(text string) any {
 	if text == "" {
 		return nil

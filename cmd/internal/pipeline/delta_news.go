@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// news describes a commit of deltas to the pass that is running.
+// news describes one commit of deltas. The running pass needs it to continue from the cursor of that commit.
 type news struct {
 	from, to state.Cursor
 	rows     []newsRow
@@ -70,7 +70,8 @@ func (l *overlay) record(n *news) {
 	}
 }
 
-// settle learns from the cursor that the destination stores whether a commit that got no answer succeeded.
+// settle handles a commit whose outcome is unknown. If at, the cursor that the destination stores, is the cursor of
+// that commit, the commit has succeeded.
 func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.record(l.doubt)
@@ -82,9 +83,9 @@ func (l *overlay) settle(at state.Cursor) {
 
 const answerTime = 5 * time.Second
 
-// unanswered finds out whether a commit that returned an error has succeeded: if only its answer was lost,
-// the stored cursor has moved. If the cursor cannot be read either, the running pass checks again before it
-// commits. // Invariants 1, 2
+// unanswered finds out whether a commit that returned an error has succeeded. If only the answer was lost, the stored
+// cursor has moved. If the cursor cannot be read either, the running pass checks it again before its next commit.
+// Invariants 1, 2
 func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

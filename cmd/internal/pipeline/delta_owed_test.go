@@ -19,8 +19,8 @@ func (r *deltaRig) owed() bool {
 	return a.Refresh > 0
 }
 
-// An incremental pass, a pass that skipped parents, and a pass that the list's own total contradicts do not
-// count as a whole reading.
+// After an event that needs a whole reading, three kinds of passes are not enough: an incremental pass, a pass that
+// skipped parents, and a pass that the list's own total contradicts.
 func TestDeltasOweAWholeReading(t *testing.T) {
 	for name, spoil := range map[string]func(e *extract.End){
 		"incremental":     func(e *extract.End) { e.Partial = true },

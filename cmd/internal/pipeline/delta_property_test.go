@@ -20,8 +20,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// storm is a random source that changes between any two requests. Its events arrive out of order, three
-// times, late, never, or with a used id. Processes are killed at commits.
+// storm is a random source that changes between any two requests. Its events arrive in any order, up to three times,
+// late, never, or with an id that was already used. Processes are killed at commits.
 type storm struct {
 	*deltaRig
 	random     *rand.Rand
@@ -30,7 +30,7 @@ type storm struct {
 	late       []state.Event
 	asked      int
 	duringPass int
-	seen       map[int]int // latest version seen in the table, by id; gone for a tombstone
+	seen       map[int]int // latest version seen in the table, by id; the constant gone for a tombstone
 	quiet      bool
 	kill       bool
 }
@@ -94,7 +94,7 @@ func (s *storm) deliver(n int) {
 		if s.random.IntN(3) > 0 {
 			s.late = append(s.late[:i], s.late[i+1:]...)
 		}
-		if s.random.IntN(15) == 0 { // another body under the same id
+		if s.random.IntN(15) == 0 { // a different body with the same id
 			e.Conflict = true
 			s.model.send(e)
 			e.Body = fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"id":%d,"name":"forged"}}`, e.ID, e.Type, 1+s.random.IntN(s.model.next+1))
@@ -208,7 +208,7 @@ func (s *storm) settle() {
 	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 
-// Changes without an event arrive only with the next run.
+// When no more events wait, the table equals the source. Changes without an event arrive only with the next run.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	for seed := range trials(30) {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// provisionalHash is the hash of no record, so the next reading replaces the row.
+// provisionalHash is the hash of provisional rows. No record has this hash, so the next reading replaces the row.
 const provisionalHash = "provisional"
 
 // provisionalRows is the largest table that is searched for the rows of events. A larger table gets the values
@@ -51,7 +51,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 	return b, v.table, err
 }
 
-// plainly returns the non-null scalars in an event that belong to existing columns.
+// plainly returns the members of an event that are scalars, not null, and belong to existing columns.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
@@ -66,8 +66,8 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	return all
 }
 
-// read maps the values of events received after the last reading. It leaves out a column whose type would
-// have to change, because the event formats its value differently.
+// read maps the values of events that were received after the last reading. It leaves out a column if its type would
+// have to change: then events format the value differently from the source.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
 	since := v.x.since(v.x.q)

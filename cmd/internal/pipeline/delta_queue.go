@@ -21,13 +21,13 @@ type queue struct {
 	likeness *extract.RecordForm // what the list shows of a record; nil: unknown
 	unlike   string
 	tested   time.Time
-	strange  map[string]bool // members that events format differently from the source
-	control  string          // key of a record that existed when last requested
+	strange  map[string]bool // JSON members that events format differently from the source
+	control  string          // key of a record that existed when it was last requested
 	longest  int64
 
 	state   map[string]applied
 	waiting map[string]*entity
-	whole   *entity // set if an event says that any record may have changed; else nil
+	whole   *entity // set if an event says that any record of the stream may have changed; else nil
 	last    time.Time
 
 	pause        time.Time
@@ -43,23 +43,24 @@ type queue struct {
 
 type entity struct {
 	key         string // a JSON scalar
-	first, last int64  // first and last event that are not applied everywhere
+	first, last int64  // ordinals of the first and last event that some destination lacks
 	received    time.Time
 	gone        bool      // the last event says that the record is gone
 	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
-	stored      bool      // a destination stores it as open; received is then the time when it was queued
+	stored      bool      // a destination stores the record as open; received is then the time when it was queued
 }
 
-// maxData is in bytes.
+// maxData is the size in bytes up to which the record of an event is kept.
 const maxData = 8 << 10
 
 func newQueue() *queue {
 	return &queue{state: map[string]applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
 }
 
-// add queues an event. If its data is too large or contradicts another event with the same id, add uses only the key.
+// add queues an event. It keeps only the key, without the record, if the record is too large or if another event with
+// the same id has a different body.
 func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	q.last = e.Received
 	if h.Key == "" {
@@ -86,7 +87,7 @@ func (q *queue) reopen(o open, now time.Time) {
 	}
 }
 
-// recount handles a new inbox that has replaced a lost one and numbers its events from the beginning.
+// recount handles the loss of an inbox. The new inbox numbers its events from the beginning again.
 func (q *queue) recount(ordinal int64, received time.Time) {
 	for name, a := range q.state {
 		if ordinal <= a.Through && received.After(a.At) {
@@ -277,7 +278,8 @@ func (d *Deltas) report(rep *DeltaReport) {
 	}
 }
 
-// minAgain applies because work may have to wait for something else, such as the end of a pass.
+// minAgain is the minimum of DeltaReport.ApplyAfter. Work may have to wait for something else, such as the end of a
+// pass.
 const minAgain = 100 * time.Millisecond
 
 func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
@@ -286,10 +288,11 @@ func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
 	}
 }
 
-// maxRefresh is the longest time between two readings that one event requires.
+// maxRefresh limits the time between two readings of a stream that the same event requires.
 const maxRefresh = time.Hour
 
-// refresh names a stream that must be read, after its parents, at growing intervals.
+// refresh adds the stream to rep.Refresh, after its parents, if it must be read. The intervals between such readings
+// grow.
 func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
@@ -298,7 +301,7 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	if owed != q.refreshEvent {
 		q.refreshEvent, q.refreshTries = owed, 0
 	}
-	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // each of these readings may end with the verdict contradicted
+	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // intervals grow because each of these readings may end as contradicted
 	switch {
 	case owed == 0:
 	case now.Sub(q.refreshedAt) < every:

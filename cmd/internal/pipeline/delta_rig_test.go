@@ -30,8 +30,8 @@ type model struct {
 	passes  int
 	between func()
 	served  func(id int) error
-	old     map[int]int  // number of requests that still return the old record, by id
-	was     map[int]*int // the old record's version; nil: it did not exist
+	old     map[int]int  // number of requests for which the source still returns the old record, by id
+	was     map[int]*int // version of the old record; nil: the record did not exist
 	asked   int
 	made    int
 	totals  bool

@@ -19,7 +19,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	now := d.now()
 	at := q.when(d.pace, d.awake())
 	if q.owing() && now.Sub(q.refreshedAt) >= d.pace.refresh {
-		at = now // the stream may have been read since
+		at = now // a run may have read the stream meanwhile
 	}
 	if at.IsZero() || now.Before(at) {
 		return nil
@@ -52,7 +52,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case overlays != nil && (byList || len(all) == 0): // the running pass began before the event, so the stream must be read again after it
+	case overlays != nil && (byList || len(all) == 0): // the running pass began before the event, so the stream must be read again after that pass
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	case !byList && len(all) == 0:
@@ -61,7 +61,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	return true, d.slice(ctx, q, all, byList, overlays)
 }
 
-// lookAgain queues the records that a running pass wants to be requested again.
+// lookAgain reads the positions again if a running pass has stored records that must be requested again.
 func (d *Deltas) lookAgain(ctx context.Context) {
 	for _, q := range d.queues {
 		if !q.duringPass {
@@ -74,7 +74,7 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 	}
 }
 
-// slicesAtOnce is the number of commits of one stream before the next stream's turn.
+// slicesAtOnce is the number of commits of one stream before the next stream is served.
 const slicesAtOnce = 20
 
 func (q *queue) owing() bool {
@@ -131,8 +131,8 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	return nil
 }
 
-// oneByOne reports whether to request the waiting records one by one. If there are more than listAbove, and more
-// than one per 50 records of the list, the list is read instead.
+// oneByOne reports whether to request the waiting records one by one. The list is read instead if more than listAbove
+// records wait, and they are more than one in 50 records of the list.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil
@@ -154,8 +154,8 @@ const (
 	testRounds  = 2
 )
 
-// test checks that a record requested on its own equals the list's record byte by byte. Otherwise a row would
-// depend on which request loaded it.
+// test checks that the endpoint for single records returns the same bytes as the list. Otherwise the content of a row
+// would depend on which request loaded it.
 func (d *Deltas) test(ctx context.Context, q *queue) error {
 	q.likeness, q.unlike = nil, "its list has no records to test "+q.detail.Name+" with"
 	for range testRounds {
@@ -183,8 +183,8 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// since returns a time with this property: an event received later is newer than every reading that this
-// process knows of.
+// since returns when the last pass over the stream ended in this process, or when d was created if that is later.
+// Values of events that were received after this time are newer than the rows of the table.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.lock.since(); ended.After(d.made) {
 		return ended
@@ -196,7 +196,8 @@ func (d *Deltas) values(q *queue, key string) map[string][]byte {
 	return map[string][]byte{q.detail.Params[0].Name: []byte(key)}
 }
 
-// endpointWide reports whether an error may affect other records too. A key that fits into no request does not.
+// endpointWide reports whether an error may affect other records too. The error about a key that cannot be part of a
+// request affects only one record.
 func endpointWide(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if ok && e.Class == wire.Refused && e.Attempts == 0 {
@@ -219,7 +220,7 @@ type delta struct {
 	described []*entity           // records described by an event and not requested
 	overlays  map[string]*overlay // overlays of the running pass, by destination; nil if none is running
 	answers   map[*entity][]byte
-	reread    []string // parents that the next run must request again, as JSON arrays
+	reread    []string // parents that the next run must request again; each is a JSON array of the values in the parent's tuple
 	through   int64
 	refresh   int64
 }
@@ -281,9 +282,9 @@ func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, err
 	return answers, err
 }
 
-// othersAnswer is called after an error that may concern all records, such as a missing permission or a login
-// page. It requests the control, a record that existed when it was last requested. If the source returns the
-// control, the error concerns only one record.
+// othersAnswer reports whether an error concerns only one record. It is called after an error that may concern all
+// records, such as a missing permission or a login page. It requests the control, a record that existed when it was
+// last requested. If the source returns the control, the error concerns only one record.
 func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer) bool {
 	e, ok := errors.AsType[*wire.Error](a.err)
 	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
@@ -294,7 +295,7 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer
 	return err == nil && record != nil
 }
 
-// failed gives a record up after maxRecordTries, so that the other records need not wait.
+// failed handles a failed request. After maxRecordTries it gives the record up, so that other records need not wait.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
 		x.dead = append(x.dead, abandoned{e, err})
@@ -303,7 +304,8 @@ func (x *delta) failed(e *entity, err error) {
 	x.again = append(x.again, e)
 }
 
-// notFound requests the record again, because it may not exist yet, unless an event says that it is gone.
+// notFound handles a record that the source does not find. The record may not exist yet, so it is requested again. If
+// the event says that the record is gone, it is not requested again.
 func (x *delta) notFound(e *entity) {
 	if !e.gone && e.tries < maxRecordTries-1 {
 		x.again = append(x.again, e)
@@ -331,9 +333,8 @@ func (x *delta) found(e *entity, record []byte) {
 	}
 }
 
-// stale reports whether a record disagrees with its last event. The source may then still return the old
-// record. A member that disagrees at the last try is formatted differently in events, and is not compared any
-// more.
+// stale reports whether a record disagrees with its last event. The source may then still return the old record. If a
+// member still disagrees at the last try, events format it differently, and stale no longer compares it.
 func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
@@ -350,8 +351,8 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	return len(unlike) > 0
 }
 
-// confirmGone keeps in x.gone only records that two witnesses report as gone: the event and the source, or
-// the source while it still finds other records. // Invariant 12
+// confirmGone keeps in x.gone only records that two witnesses report as gone. The first witness is the source. The
+// second is the event, or another record that the source still finds. // Invariant 12
 func (x *delta) confirmGone(ctx context.Context) error {
 	doubtful := slices.ContainsFunc(x.gone, func(e *entity) bool { return !e.gone })
 	if !doubtful || len(x.records) > 0 {

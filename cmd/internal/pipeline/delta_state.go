@@ -10,25 +10,26 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applied is how far a stream's webhook events are applied in one destination. It is stored inside the
+// applied records up to which event a stream's webhook events are applied in one destination. It is stored inside the
 // stream's cursor, so that rows and ordinal are committed together. // Invariants 2, 3
 type applied struct {
-	Through int64     `json:"through"` // every event up to here is applied, in Open, or left to Refresh
-	At      time.Time `json:"at"`      // time of the commit that set Through; none of these events was received later
+	Through int64     `json:"through"` // every event up to this ordinal is applied, or its record is in Open, or Refresh covers it
+	At      time.Time `json:"at"`      // time of the commit that set Through; no event up to Through was received later
 	Open    []open    `json:"open,omitempty"`
 
-	// Refresh is the last event that requires a reading of the whole stream, begun after it; 0 for none.
+	// Refresh is the ordinal of an event after which the whole stream must be read again; 0 if there is none. Only a
+	// reading that begins after the event counts.
 	Refresh int64 `json:"refresh,omitempty"`
 
 	Run   string `json:"run,omitempty"`
 	Fresh int64  `json:"fresh,omitempty"`
 	Dead  int64  `json:"dead,omitempty"`
 
-	// Announced and Found count the changes that events announced, and those that only a pass found.
+	// Announced counts the changes that events announced. Found counts the changes that only a pass found.
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 
-	recounted bool // Through is less than the stored value: see recount
+	recounted bool // Through is less than the stored value: see queue.recount
 }
 
 // open is a record that must be requested again after its event was applied.
@@ -49,8 +50,8 @@ func (p position) applied() (a applied, err error) {
 	return a, nil
 }
 
-// knows reports whether an event was seen before. An event with a low ordinal that was received after the
-// last commit is new: it comes from an inbox that replaced a lost one.
+// knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the
+// last commit: it comes from an inbox that replaced a lost one.
 func (a applied) knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }

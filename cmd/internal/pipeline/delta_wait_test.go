@@ -69,7 +69,7 @@ func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
 }
 
-// If a pass has read the stream after an event, the row keeps the pass's values until the stream is read again.
+// A pass has read the stream after an event was received. So the values of the event are not written to the row.
 func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)
@@ -87,7 +87,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	})
 }
 
-// Quarantine gets a given-up record only after every destination has stored that.
+// A record that was given up is quarantined only after every destination has stored that it was given up.
 func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}

@@ -17,19 +17,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errCommit is the cause of cancelling a pass that no destination can commit any more. The destinations' reports
-// say why.
+// errCommit cancels a pass when no destination is left to commit to. The reports of the destinations say why.
 var errCommit = errors.New("no destination is left to commit to")
 
 type destinationRun struct {
 	dest     Destination
 	key      state.Key
 	stored   state.Cursor
-	memory   string   // its stored memory of the stream: see learn
-	learning string   // the value of memory after the open transaction is committed
+	memory   string   // what the destination stores about the stream, as text: see learn
+	learning string   // the value of memory once the open transaction is committed
 	main     position // the stored position
 	pos      position
-	start    position // the position when the run began; zero if that was in the middle of a pass
+	start    position // position when the run began; zero if an interrupted pass is continued
 	refuted  bool     // the current pass is contradicted, so the position in the cursor does not change
 
 	parentState
@@ -42,17 +41,17 @@ type destinationRun struct {
 	inserted     int64
 	before       *reading
 	prior        *reading
-	whole        int   // passes from the beginning of the list, including this one
+	whole        int   // number of passes from the beginning of the list, including this one
 	longest      int64 // records of the longest whole pass so far
-	steady       bool  // the list again had that length, but some records were new
+	steady       bool  // the list again had longest records, but some of them were new
 	readings     []*rowhash.Digest
 	wanted       bool // the destination has loaded child streams of this stream
 	ended        *claim
 	over         string // id of the last finished pass that read every record
 	wholeNext    bool   // the next pass reads the whole list
 	out          bool   // dropped out of the current pass
-	trouble      error  // why it dropped out; nil once its own pass begins
-	lagged       error  // why it needs a pass of its own
+	trouble      error  // why it dropped out; nil again once its own pass begins
+	lagged       error  // why it needs a pass that is not shared with other destinations
 	broken       bool
 	begun        string
 	resumed      bool
@@ -88,8 +87,8 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	return destinations
 }
 
-// open reads k's position. A full reading and a pass in one transaction start at the beginning, even after an
-// interrupted pass.
+// open reads the position of k. After an interrupted pass, most passes continue there. A full reading and a pass in
+// one transaction start at the beginning.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -126,7 +125,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.report.Backfill == "" && k.owes() {
 		k.allParents = true
 		if !pos.midPass() {
-			pos.at = "" // an event may concern more than the changed records
+			pos.at = "" // the event may also concern records that an incremental pass leaves out
 		}
 	}
 	if !pos.midPass() {
@@ -150,11 +149,11 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// keep returns the position of the last pass that was not contradicted, because the cursor must not cover
-// records that did not arrive.
+// keep returns the position of the last pass that was not contradicted. The cursor must not cover records that did
+// not arrive.
 func (k *destinationRun) keep(p *pass) position {
 	pos := k.start
-	pos.touchedBy = p.id // changes the cursor, but not the position
+	pos.touchedBy = p.id // makes the cursor differ; the position stays the same
 	return pos
 }
 
@@ -208,7 +207,7 @@ func (k *destinationRun) rollback() {
 	k.learning, k.rejectsAfter = "", nil
 	k.held.release()
 	if k.tx != nil {
-		_ = k.tx.Rollback() // nothing in it was reported as committed
+		_ = k.tx.Rollback() // nothing in the transaction was reported as committed
 		k.tx = nil
 	}
 }
@@ -285,8 +284,8 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return k.seal(ctx, p, g)
 }
 
-// requestMissing rolls the transaction back, because the requests may take long. The group is then written
-// again with the answers.
+// requestMissing rolls the transaction back and requests the missing records. The transaction must not stay open
+// meanwhile, because the requests may take long. The group is then written again with the answers.
 func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast
@@ -338,7 +337,7 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 	return out, nil
 }
 
-// balance checks that every record of the pass so far is counted once. // Invariant 14
+// balance checks that each record of the pass so far is counted exactly once. // Invariant 14
 func (k *destinationRun) balance(g *group) error {
 	c := &k.counts
 	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected
@@ -353,7 +352,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
 	pos.rules, pos.lastComplete = p.rules(), k.over
 	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
-		pos.lastComplete = "" // the current pass itself is the last complete one
+		pos.lastComplete = "" // "" means that the pass itself is the last complete one
 	}
 	if g.end != nil && k.wholeNext {
 		pos.at = "" // the next pass reads the whole list

@@ -54,7 +54,7 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// The same list without the doubt is proven, and its missing rows are deleted.
+// Each case has one doubt and is held. The same list without the doubt is proven, and its missing rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -202,8 +202,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// A list that moves may return as many records as its total, but one record twice and another never. So the
-// run reads it until two readings agree.
+// While a list moves, a reading may return as many records as the total states, but one record twice and another
+// never. So the run reads the list until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -235,7 +235,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	}
 }
 
-// No row is deleted until a second reading lacks the rows too.
+// One wrong answer omits rows of a parent. They are deleted only if a second reading omits them too.
 func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	e := newEstate(t, 12)
 	e.lists, e.reread = true, 1
@@ -249,7 +249,7 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Len(t, e.rows("x_items", "id"), 36)
 	require.Equal(t, StatusComplete, child.Status, "%v", child.Err)
 
-	e.items[4] = []int{40} // the control: these are really gone
+	e.items[4] = []int{40} // the control: these rows are really gone
 	_, child = e.complete(Options{})
 	require.EqualValues(t, 2, child.Counts.Deleted)
 	require.Equal(t, Proven, child.Verdict)
@@ -260,7 +260,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = records(0, 24) // the control: gone at the source
+	l.records = records(0, 24) // the control: these rows are gone at the source
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
@@ -281,8 +281,8 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter has not changed")
 }
 
-// A source that refuses the pages after a full one shows the same rows in each reading. Its other rows are
-// kept until a person confirms.
+// The source refuses all pages after a full one, so two readings show the same rows. Rows of the table that they lack
+// are kept until a person confirms.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int

@@ -30,11 +30,11 @@ type drifting struct {
 	next   int
 	size   int
 	style  string
-	shift  float64           // probability of a change before an answer
+	shift  float64           // probability that the list changes before an answer
 	lived  map[int]bool      // records that existed all the time
-	spoil  func([]int) []int // filters the records of a page; nil shows all
+	spoil  func([]int) []int // returns the records of a page that the answer contains; nil: all
 	cut    func() bool
-	masked bool // between two answers, as many records were added as removed, so the total did not change
+	masked bool // between two answers, as many records were added as removed, so the total stayed the same
 }
 
 func newDrifting(random *rand.Rand, n int) *drifting {
@@ -100,7 +100,8 @@ func (m *drifting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, m.answer(r))
 }
 
-// The styles of a list: total and last page, total only, a flag for more, offset with total, and nothing at all.
+// The styles of a list: with a total and the last page, with a total, with a flag for more pages, with an offset and
+// a total, and with none of these.
 var styles = []string{"pages", "total", "more", "offset", "silent"}
 
 func (m *drifting) answer(r *http.Request) string {
@@ -185,9 +186,11 @@ func (r *reader) liveRows() map[int]bool {
 	return rows
 }
 
-// Each record that existed all the time is loaded, or the run reports that records may be missing. None is
-// marked as deleted. There is one exception: if as many records are added as removed between two pages, the
-// total still fits. Then the next run loads the missing record. // Invariant 12
+// A record that existed all the time is loaded, or the run reports that records may be missing. It is never marked as
+// deleted.
+//
+// There is one exception: if as many records are added as removed between two pages, the total is still right
+// although a record was missed. The next run loads the missing record. // Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
 	seeds := uint64(trials(60))
@@ -255,7 +258,7 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 	"ends":      func(m *drifting, shown []int) []int { return nil },
 }
 
-// No pass is proven while the table lacks a record.
+// A pass is never proven while the table lacks a record.
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}

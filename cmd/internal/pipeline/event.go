@@ -13,8 +13,8 @@ const (
 	EventEnd    EventKind = "end"
 )
 
-// Event is one step of one stream. The comment of a field names the kind that sets it. For other kinds the
-// field is zero, except that Total is -1.
+// Event is one step of one stream. The comment of a field names the kind of event that sets it. In events of other
+// kinds the field is zero, and Total is -1.
 type Event struct {
 	Kind     EventKind
 	Source   string // the source, if the pipeline has several; set by the caller

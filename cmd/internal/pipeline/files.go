@@ -19,13 +19,14 @@ import (
 
 const colPath = "path"
 
-// orphanAge protects a younger file that belongs to a row that another process is about to commit.
+// orphanAge is the age from which a file that no row names is removed. Another process may be about to commit the row
+// of a younger file.
 const orphanAge = 24 * time.Hour
 
 // folder holds the files of one destination. A file's path depends on its content, so files are never overwritten.
 type folder string
 
-// keep writes files durably before any row names them. // Invariant 2
+// keep makes the files durable before a row names them. // Invariant 2
 func (d folder) keep(files []extract.File) error {
 	for _, f := range files {
 		if err := d.write(f); err != nil {
@@ -40,7 +41,7 @@ func (d folder) keep(files []extract.File) error {
 
 func (d folder) write(f extract.File) error {
 	if !filepath.IsLocal(f.Path) {
-		return fmt.Errorf("%q leads out of %s", f.Path, string(d))
+		return fmt.Errorf("path %q is outside the folder %s", f.Path, string(d))
 	}
 	path := filepath.Join(string(d), f.Path)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(f.Body)) {
@@ -67,8 +68,8 @@ func (d folder) unlinked(path string) error {
 	return nil
 }
 
-// settle syncs the folders of existing files too, because the process that wrote those files may have been
-// killed before it did.
+// settle syncs the folders of all files. The folders of files that already existed are synced too: the process that
+// wrote them may have been killed before it synced.
 func (d folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {
@@ -86,7 +87,7 @@ func (d folder) settle(files []extract.File) error {
 	}
 	err := syncFolder(filepath.Dir(string(d)))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // a process that may not read the parent folder has not created d in it
+		return nil // this process may not read the parent folder, so it has not created d there
 	}
 	return err
 }
@@ -163,8 +164,8 @@ func (k *destinationRun) keepFiles(g *group) error {
 	return k.folder.keep(g.files)
 }
 
-// tidy removes the files that no row names any more. Deleted rows, and earlier versions of rows, still name
-// their files. Errors are ignored, because they do not affect the pass.
+// tidy removes the files that no row names any more. A deleted row still names its files, and so does an earlier
+// version of a row. Errors are ignored, because they do not affect the pass.
 func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
 	if !k.files(p.stream) || !changed {

@@ -112,7 +112,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	e.named(dir)
 }
 
-// An answer that is not a file holds the stream, and the earlier file is kept.
+// If an answer is not a file, the stream is held and the earlier file is kept.
 func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 12)
 	e.complete(Options{})
@@ -130,7 +130,7 @@ func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Written)
 }
 
-// A file that the user may not read is requested again by each run, and causes no deletion.
+// If the user may not read a file, each run requests it again, and nothing is deleted.
 func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 300)
 	e.refused = map[int]bool{7: true}
@@ -184,7 +184,7 @@ func TestFolderKeepsInside(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// The folder itself may be a symbolic link, but no file in it.
+// The folder itself may be a symbolic link. A link inside the folder is refused.
 func TestFilesLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(dir, filepath.Join(elsewhere, "files")))

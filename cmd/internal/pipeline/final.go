@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Permanent reports whether a later attempt would also end with err, until a person changes something. Such an
-// error says that the source refused the request or the credential, has no such path, or returned no data, or
-// that penstock refused to send the request.
+// Permanent reports whether later attempts will also end with err until a person changes something. That is so if the
+// source refused the request or the credential, has no such path, or returned no data. It is also so if penstock
+// refused to send the request.
 func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
 		err = n.err

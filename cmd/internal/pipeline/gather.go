@@ -93,7 +93,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	return nil
 }
 
-// largePage is the page size from which memory is returned to the operating system before the commit. // Invariant 6
+// largePage is the page size above which memory is returned to the operating system before the commit. // Invariant 6
 const largePage = 16 << 20
 
 // Limits of one page. Short records in a table of many columns can take a thousand times the memory of their
@@ -106,7 +106,7 @@ const (
 	mostRejects = 125_000   // rejected records and values
 )
 
-// mapPage maps part by part. // Invariants 6 and 15
+// mapPage maps a page part by part, so that the memory for its rows is limited. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	before, rejects := p.size(), len(p.group.rejects)
 	p.inPage = true
@@ -152,7 +152,8 @@ func tooLarge(before, now groupSize, rejects int) error {
 	return nil
 }
 
-// appendPage yields after each part. If the yielded flag is true, the mapper is full and must be flushed.
+// appendPage maps the parts of a page and yields after each part. The yielded bool is true if the mapper is full and
+// must be flushed.
 // Invariant 6
 func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
@@ -184,13 +185,13 @@ func (p *pass) full() bool {
 		time.Since(g.begun) >= p.limits.groupAge
 }
 
-// reserve takes a page's bytes from the budget. If too few are left, it first waits for the groups that are
-// being committed. If that is not enough, it sends the current group, so that no pass waits while it holds
+// reserve takes the bytes of a page from the budget. If too few are left, it first waits for the groups that are
+// being committed. If that is not enough, it sends the current group to be committed. So no pass waits while it holds
 // memory that others need.
 //
-// A pass that commits once keeps all its groups in memory until then. If the budget is used up, the pass applies
-// its groups to the transaction one by one. The rows then use the destination's memory, and the pass takes no
-// more bytes from the budget.
+// A pass that commits only once, at its end, keeps all its groups in memory until then. If the budget is used up, the
+// pass applies its groups to the transaction one by one. From then on the rows use memory of the destination, and the
+// pass takes no more bytes from the budget.
 func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := p.budget.cost(n)
 	if p.spills {
@@ -219,9 +220,9 @@ func (p *pass) hold(cost int64) {
 	p.group.loose += cost
 }
 
-// settle gives bytes back once pages have become batches, which are often half as large. Without settle,
-// gathering would wait for each commit. In the middle of a page nothing is returned, because its body is
-// still in memory.
+// settle gives bytes back to the budget once pages have become batches, which are often half as large. Without
+// settle, the next pages would have to wait for each commit. In the middle of a page nothing is given back, because
+// the body of the page is still in memory.
 func (p *pass) settle() {
 	g := p.group
 	if p.inPage {

@@ -25,7 +25,7 @@ func (r *reader) inSmallBatches(t *testing.T) StreamReport {
 	return rep.Streams[0]
 }
 
-// An error in the last part leaves no row and no cursor. // Invariants 2, 6 and 11
+// After an error in the last part of a page, neither a row nor the cursor is stored. // Invariants 2, 6 and 11
 func TestPageInPartsIsOneCommit(t *testing.T) {
 	const n = 12_000
 	r := newReader(t)
@@ -62,7 +62,7 @@ func TestPageOfTooManyRejects(t *testing.T) {
 	require.Empty(t, r.memory.Rows("x_things"))
 }
 
-// The rows of child tables are counted too. // Invariant 6
+// The limit includes the rows of child tables. // Invariant 6
 func TestPageOfTooManyRows(t *testing.T) {
 	const n = 2_000
 	var page strings.Builder
@@ -96,7 +96,7 @@ func TestPageOfTooManyElements(t *testing.T) {
 	require.Equal(t, 4, r.live())
 }
 
-// With a lower limit of columns the page is loaded. // Invariants 6 and 11
+// The page has too many columns for the limit of memory. With a lower max_columns it is loaded. Invariants 6 and 11
 func TestPageOfTooManyColumns(t *testing.T) {
 	const n, columns, every = 20_000, 1_400, 2_500
 	var wide, page strings.Builder
@@ -123,7 +123,7 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	require.Equal(t, n, r.live())
 }
 
-// The page ends the stream, though nearly all cells are null and take no memory. // Invariant 15
+// The page is refused although nearly all of its cells are null and take no memory. // Invariant 15
 func TestPageOfTooManyCells(t *testing.T) {
 	const n, columns = 110_000, 1_400
 	var page strings.Builder

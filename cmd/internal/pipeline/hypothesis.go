@@ -30,7 +30,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := Warned // the notice appears once, because later runs know that the hypothesis is dropped
+	severity := Warned // the notice appears once, because later runs do not use the hypothesis any more
 	if e.Temporary {
 		st.known.Open, severity = true, Noted
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// setRange disables incremental reading if a pass must read the whole list. A pass in one transaction must,
-// because the rows that it does not contain count as missing.
+// setRange disables incremental reading if a pass must read the whole list. A pass in one transaction must read all
+// of it, because all rows that the pass does not contain count as missing.
 func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {
@@ -24,8 +24,8 @@ func (st *streamRun) setRange() {
 	}
 }
 
-// rules returns a fingerprint of how records become rows. If it changes, the whole list is read, because a
-// pass may leave out records whose rows must change. A list that is always read whole has none.
+// rules returns a fingerprint of how records become rows. If it changes, the next pass reads the whole list, because
+// an incremental pass would leave out records whose rows must change. It is "" for a list that is always read whole.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""
@@ -35,8 +35,8 @@ func (st *streamRun) rules() string {
 
 var errForgotten = errors.New("a row must be written again")
 
-// hasForgottenRows reports whether a column was widened and rows could not keep their original values. No
-// partial reading returns them. // Invariant 11
+// hasForgottenRows reports whether rows lost their original values when a column was widened. Such rows must be read
+// again, and an incremental pass may leave them out. // Invariant 11
 func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
 	columns := []string{schemas.ColHash, endColumn(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {

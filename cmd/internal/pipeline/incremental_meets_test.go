@@ -25,7 +25,7 @@ func TestIncrementalContinuesWhileThereAreChanges(t *testing.T) {
 	require.Empty(t, r.missing())
 }
 
-// Rows that change because the rules changed must not count as missed changes.
+// Rows that change because the stream's rules changed do not count as changes that incremental passes missed.
 func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -45,7 +45,8 @@ func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// The rejects of earlier passes can be retried, unless the pass may have found the record unchanged.
+// Rejects of earlier passes can be retried. But if an incremental pass may have found the record unchanged, its
+// reject stays.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -64,7 +65,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	touch(3, "many")
 	require.EqualValues(t, 2, r.once().Counts.Rejected)
 	touch(7, 1)
-	r.once() // the filter includes its bound, so 3 is rejected again
+	r.once() // the filter also returns records with exactly the requested time, so record 3 is rejected again
 	touch(8, 1)
 	require.Zero(t, r.once().Counts.Rejected, "the rejected records are no longer returned")
 	retried := r.retry()
@@ -109,7 +110,8 @@ func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	require.Less(t, m.requests-before, 5)
 }
 
-// A record that the filter now leaves out is deleted, unless a later version of it arrives in the same pass.
+// If the filter now leaves out a record, its row is deleted. If a later version of the record arrives in the same
+// pass, the row stays.
 func TestIncrementalFilter(t *testing.T) {
 	for name, newest := range map[string]bool{"by a filter of the source": false, "the latest change first": true} {
 		t.Run(name, func(t *testing.T) {

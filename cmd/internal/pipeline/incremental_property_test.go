@@ -27,7 +27,7 @@ type revision struct {
 	closed  bool
 	name    string
 	changed time.Time
-	shown   time.Time // when the transaction that made it commits
+	shown   time.Time // when its transaction commits
 }
 
 type editedRecord struct {
@@ -59,17 +59,17 @@ type edited struct {
 
 	format    string
 	zone      time.Duration // time zone of the times that the server writes without a zone
-	order     string        // order of the list: id, created, changed or rising
-	filter    string        // meaning of the filter: "" (none), changed, created, day, next day or utc
+	order     string        // order of the list: id, created (newest first), changed (latest change first) or rising (latest change last)
+	filter    string        // how the filter compares: "" (no filter), created, changed, day, next day or utc: see read and passes
 	excludes  bool          // the filter excludes records with exactly the requested time
 	paging    string        // how pages show the end: last page, total or next
 	size      int
 	skew      time.Duration // how far the source's clock is ahead of the reader's
-	dated     bool          // answers have a Date header
-	births    bool          // records have their creation time
+	dated     bool          // the answers have a Date header
+	births    bool          // the records have their creation time
 	nulls     bool          // records that were never edited have no time of change
 	late      time.Duration
-	silent    bool // some edits do not change the time
+	silent    bool // some changes do not update the time of change
 	deletes   bool
 	open      bool // the stream has a filter that leaves out closed records
 	untouched bool // no record was edited before the first pass
@@ -99,7 +99,7 @@ func newEdited(seed int) *edited {
 	return e
 }
 
-// commit may delay the transaction. The version is visible once it commits.
+// commit adds a version of a record. Its transaction may commit later; until then the version is not visible.
 func (e *edited) commit(r *editedRecord, changed time.Time) {
 	shown := e.clock
 	if e.late > 0 && e.random.IntN(3) == 0 {
@@ -338,7 +338,7 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	t.Cleanup(func() { _ = client.Close() })
 	g := &rig{t: t, memory: loadtest.NewMemory(nil)}
 	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client, Now: e.now}
-	g.config.Options.ConfirmShrink = true // deletes many rows too, so that a wrong deletion is seen
+	g.config.Options.ConfirmShrink = true // allows large deletions too, so that the test detects wrong ones
 	if e.open {
 		g.config.Streams[0].Rules.Filter = []schemas.Condition{{Column: "closed", In: []string{"false"}}}
 	}
@@ -407,13 +407,13 @@ func (r *editedRig) traits() string {
 		e.format, e.zone, e.order, e.filter, e.excludes, e.paging, e.size, e.skew, e.dated, e.births, e.nulls, e.late, e.silent, e.deletes, e.untouched, e.open, r.config.Streams[0].Incremental)
 }
 
-// TestEditedLists generates lists whose records are edited while they are read. Probes find out how to read a
+// TestEditedLists generates lists whose records are edited while they are read. Either probes find out how to read a
 // list, or a user configures it, correctly or not.
 //
-// When a list has stopped changing, two more runs load every change that incremental passes can see: with
-// auto, each change that was committed within the lookback and updated the time of change. A whole pass, a
-// week later, loads the others and reports that incremental passes miss changes. Every later run then reads
-// the whole list.
+// After a list has stopped changing, two more runs load every change that incremental passes can find. With auto,
+// these are the changes that were committed within the lookback and updated the time of change. A week later, a whole
+// pass loads the other changes and reports that incremental passes miss changes. From then on every run reads the
+// whole list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, trials(25)
 	for seed := range seeds {

@@ -33,8 +33,8 @@ type change struct {
 	at, created time.Time
 }
 
-// moving is a server whose list changes between any two requests. Its clock advances by half a second per
-// request, so that several changes have the same whole second.
+// moving is a server whose list changes between any two requests. Its clock advances by half a second per request, so
+// two changes in a row often have the same whole second.
 type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -45,10 +45,10 @@ type moving struct {
 	rate     int
 	requests int
 
-	newest    bool // the list is ordered by the latest change first, else by id
-	exclusive bool // the filter excludes records with exactly the requested time
+	newest    bool // the list is ordered by the latest change first; else by id
+	exclusive bool // the filter leaves out records with exactly the requested time
 	silent    bool // some changes do not update updated_at
-	creation  bool // order and filter use the creation time
+	creation  bool // order and filter use the creation time instead of the time of change
 	size      int
 }
 
@@ -133,7 +133,8 @@ func (m *moving) later(d time.Duration) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// pace lets time pass first, because a request that a reader has given up may still be running.
+// pace sets the clock forward before it changes the rate: a request that the reader has given up may still be
+// running.
 func (m *moving) pace(rate int, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,8 +208,8 @@ func trials(short int) int {
 	return short
 }
 
-// After the list has stopped changing, the next pass loads a change that one pass missed. Rarely two passes
-// miss a change. Then the next whole pass loads it.
+// If one pass misses a change, the next pass after the list has stopped changing loads it. Rarely, two passes miss a
+// change. Then the next whole pass loads it.
 func TestIncrementalMissesNothing(t *testing.T) {
 	seeds, missed, requests := trials(40), 0, 0
 	for seed := range seeds {
@@ -285,7 +286,7 @@ func TestIncrementalReadsLittle(t *testing.T) {
 	}
 }
 
-// A whole pass finds a change that did not update the time of change. After that, no pass is incremental.
+// A whole pass finds a change that did not update the time of change. From then on every pass reads the whole list.
 func TestIncrementalIsGivenUp(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -321,7 +322,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	}
 }
 
-// Without a key the list is read whole, because missing rows count as gone.
+// The list of a stream without a key is always read whole, because rows that a pass lacks count as gone.
 func TestIncrementalNeedsAKey(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -380,8 +381,8 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// As long as no record was edited, creation and change look alike, so the list is read whole. Probes after a
-// day and some edits tell them apart.
+// Until a record is edited, its creation time and its time of change are equal. So probes cannot find out which of the
+// two the filter uses, and the list is read whole. After a day and some edits, new probes find out.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool
@@ -421,8 +422,8 @@ func TestIncrementalAutoWaits(t *testing.T) {
 	}
 }
 
-// Known pages come first when a change is committed late. A pass ends where the times of change show it, not
-// at the first known record.
+// A change is committed late, so pages of known records come before it. A pass ends where the times of change show
+// that the rest is known, not at the first known record.
 func TestIncrementalEndsByTime(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})
@@ -447,8 +448,8 @@ func TestIncrementalEndsByTime(t *testing.T) {
 	require.Less(t, m.requests-before, 10)
 }
 
-// The list is configured to show the latest change first but is ordered by key. Every pass reads it whole and
-// reports that.
+// The configuration says that the latest change comes first, but the list is ordered by key. Every pass reads the
+// whole list, and the first one reports why.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock
@@ -469,7 +470,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	}
 }
 
-// Neither a record's time in the future nor a source clock that is set back hides a change.
+// A change is found even if a record has a time in the future, and even if the source's clock is set back.
 func TestIncrementalClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		future time.Duration

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// A key is a hypothesis. Each pass compares records that have the same key but different content. Either the
-// record changed while the list was read, which its time of change or a second reading shows, or the key does
-// not identify records, and is refuted.
+// A key is a hypothesis. Each pass compares records that have the same key but different content. Either the record
+// changed while the list was read, or the key does not identify records and is refuted. The record's time of change
+// or a second reading shows which of the two is true.
 
 // maxKeys is the number of keys that a run tries for a stream. // Invariant 15
 const maxKeys = 4
@@ -30,7 +30,7 @@ const maxSuspects = 10_000
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
-	suspects map[uint64]int // hash of a key with different records on two pages → the pass that saw them first
+	suspects map[uint64]int // hash of a key with different records on two pages → number of the pass that first saw them
 	tried    int
 	settled  bool // a table has rows with this key, so it cannot change any more
 }
@@ -50,14 +50,16 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 	}
 }
 
-// watchKey leaves out mode append, where each version is a row, so no record is lost.
+// watchKey makes the mapper compare records with the same key. In mode append each version of a record is a row, so
+// no record is lost and nothing is compared.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
 		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
 	}
 }
 
-// apart reports whether each record can be in only one answer.
+// apart reports whether a record can appear in only one answer. Then the same record on two pages was not moved by
+// paging.
 func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
 
 // judge decides between a changed record, a refuted key and an open question. // Invariant 11
@@ -104,8 +106,8 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
 }
 
-// otherKey ends a pass if the table's key is wider than the stream's or missing. This happens if an earlier
-// run chose the key, and the stored convention was lost.
+// otherKey ends a pass if the stream has another key than the table. This happens if an earlier run chose the table's
+// key, and the convention that it stored was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
@@ -120,11 +122,11 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	return &keyError{key: p.stream.Key, table: key}
 }
 
-// doubtKey ends the pass if the key may not be unique, while no table has rows with that key yet.
+// doubtKey ends the pass if the key may not be unique and no table has rows with that key yet.
 func (p *pass) doubtKey() error {
 	r := p.mapper.Repeats()
 	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
-		p.clash.open += r.Changed // the record moved from one answer to another; others may have moved unseen
+		p.clash.open += r.Changed // a record moved from one answer to another; other records may have moved without appearing in either
 	}
 	if p.watch.settled || p.watch.tried >= maxKeys || p.stream.Stated["key"] != "" || p.Options.DryRun {
 		return nil
@@ -138,8 +140,8 @@ func (p *pass) doubtKey() error {
 	return nil
 }
 
-// rekey handles a keyError, and reports whether the destinations of p may start again. A key that is only
-// suspicious stays for a second reading.
+// rekey handles a keyError, and reports whether the destinations of p may start again. If the key is only suspicious,
+// the second reading uses it too.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -199,8 +201,9 @@ func (st *streamRun) widenKey(e *keyError) {
 	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
-// widerKey adds the values that the record was requested with (parent, month), else the place where it was
-// found (stage, group), else its language. It returns nil if there is none.
+// widerKey returns columns that can be added to the key. First it tries the values that the record was requested with
+// (parent, month), then the place where the record was found (stage, group), then its language. It returns nil if
+// there is none.
 func widerKey(s schemas.Stream, record []byte) []string {
 	for _, more := range [][]string{extract.ContextColumns(s), containerColumns(s, record), languageColumns(record)} {
 		more = slices.DeleteFunc(more, func(c string) bool { return slices.Contains(s.Key, c) })
@@ -263,9 +266,8 @@ func (st *streamRun) keyMayChange() bool {
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey keeps the key of the existing table if it is a former key of the stream. The run then rejects
-// records that this key cannot tell apart. Otherwise, once a hypothesis was refuted, it returns a
-// ChangedError.
+// keepKey keeps the key of the existing table if the stream once had that key. The run then rejects records that this
+// key cannot distinguish. Otherwise, if a hypothesis was refuted, keepKey returns a ChangedError.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)

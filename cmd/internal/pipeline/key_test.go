@@ -31,7 +31,8 @@ type server struct {
 	asked   int
 }
 
-// serveAPI serves answers by path. known are streams of the catalogue that are not selected, such as parents.
+// serveAPI serves answers by path. known are streams of the catalogue that the pipeline does not select, such as
+// parents.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
@@ -221,7 +222,8 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 	}
 }
 
-// The run rejects records that the key cannot tell apart, and deletes nothing.
+// The key of a table with rows turns out not to be unique. The run rejects records that the key cannot distinguish,
+// and deletes nothing.
 func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 	for _, stated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stated=%t", stated), func(t *testing.T) {
@@ -418,7 +420,8 @@ func kindsOf() (meetings, kinds schemas.Stream) {
 	return meetings, kinds
 }
 
-// An ignored parameter does not multiply the rows. If no parent has a value for it, the table is still created.
+// If the server ignores the parameter with the parent's value, rows are not loaded once per parent. If no parent has
+// a value, the table is still created.
 func TestParentsThatTheServerIgnores(t *testing.T) {
 	const used = `{"data":[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":"Deal"}],"total":3}`
 	const unused = `{"data":[{"id":1,"parent":null},{"id":2,"parent":null}],"total":2}`
@@ -462,7 +465,8 @@ func TestParentsThatTheServerIgnores(t *testing.T) {
 	}
 }
 
-// A parent whose value is refused affects only that parent, but the stream is not proven.
+// If the server refuses the value of one parent, the records of the other parents are loaded, but the stream is not
+// proven.
 func TestParentThatTheRouteRefuses(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")
@@ -512,7 +516,8 @@ func TestParentThatTheRouteRefuses(t *testing.T) {
 	}
 }
 
-// The child's verdict comes from the parent's list, which is read too.
+// The parent stream is not selected, but its list is read for the child stream. That reading decides about the
+// verdict.
 func TestChildSelectedWithoutItsParent(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")

@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errSlow is the cause that cancels a commit for which the other destinations would wait too long.
+// errSlow cancels a commit that takes so long that the other destinations would have to wait for it.
 var errSlow = errors.New("too slow: the other destinations did not wait")
 
-// drop removes k from a pass because k's destination failed. k may catch up in a pass of its own, at most once.
+// drop removes k from a pass because its destination failed. k may catch up in a pass of its own, at most once.
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
@@ -38,8 +38,8 @@ func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 
-// rejoin prepares a pass only for k. It reads the destination's cursor, because a commit without an answer may
-// have succeeded.
+// rejoin prepares a pass for k only. It reads the cursor of the destination again, because a commit without an answer
+// may have succeeded.
 func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	if k.finished || k.trouble == nil {
 		return
@@ -78,8 +78,8 @@ func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, erro
 	return at, err
 }
 
-// noteCursorRead leaves out a destination after several failed reads, because each may take as long as the
-// destination's timeout. // Invariant 15
+// noteCursorRead counts failed reads of a destination's cursor. After several in a row it leaves the destination out
+// of the run, because each failed read may take as long as the destination's timeout. // Invariant 15
 func (r *run) noteCursorRead(destination string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +104,8 @@ func (r *run) giveUpOn(destination string) {
 	r.lost[destination] = true
 }
 
-// hopeless reports whether a destination did not catch up with an earlier stream. Another reading for it would
-// waste requests.
+// hopeless reports whether the destination did not catch up with an earlier stream. Then another
+// reading for it would waste requests.
 func (r *run) hopeless(destination string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

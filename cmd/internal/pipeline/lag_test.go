@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky calls at before each operation and after each commit. An error after a commit loses the commit's answer.
+// flaky calls at before each operation and after each commit. After a commit, an error means that its answer is lost.
 type flaky struct {
 	load.Destination
 	at func(op string) error
@@ -132,7 +132,7 @@ func (x *trio) steps() []string {
 	return ops
 }
 
-// The failed destination catches up in the same run if possible, else in the next run.
+// A destination fails once. It catches up in the same run if possible, else in the next run.
 func TestOneOfThreeFailsOnce(t *testing.T) {
 	broken := errors.New("connection lost")
 	steps := newTrio(t).steps()
@@ -172,7 +172,7 @@ func TestOneOfThreeFailsOnce(t *testing.T) {
 	}
 }
 
-// At most one reading of the source is only for the failed destination.
+// A destination keeps failing. At most one more reading of the source is made for it.
 func TestOneOfThreeFailsPermanently(t *testing.T) {
 	broken := errors.New("disk full")
 	steps := newTrio(t).steps()
@@ -234,7 +234,7 @@ func TestAllOfThreeFail(t *testing.T) {
 	}
 }
 
-// The slow destination gets a pass of its own without a time limit.
+// The slow destination gets a pass of its own, which has no time limit.
 func TestSlowDestinationDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrio(t)
@@ -309,8 +309,8 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// Two destinations are at the same page of different passes. The one that has finished an earlier pass keeps
-// the versions from it.
+// Two destinations are at the same page of different passes. They must not share a pass: the destination that has
+// finished an earlier pass keeps the versions from that pass.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
 	r.mode(schemas.History)

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// tracksLeft applies to incremental passes. Whole passes find the rows missing that the filter now leaves out.
+// tracksLeft reports whether passes must note which records the filter leaves out. Only incremental passes must: a
+// whole pass finds the rows of such records missing.
 func (st *streamRun) tracksLeft() bool {
 	s := st.stream
 	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
@@ -35,8 +36,8 @@ func (p *pass) takeLeft(g *group) {
 	g.left = append(g.left, left...)
 }
 
-// removeLeft needs no proven pass, because the source has shown each record that the filter leaves out. If a
-// record arrived twice, the later version decides. // Invariant 8
+// removeLeft deletes the rows of records that the filter now leaves out. It needs no proven pass, because the source
+// has returned each of these records. If a record arrived twice, the later version decides. // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {
 	if len(g.left) == 0 {
 		return nil

@@ -56,7 +56,7 @@ type missingRowCheck struct {
 type answer int
 
 const (
-	unasked answer = iota // or no usable answer
+	unasked answer = iota // not requested, or no usable answer
 	isGone
 	isThere
 )
@@ -89,8 +89,8 @@ func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, boo
 	return catalogue[i], true
 }
 
-// request requests the records with these keys, each at most once. control is the key of a record that the
-// pass contained. If the source does not return it before and after the others, no answer is used.
+// request requests the records with these keys, each at most once. control is the key of a record that the pass
+// contained. It is requested first and last. If the source does not return it both times, no answer is used.
 // Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()

@@ -114,7 +114,7 @@ func whenBelow(id, below int, err error) error {
 	return nil
 }
 
-// No record is requested if so many rows are missing that a person must decide.
+// If so many rows are missing that a person must decide, no record is requested.
 func TestMissingRowRequestsAreLimited(t *testing.T) {
 	for _, tt := range []struct {
 		rows, left   int
@@ -176,7 +176,7 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	}
 }
 
-// dim is a source without totals, each of whose readings lacks another one of the first records.
+// dim is a source without totals. Each of its readings omits a different one of the first records.
 type dim struct {
 	*extract.Client
 	mu       sync.Mutex
@@ -241,7 +241,7 @@ func TestSandboxDeletionsUnderUnprovenLists(t *testing.T) {
 	p.again()
 	p.equal(p.must(StatusComplete))
 
-	// If the detail endpoint does not exist at all, it says nothing about single records.
+	// if the detail endpoint does not exist at all, "not found" says nothing about single records
 	require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Match: "products.product", Kind: sandbox.FaultModuleOff}))
 	p.do("DELETE", "/api/product/delete/"+last("products_products", 4))
 	p.again()

@@ -67,7 +67,7 @@ func TestStreamsHaveTheirOwnModes(t *testing.T) {
 	}
 }
 
-// A reader never sees a mixture of the old table and the new one.
+// During a pass in mode replace, a reader sees either the old table or the new one, never a mixture.
 func TestReplaceIsAllOrNothing(t *testing.T) {
 	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
 	for k := 1; k <= 6; k++ {
@@ -128,7 +128,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// read requires, until stop is called, that the table always equals before or after.
+// read starts a reader that checks again and again that the table equals before or after, until stop is called.
 func (r *rig) read(before, after []record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup
@@ -163,7 +163,7 @@ func TestUnprovenReplaceChangesNothing(t *testing.T) {
 	require.Equal(t, l.records, r.rows("crm_leads", every))
 }
 
-// A pass that was committed in parts cannot be continued as one transaction.
+// A pass was committed in parts and interrupted. If the mode is then changed to replace, a new pass begins.
 func TestReplaceRestartsAfterAnInterruptedPass(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	failingAt(l, 3)

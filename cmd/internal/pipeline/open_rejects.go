@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. Of further rejects it only
-// counts the lost records. // Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers. If there are more, the run only counts
+// the lost records among the others. // Invariant 6
 const maxOpenRejects = 100_000
 
 type rejectID struct{ record, pointer string }
@@ -28,7 +28,8 @@ type openReject struct {
 	accepted           time.Time
 }
 
-// lost leaves out records that a contract excludes, because the user wants that.
+// lost reports whether the record is missing from the table. Records that a contract excludes do not count as lost,
+// because the user wants that.
 func (o openReject) lost() bool {
 	return o.record && o.accepted.IsZero() && o.stage != transform.StageContract
 }
@@ -36,10 +37,11 @@ func (o openReject) lost() bool {
 // openRejects are the unresolved rejects of one stream in one destination. Only the stream's goroutine uses them.
 type openRejects struct {
 	all  map[rejectID]openReject
-	more int64 // number of lost records that are not in all
+	more int64 // number of lost records that are not in the map
 }
 
-// accepted returns when a person accepted the loss of r. An acceptance ends when the reason changes.
+// accepted returns when a person accepted the loss of r. If r has another reason than the accepted reject, the loss
+// is not accepted.
 func (o *openRejects) accepted(r transform.Reject) time.Time {
 	if o == nil {
 		return time.Time{}
@@ -116,7 +118,7 @@ func (x *rejectIndex) read(ctx context.Context, d Destination, pipeline string) 
 // metRejects are the rejects of a pass, and the records that it stored although they had open rejects.
 type metRejects struct {
 	all     map[rejectID]openReject
-	more    int64           // number of lost records that are not in all
+	more    int64           // number of lost records that are not in the map
 	watched map[string]bool // plain keys of records with open rejects, in any destination
 	stored  map[string]bool
 }
@@ -161,8 +163,9 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// afterPass splits the rejects. A pass that read every record resolves those that did not occur again. Any
-// other pass resolves only those of records that it stored.
+// afterPass splits the open rejects into those that are left and those that are resolved. If the pass read every
+// record, rejects that did not occur again are resolved. Otherwise only the rejects of records that the pass stored
+// are resolved.
 func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
 	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
 	for id, r := range m.all {
@@ -199,7 +202,7 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
-// nameless counts the lost records whose child streams cannot be read, because their keys are unknown.
+// nameless counts the lost records whose key is unknown. Their child records cannot be requested.
 func (o *openRejects) nameless() int64 {
 	n := o.more
 	for _, r := range o.all {

@@ -37,7 +37,8 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// allowsDeltas excludes modes that keep versions, where one pass has only one version of each record.
+// allowsDeltas reports whether deltas may commit during the pass. Modes that keep versions are excluded: there, one
+// pass can write only one version of a record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock != nil && p.lock.watched.Load() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
@@ -64,7 +65,7 @@ func (p *pass) hasOverlays() bool { return p.keys != nil }
 
 func (p *pass) releaseLock() {
 	overlays := map[string]*overlay{}
-	for _, k := range p.streamRun.destinations { // also of a pass that has ended, while others catch up
+	for _, k := range p.streamRun.destinations { // includes destinations whose pass has ended while others catch up
 		if k.overlay != nil && !k.overlay.closed && !k.broken {
 			overlays[k.dest.Name] = k.overlay
 		}
@@ -73,7 +74,8 @@ func (p *pass) releaseLock() {
 	p.lock.allowDeltas(overlays)
 }
 
-// retakeLock lets the destinations continue from the cursors that deltas have committed meanwhile.
+// retakeLock takes the lock again. The destinations then continue from the cursors that deltas have committed
+// meanwhile.
 func (p *pass) retakeLock(ctx context.Context) error {
 	if !p.holdsLock {
 		if err := p.lock.regain(ctx); err != nil {
@@ -102,15 +104,15 @@ func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 	return left
 }
 
-// follow takes over the cursor of deltas in this process. If another process has moved the cursor, k's next
-// commit fails. // Invariant 13
+// follow takes over the cursor that deltas of this process have committed. If another process has moved the cursor,
+// the next commit of k fails. // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	l := k.overlay
 	if l == nil {
 		return nil
 	}
 	if l.doubt != nil {
-		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // otherwise the commit fails with the same error
+		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // if the read fails, the commit fails too and reports it
 			l.settle(at)
 		}
 	}
@@ -127,7 +129,7 @@ func (k *destinationRun) follow(ctx context.Context) error {
 
 func (l *overlay) full() bool { return len(l.known) >= maxDeltaRows }
 
-// same reports whether d is the pass's connection. Another connection to the same destination does not know
+// same reports whether d is the connection of the pass. Another connection to the same destination does not know
 // which rows the pass has read.
 func (l *overlay) same(d load.Destination) bool { return unwrap(l.dest) == unwrap(d) }
 
@@ -138,8 +140,8 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-// addDoubtful adds the records for which the pass and the deltas have different rows. Only the source knows
-// which row is newer.
+// addDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
+// again, because only the source knows which row is newer.
 func (k *destinationRun) addDoubtful(pos position) (position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
@@ -170,8 +172,8 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	return x.onceOf(x.q.stream, stamp)
 }
 
-// reshapes reports whether a table would have to change. A running pass maps to the tables as it found them,
-// so it must make the change itself, or end first. // Invariant 11
+// reshapes reports whether a commit of deltas would have to change a table. A running pass maps to the tables as it
+// found them. So the pass must make the change itself, or end before the deltas make it. // Invariant 11
 func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
 	for _, p := range positions {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
@@ -187,7 +189,7 @@ func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, 
 			want.Columns = b.Batch.Schema()
 			plan, err := load.Fit(tables[i], want)
 			if err != nil || plan.ChangesShape() {
-				return true, nil // the pass fails with the same error and reports it
+				return true, nil // the pass meets the same error and reports it
 			}
 		}
 	}

@@ -76,8 +76,8 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	require.Zero(t, r.sync().Totals().Counts.Written)
 }
 
-// A page that was requested before a single record, and is committed after it, does not overwrite the
-// record's row. If the two differ, the record is requested once more.
+// A page is requested before a single record and committed after it. The page does not overwrite the record's row. If
+// the two differ, the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)
@@ -115,7 +115,8 @@ func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
 	return at
 }
 
-// A later page shows a second change that had no event. The change is loaded, although the record was requested before.
+// A record is requested because of an event. Then it changes again without an event, and a later page shows that
+// change. The change is loaded.
 func TestDeltasDoNotHideALaterPage(t *testing.T) {
 	m := newModel(20)
 	r := newDeltaRig(t, m)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// older marks the records of a group that were changed before the edge, the time up to which earlier passes
-// have read all changes.
+// older marks those records of a group that were changed before the edge. The edge is the time up to which earlier
+// passes have read all changes.
 type older struct {
 	from  int64
 	flags []bool
@@ -38,9 +38,8 @@ func (o *older) is(ordinal int64) bool {
 	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
 }
 
-// writeOlder first merges the rows whose records were changed before the edge. The destination counts how
-// many of them are new or changed: incremental passes have missed these changes. The other rows stay in
-// k.held.
+// writeOlder first merges the rows of records that were changed before the edge. The destination counts how many of
+// them are new or changed. Each one is a change that incremental passes have missed. The other rows stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -88,7 +87,8 @@ func (r refutation) note(s schemas.Stream) string {
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// of returns r only while incremental passes over s request changes in the same way.
+// of returns r if incremental passes over s still request changes in the same way as when r was found. Otherwise it
+// returns no refutation.
 func (r refutation) of(s schemas.Stream) refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return refutation{}
@@ -104,8 +104,8 @@ func requestsBy(s schemas.Stream) string {
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
-// refute gives up incremental reading if the pass found a change that such passes miss, or a list that is not
-// in the order that they rely on.
+// refute gives up incremental reading in two cases: the pass found a change that incremental passes miss, or the list
+// is not in the order that they rely on.
 func (k *destinationRun) refute(p *pass, g *group) {
 	if k.incrementalRefuted.set() {
 		return

@@ -18,16 +18,16 @@ func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
 }
 
-// onceOf returns a pass of one transaction, which reads no list.
+// onceOf returns a pass that is one transaction and reads no list.
 func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
 	p := r.passOf(s, id, true)
 	p.Once = true
 	return p
 }
 
-// CheckOwner checks that k's stream owns the table, and that the source is still at the address that earlier passes
-// have read. Otherwise it returns a [*load.OwnerError]. If several sources share a table, its owner has no address.
-// Then the cursor's address is checked. // Invariant 13
+// CheckOwner checks that k's stream owns the table, and that the source still has the address that earlier passes
+// have read. Otherwise it returns a [*load.OwnerError]. A table that several sources share is stored without an
+// address; then the address in the cursor is checked. // Invariant 13
 func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamState) error {
 	pos, err := decodePosition(cursor)
 	if err != nil {
@@ -54,8 +54,8 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
 }
 
-// displaced returns why the table cannot be the one that the cursor belongs to, else "". If the passes up to
-// the cursor found no records, the table may be empty.
+// displaced returns why the table cannot be the one that the cursor belongs to; "" if it can be. An empty table is
+// accepted if the passes up to the cursor found no records.
 func (p position) displaced(table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
 	some := p.longest > 0 || p.midPass()

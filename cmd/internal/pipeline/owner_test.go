@@ -36,12 +36,13 @@ var spoils = []spoil{
 		require.NoError(t, tx.Write(t.Context(), tables[0], b))
 		p, err := decodePosition(at)
 		require.NoError(t, err)
-		p.passes++ // like a webhook's commit
+		p.passes++ // as a commit of deltas does
 		require.NoError(t, tx.Commit(t.Context(), p.encode()))
 	}, says: "was created after the last pass"},
 }
 
-// The next run does not continue at the cursor. It reads the whole stream, and reports why.
+// If the table was dropped, emptied or replaced, the next run does not continue at the cursor. It reads the whole
+// stream and reports why.
 func TestCursorKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,7 +102,8 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// A pipeline with another source address, and another pipeline into the same table, must not read a page.
+// Two pipelines must not read a page: one whose source has another address, and another one that writes the same
+// table.
 func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

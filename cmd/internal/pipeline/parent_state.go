@@ -23,7 +23,7 @@ type parentState struct {
 	passes     int64
 	doubt      string
 	allParents bool
-	again      map[uint64]bool // ids of parents that the next pass must request, even if unchanged
+	again      map[uint64]bool // ids of parents that the next pass must request even if they are unchanged
 }
 
 type parentage struct {
@@ -32,7 +32,7 @@ type parentage struct {
 	trusted bool // the table still has the rows of these parents
 }
 
-// remembered takes 24 bytes.
+// remembered is one stored parent. It takes 24 bytes of memory.
 type remembered struct {
 	id    uint64
 	print int64
@@ -48,8 +48,8 @@ const (
 	barren // a parent of this stream may have no rows
 )
 
-// recall requests a parent again if its rows were deleted or must be written again, or if a file of its rows is
-// missing.
+// recall reads which parents are stored. A parent is requested again if its rows were deleted or must be written
+// again, or if a file of its rows is missing.
 func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{passes: k.passes}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -87,7 +87,8 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	return m, err
 }
 
-// entries leaves out the parents that the pass k.doubt requested, because they must be requested again.
+// entries reads the stored parents. It leaves out the parents that the pass k.doubt requested, because they must be
+// requested again.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
 	if !single(p.stream) {
@@ -122,7 +123,8 @@ func (k *destinationRun) parents(ctx context.Context, p *pass, visit func(tuple 
 	})
 }
 
-// tellsParents reports whether a row shows its parent, in types that hold the values as the source returned them.
+// tellsParents reports whether each row identifies its parent, in columns that store the values exactly as the source
+// returned them.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)
@@ -149,7 +151,7 @@ func single(s schemas.Stream) bool {
 	return false
 }
 
-// holds reports whether a parent is stored with this print and its rows are complete.
+// holds reports whether the parent is stored with this fingerprint and its rows are complete.
 func (m *parentage) holds(id uint64, print int64) bool {
 	m.mark(id, listed)
 	i, ok := m.find(id)
@@ -194,7 +196,7 @@ func valuesOf(tuple []byte) []string {
 	return texts
 }
 
-// idOf must agree with rowID.
+// idOf returns the id of a parent with these values. rowID must return the same id for a row of that parent.
 func idOf(values []string) uint64 {
 	var b []byte
 	for _, v := range values {
@@ -215,7 +217,7 @@ func rowID(context []arrow.Array, row int) uint64 {
 
 func textID(text string) uint64 { return id([]byte(text)) }
 
-// id returns a hash that is the same in every process, because it decides in which pass a parent is requested.
+// id returns a hash that is the same in every process, because it decides in which passes a parent is requested.
 func id(b []byte) uint64 {
 	sum := sha256.Sum256(b)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Child streams get the worse of two verdicts: that of the last pass in any destination, and that in their own.
+// A child stream gets the worse of two verdicts: on its parent's last pass in any destination, and on the last pass
+// in the destination of the child stream.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

@@ -23,33 +23,35 @@ import (
 // PartSource is implemented by sources that can request only some of a stream's parents, such as
 // *extract.Client.
 type PartSource interface {
-	// PagesOf is like Pages, but requests only the parents for which the function ask returns true. It calls ask at
-	// most once per parent, with the number of all parents. A source may also request every parent. The pages name the
+	// PagesOf is like Pages, but requests only the parents for which ask returns true. It calls ask at most once per
+	// parent; the argument of is the number of all parents. A source may also request every parent. Each page names the
 	// parents that were requested.
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
-// PassListener is implemented by sources whose streams wait for a pass over their parent, such as *extract.Client.
+// PassListener is implemented by sources that let a child stream wait for a pass over its parent, such as
+// *extract.Client.
 type PassListener interface {
 	// NoMorePasses reports to the source that no further pass over the stream follows.
 	NoMorePasses(stream string)
 }
 
-// ended also lets the child streams of s continue if s ended without a pass. // Invariant 15
+// ended reports to the source that s is done. Its child streams can then continue even if s made no pass. Invariant
+// 15
 func (r *run) ended(s schemas.Stream) {
 	if source, ok := r.Source.(PassListener); ok {
 		source.NoMorePasses(s.Name)
 	}
 }
 
-// A parent's record does not show every change of its children. So every parent is requested at least once in
-// defaultReread passes, and in every pass if there are at most fewParents.
+// A parent's record does not show every change of its children. So each parent is requested at least once in
+// defaultReread passes. If there are at most fewParents, every pass requests all of them.
 const (
 	defaultReread = 10
 	fewParents    = 200
 )
 
-// controls is the number of unchanged parents that are requested too. They show whether the source reports
+// controls is the number of unchanged parents that are requested as a test: they show whether the source reports
 // every parent as gone.
 const controls = 3
 
@@ -62,7 +64,7 @@ type parentTracker struct {
 	single     bool            // each parent has one record
 	known      []*parentage    // stored parents, by destination of the pass
 	skips      bool            // every destination knows its parents, so unchanged parents are skipped
-	again      map[uint64]bool // ids of parents that this pass requests to confirm that the rows missing from the previous pass are gone
+	again      map[uint64]bool // parents, by id, that this pass requests to confirm that the rows missing from the previous pass are gone
 
 	controls  int
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
@@ -76,12 +78,12 @@ type parentTracker struct {
 type noted struct {
 	tuple string
 	print int64 // fingerprint of the parent's record and of the stream's definition
-	sure  bool  // the rows stay valid until the parent changes
+	sure  bool  // the rows stay valid until the parent's record changes
 	until int64 // ordinal after its last record
 }
 
-// newParentTracker returns nil if the stream has no parent, or if its rows do not identify their parent. Then
-// every parent is requested in each pass.
+// newParentTracker returns nil if the stream has no parent, or if its rows do not identify their parent. Without a
+// tracker, every parent is requested in each pass.
 func (st *streamRun) newParentTracker() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
@@ -186,8 +188,8 @@ func (k *parentTracker) refuse(rejects []transform.Reject) {
 	}
 }
 
-// take returns the parents whose rows are complete with the current group. A parent with a rejected record is
-// requested again by the next pass. // Invariant 11
+// take returns the parents whose rows are complete with the current group. It leaves out parents with a rejected
+// record, so that the next pass requests them again. // Invariant 11
 func (k *parentTracker) take() []noted {
 	out := k.noted
 	k.noted = nil
@@ -220,7 +222,7 @@ func (k *parentTracker) end() {
 	slices.Sort(k.values)
 }
 
-// writeParents runs in the transaction of the parents' rows, so that no parent is stored without them.
+// writeParents writes the parents in the transaction of their rows, so that no parent is stored without its rows.
 // Invariants 1, 2
 func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()

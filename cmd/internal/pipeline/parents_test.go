@@ -35,12 +35,12 @@ type estate struct {
 
 	mu      sync.Mutex
 	parents map[int]int
-	secret  map[int]int // value that only the detail shows, by id
+	secret  map[int]int // a value that only the answer for a single record shows, by id
 	items   map[int][]int
 	absent  map[int]bool
 	once    map[int]bool
 	asked   map[string]int
-	budget  int // requests to the details before they fail; -1: never
+	budget  int // number of requests for single records before they fail; -1: they never fail
 	lists   bool
 	papers  bool
 	refused map[int]bool
@@ -152,7 +152,7 @@ func (e *estate) streams() (all []schemas.Stream) {
 	return []schemas.Stream{parents, child}
 }
 
-// sync returns the number of requests below the parents, and the report on the child stream.
+// sync returns the number of requests for parents' records, and the report on the child stream.
 func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
 	rep, err := e.try(options)
@@ -178,8 +178,8 @@ func (e *estate) try(options Options) (Report, error) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
-	// A request that the run gave up may still be in its handler or about to connect. The test changes the source
-	// when this returns.
+	// A request that the run gave up may still be in its handler or about to connect. It must end first, because the
+	// test changes the source next.
 	require.Eventually(e.t, func() bool {
 		e.server.CloseClientConnections()
 		return e.connections.Load() == 0
@@ -223,7 +223,7 @@ func (e *estate) equal() {
 	require.Equal(e.t, want, e.rows("x_detail", "secret"))
 }
 
-// If 50 of 5,000 parents have changed, those 50 and a tenth of the others are requested.
+// If 50 of 5,000 parents have changed, those 50 are requested, and a tenth of the others.
 func TestUnchangedParentsAreSkipped(t *testing.T) {
 	e := newEstate(t, 5000)
 	first, child := e.complete(Options{})
@@ -274,16 +274,16 @@ func TestFewParentsAreAllRequested(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 }
 
-// The rows of a parent that is gone are deleted even if the parent was not requested.
+// If a parent is gone, its rows are deleted, even though the parent was not requested.
 func TestParentsGoAndComeBack(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread = 1000
 	e.complete(Options{})
 	version := e.parents[7]
 	delete(e.parents, 7)
-	e.absent[9] = true // gone since the list was read
+	e.absent[9] = true // gone after the list was read
 	e.parents[9]++
-	e.parents[10]++ // if every answer were "not found", the endpoint would be to blame
+	e.parents[10]++ // needs one other answer: if every answer is "not found", the endpoint may be the cause
 	n, child := e.complete(Options{})
 	require.Less(t, n, 10+40/4)
 	require.EqualValues(t, 2, child.Counts.Deleted)
@@ -298,8 +298,8 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	e.equal()
 }
 
-// A row that is missing from one parent's list may have moved to a parent that was not requested. So it is
-// deleted only when all parents were requested.
+// A row that one parent's answer lacks may have moved to a parent that was not requested. So it is deleted only after
+// all parents were requested.
 func TestRowsMoveBetweenParents(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread, e.lists = 1000, true

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// limits sets when a group is committed: when it is large enough for the cost of a commit, or so old that
-// reading it again would take long.
+// limits sets when a group is committed: when it is so large that the cost of a commit is worth it, or so old that
+// reading its pages again would take long.
 type limits struct {
 	batchRows  int
 	batchBytes int64
@@ -63,14 +63,14 @@ type pass struct {
 	parents       *parentTracker // nil if every parent is requested, or there are none
 	keys          *bloom         // nil if the pass allows no deltas
 	clash         clashes
-	partial       bool // the pass left out unchanged records, as the current page says
+	partial       bool // the pass left out unchanged records, according to its latest page
 	inPage        bool // a page is being mapped
 	large         bool
 	recordsBefore int64
 
 	total  tally
 	group  *group
-	spills bool // every group is applied immediately: see reserve
+	spills bool // each group is applied to the transaction as soon as it is complete: see reserve
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
 	kept int64          // bytes reserved from the budget for the rows in open transactions
@@ -99,8 +99,8 @@ type group struct {
 	rows    int64
 	size    groupSize
 	held    int64
-	loose   int64 // the part of held for pages whose records are in no batch yet
-	batched int64 // bytes of the batches cut since the last settle
+	loose   int64 // the part of held that belongs to pages whose records are in no batch yet
+	batched int64 // bytes of the batches that were made since the last settle
 	spill   bool  // apply the group although the transaction stays open
 
 	next    position
@@ -154,8 +154,8 @@ func (p *pass) through(ctx context.Context) error {
 	return err
 }
 
-// prepare starts the mapper from the tables of all destinations, so that the types of columns never depend on
-// the order of the destinations.
+// prepare starts the mapper with the tables of all destinations. So the types of columns do not depend on the order
+// of the destinations.
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
@@ -214,7 +214,8 @@ func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id by which a destination distinguishes the pass's rows from those of earlier passes.
+// stamp returns the run id of the pass's rows. By this id a destination distinguishes them from rows of earlier
+// passes.
 // Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.Run)

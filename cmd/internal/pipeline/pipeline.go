@@ -1,10 +1,9 @@
-// Package pipeline executes one run of a pipeline: the loop from a source to its destinations. It reads the
-// streams in parallel and commits each group of pages together with the position after it. At the end of a
-// pass it decides what the pass has proven, and records that in tables of its own in each destination.
+// Package pipeline executes one run of a pipeline, from a source to its destinations. It reads the streams in
+// parallel and commits each group of pages together with the position after it. At the end of a pass it decides what
+// the pass has proven, and records that in tables of its own in each destination.
 //
-// It sends no HTTP requests, executes no SQL and reads no configuration file. An error of one stream, a panic
-// included, ends only that stream and is reported in the [Report]. The error that Run returns concerns the
-// run itself.
+// It sends no HTTP requests, executes no SQL and reads no configuration file. An error or a panic of one stream ends
+// only that stream and is reported in the [Report]. The error that Run returns concerns the run itself.
 package pipeline
 
 import (
@@ -61,23 +60,24 @@ type Config struct {
 	// OwnOrigin names the streams that have an origin or a credential of their own, instead of those of their surface.
 	OwnOrigin map[string]bool
 
-	// Origins maps stream names to where they are read from. A destination records the origin with the tables,
-	// and refuses another one.
+	// Origins maps stream names to the origin that each stream is read from. A destination stores the origin with its
+	// tables, and refuses a pass from another origin.
 	Origins map[string]load.Origin
 
-	// Files maps destinations to the folder for files. A destination without a folder stores only the rows about
-	// files.
+	// Files maps destinations to the folder where files of records are stored. A destination without a folder stores
+	// only the rows about files.
 	Files map[string]string
 
 	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With
-	// such a stream, missing rows can be deleted even if the list does not prove that they are gone. It may be nil.
+	// such a stream, penstock can confirm that a missing record is gone and delete its row, even if the list proves
+	// nothing. It may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers
 	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
 	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
-	GroupRows  int     // rows per commit, exceeded by up to one page; 0: the default for destinations without a preference
+	GroupRows  int     // rows per commit, exceeded by up to one page; 0: a default, for destinations that state no preference
 
 	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
 	Locks *StreamLocks
@@ -86,8 +86,8 @@ type Config struct {
 	Forecast *forecast.Forecast // the expected cost of the run; nil: unknown
 	Progress func(Event)        // called with each event, from many goroutines; may be nil
 
-	// Now returns the time for rows, certificates and reports. All processes that share the state use the same
-	// clock: see [state.Store]. nil is this machine's clock.
+	// Now returns the time for rows, certificates and reports. Processes that share the state must use the same clock:
+	// see [state.Store]. If Now is nil, the clock of this machine is used.
 	Now func() time.Time
 
 	limits      limits // limits of batches and groups; zero: defaultLimits
@@ -104,8 +104,9 @@ type Options struct {
 }
 
 // Run reads every stream of c once and returns when all of its goroutines have ended. When ctx is cancelled, it
-// finishes or rolls back open commits within ten seconds; if the cause was made by [Stop], the report's ExitCode
-// is that of the signal. The error is about the run itself; errors of single streams are in the report.
+// finishes or rolls back open commits within ten seconds. If [Stop] made the cause of the cancellation, the report's
+// ExitCode is the exit code for that signal. The error concerns the run itself; errors of single streams are in the
+// report.
 func Run(ctx context.Context, c Config) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -127,14 +128,14 @@ type run struct {
 	gates        map[schemas.Surface]*surfaceGate
 	runs         []*runRow
 	requestCount atomic.Int64
-	memory       map[string]Memories // by destination, from before the run
+	memory       map[string]Memories // what the destinations stored before the run, by destination
 
 	reports []StreamReport
 
 	mu      sync.Mutex
 	proof   lists                      // see proofOf
 	shown   map[string]*rowhash.Digest // see show
-	down    map[string]error           // destinations that are left out of the run, and why
+	down    map[string]error           // destinations that are left out of the run, and the reason for each
 	absent  map[string]int             // failed cursor reads in a row: see noteCursorRead
 	settled map[string]bool            // destinations in which an earlier run has ended
 	lost    map[string]bool            // destinations that did not catch up: see hopeless
@@ -176,8 +177,8 @@ func newRun(c Config) (*run, error) {
 	return r, nil
 }
 
-// streams makes a child wait for its parent before it takes a worker, so that waiting children never block
-// their parents.
+// streams reads all streams. A child stream first waits for its parent and only then takes a worker slot. So waiting
+// children never block their parents.
 func (r *run) streams(ctx context.Context) {
 	workers := semaphore.NewWeighted(int64(r.Workers))
 	done := make(map[string]chan struct{}, len(r.Streams))

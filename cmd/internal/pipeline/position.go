@@ -10,17 +10,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is a stream's cursor as a destination stores it. It contains the source's own cursor, and the id
-// of the pass, so that a later process can continue the pass. The stored form is
+// position is a stream's cursor as a destination stores it. It contains the source's own cursor, and the id of the
+// pass, so that a later process can continue the pass. The stored form is
 //
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
-// "end" says that the pass is finished. "most" is the number of records of the longest whole pass; in the
-// cursor of the runs, it is the number of finished runs. "turn" is passes. "doubt" is the id of a pass whose
-// parents must be requested again. The zero position is the beginning, stored as "".
-//
-// "by" is the id of a later run that has committed without moving the position, so that the cursor changes
-// all the same. "backfills" are the positions of backfills. "events" is an applied.
+// Some members are named differently from the fields: "most" is longest, "turn" is passes, "doubt" is parentsUnsure,
+// and "by" is touchedBy. In the cursor of the runs, "most" is the number of finished runs. "by" is the id of a later
+// run that has committed without moving the position: it makes the cursor differ all the same. "events" is of type
+// applied. The zero position is the beginning, stored as "".
 type position struct {
 	pass      string
 	at        state.Cursor
@@ -33,8 +31,8 @@ type position struct {
 	passes        int64  // finished passes that knew which rows they did not contain
 	parentsUnsure string // a pass whose parents must be requested again
 
-	// refuted is why passes read the whole list of an incremental stream. rules is the fingerprint of the
-	// rules that made its rows. lastComplete is the last finished pass that left nothing out; "" if that is
+	// refuted says why passes read the whole list of an incremental stream. rules is the fingerprint of the rules by
+	// which the rows were made. lastComplete is the last finished pass that read every record; "" if that is the field
 	// pass.
 	refuted      refutation
 	rules        string
@@ -44,10 +42,10 @@ type position struct {
 
 	done      string
 	backfills string // positions of backfills by name, as JSON
-	events    string // an applied, as JSON
+	events    string // of type applied, as JSON
 }
 
-// encode does not quote a cursor that is a JSON object, so that users can read it.
+// encode returns the stored form. A source's cursor that is a JSON object is not quoted, so that people can read it.
 func (p position) encode() state.Cursor {
 	if p == (position{}) {
 		return ""
@@ -100,7 +98,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// decodePosition returns the source's cursor byte for byte.
+// decodePosition reads the stored form. The source's cursor is returned byte for byte.
 func decodePosition(c state.Cursor) (position, error) {
 	if c == "" {
 		return position{}, nil
@@ -116,7 +114,7 @@ func decodePosition(c state.Cursor) (position, error) {
 
 		Turn  int64  `json:"turn"`
 		Doubt string `json:"doubt"`
-		Whole bool   `json:"whole"` // from earlier releases: refuted, without a reason
+		Whole bool   `json:"whole"` // written by earlier releases instead of refuted
 
 		Refuted refutation `json:"refuted"`
 
@@ -153,7 +151,7 @@ func decodePosition(c state.Cursor) (position, error) {
 
 func (p position) midPass() bool { return p.pass != "" && !p.end }
 
-// over returns the last finished pass that read every record; "" for none.
+// over returns the id of the last finished pass that read every record; "" if there is none.
 func (p position) over() string {
 	if p.end {
 		return cmp.Or(p.lastComplete, p.pass)

@@ -69,7 +69,7 @@ func TestNewRunID(t *testing.T) {
 	require.Zero(t, runTime("by hand"))
 }
 
-// A pass id has one digit of base 36 for the pass, so the ids of a run sort up to the 35th pass.
+// A pass id ends with one digit of base 36 for the number of the pass. So ids sort up to the 35th pass of a run.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(35) {

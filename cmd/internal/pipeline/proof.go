@@ -17,8 +17,9 @@ type claim struct {
 	held     bool
 }
 
-// proofOf returns the worse of two verdicts, or "" if there was no pass yet. Child streams take their parents
-// from the last pass in any destination, and compare them with the destination's own rows. // Invariant 12
+// proofOf returns the worse of two verdicts: on the last pass in any destination, and on the last pass in this
+// destination. Child streams take their parents from the one, and compare them with rows from the other. It returns
+// "" if there was no pass yet. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,8 +33,8 @@ func (r *run) proofOf(destination, stream string) Verdict {
 	return v
 }
 
-// parentVerdict takes the verdict on the parent stream's pass in this run or, without one, on the reading
-// that was made only for the children.
+// parentVerdict returns the verdict on the parent stream's pass in this run. If there was none, the verdict is on the
+// list of parents that was read only for the children.
 func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
 	if v := p.proofOf(destination, p.stream.Parent); v != "" || e.ParentList == nil {
 		return v
@@ -53,7 +54,8 @@ func listVerdict(l *extract.ParentList) Verdict {
 	return proof.Judge(f)
 }
 
-// prove makes a doubtful claim at best consistent, because the source may take the parents from another list.
+// prove stores the verdict of a claim. A doubtful claim is at best consistent, because the source may take the
+// parents of the children from another list.
 func (p *pass) prove(destination string, c claim) {
 	if c.doubtful && c.verdict == Proven {
 		c.verdict = Consistent

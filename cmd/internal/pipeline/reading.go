@@ -11,7 +11,7 @@ import (
 // Verdict is the degree to which a pass is known to be complete.
 type Verdict = proof.Verdict
 
-// The verdicts, best first. A report also states the reasons.
+// The verdicts, best first.
 const (
 	Proven       = proof.Proven
 	Consistent   = proof.Consistent
@@ -45,7 +45,7 @@ func factsOf(end *extract.End) proof.Facts {
 
 func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
-	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
+	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // for an object, the last whole pass counts as the first of two readings
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// runStream is the stream name under which a pipeline's runs are committed. Of two runs that overlap, the
-// later commit gets state.ErrMoved.
+// runStream is the stream name under which a pipeline's runs are committed. If two runs overlap, the later commit
+// fails with state.ErrMoved.
 const runStream = "_run"
 
 type runRow struct {
@@ -24,8 +24,8 @@ type runRow struct {
 	ended  int64
 }
 
-// open writes the run's row to every destination, and leaves out the destinations that fail. It returns an
-// error only if all of them fail.
+// open writes the run's row to every destination. It leaves out destinations that fail, and returns an error if all
+// of them fail.
 func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
@@ -106,7 +106,7 @@ type runCounts struct {
 	Words    map[string]string   `json:"words,omitempty"`
 }
 
-// maxWords limits a stream's error in the run's row, in bytes.
+// maxWords limits the length in bytes of a stream's error in the run's row.
 const maxWords = 300
 
 func (r *run) row(rep Report, destination string) ([]any, error) {
@@ -160,7 +160,7 @@ func summary(rep Report) any {
 	return strings.Join(lines, "\n")
 }
 
-// finish writes the run's final row even after a stop, within the rest of the grace period.
+// finish writes the run's final row. After a stop it does so too, within the rest of the grace period.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refused holds the keys of a pass's rejected records. Their rows do not count as missing, because the records arrived.
+// refused holds the keys of the records that a pass rejected. Their rows do not count as missing, because the records
+// arrived.
 type refused struct {
 	keys    map[string]bool
 	words   bool // some keys are not integers
@@ -38,7 +39,8 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey formats a key of one column as rowhash.Text does. ok is false for JSON that is no text or integer.
+// plainKey formats a key of one column as rowhash.Text does. ok is false if the JSON is neither a text nor an
+// integer.
 func plainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {
 		return key, json.Unmarshal([]byte(text), &key) == nil
@@ -51,8 +53,9 @@ func integer(text string) bool {
 	return err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// sort separates the rows that a sweep has listed as missing: there counts those whose records were rejected,
-// and others are the keys of the rest. ok is false if sort cannot decide for every row. // Invariant 12
+// sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were
+// rejected; others are the keys of the remaining rows. ok is false if sort cannot decide for every row. // Invariant
+// 12
 func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

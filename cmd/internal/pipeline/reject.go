@@ -24,7 +24,7 @@ type reject struct {
 	id, stage                string
 	accepted                 time.Time
 	passed                   bool // a later pass has begun
-	resolved                 bool // resolved before, or by this retry
+	resolved                 bool // resolved by an earlier retry or pass, or by this retry
 	why                      string
 }
 
@@ -67,7 +67,7 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	return found, err
 }
 
-// rejects stops at the limits of one call, and counts the further rejects in t.done.Left.
+// rejects returns the rejects that want selects, up to the limits of one call. It counts the others in t.done.Left.
 func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0
@@ -121,9 +121,9 @@ func number(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// sort returns the rejects to retry. A later pass that has read the whole list resolves the others, because
-// it has rejected the same records again if necessary. While a later pass is unfinished, rejected records
-// stay rejected.
+// sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved: that
+// pass rejected the same records again if it had to. While a later pass is unfinished, its stream's rejects cannot be
+// retried.
 func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
 		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
@@ -139,7 +139,7 @@ func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
 			open = append(open, j)
 		}
 	}
-	slices.SortFunc(open, func(a, b *reject) int { // of two records with the same key, the later is written last
+	slices.SortFunc(open, func(a, b *reject) int { // of two records with the same key, the later one must be written last
 		return cmp.Or(cmp.Compare(a.passID(), b.passID()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 	return open

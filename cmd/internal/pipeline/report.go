@@ -76,7 +76,7 @@ type StreamReport struct {
 	Requests    int           `json:"requests"`
 	Bytes       int64         `json:"bytes"`
 	Duration    time.Duration `json:"duration"`
-	NotBefore   time.Time     `json:"not_before,omitzero"` // when to try a parked stream again
+	NotBefore   time.Time     `json:"not_before,omitzero"` // when a parked stream can be tried again
 	Notices     []Notice      `json:"notices,omitempty"`   // changes of the source, the gravest first
 	Webhooks    *Webhooks     `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
 	Err         error         `json:"-"`
@@ -90,7 +90,7 @@ type Report struct {
 	Status   Status            `json:"status"`
 	Started  time.Time         `json:"started_at"`
 	Ended    time.Time         `json:"ended_at"`
-	Requests int               `json:"requests"`           // requests to the source, each counted once even if destinations share the answer
+	Requests int               `json:"requests"`           // requests to the source; a request counts once even if several destinations use its answer
 	Forecast *forecast.Outlook `json:"forecast,omitempty"` // comparison with the forecast
 	Streams  []StreamReport    `json:"streams"`
 	Err      error             `json:"-"` // the run's own error; nil if only streams had errors

@@ -22,10 +22,10 @@ type Retried struct {
 	Destination string `json:"destination"`
 	Retried     int64  `json:"retried"`    // records that were tried again
 	Resolved    int64  `json:"resolved"`   // how many of them are now in the tables
-	Superseded  int64  `json:"superseded"` // rejects that were not tried, because a later pass has stored their records or found them gone
+	Superseded  int64  `json:"superseded"` // rejects that were not tried, because a later pass has stored the record or found it gone
 	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
-	Left        int64  `json:"left"`       // records that were not tried, because there were too many at once
+	Left        int64  `json:"left"`       // records that were not tried, because one call tries only a limited number
 
 	Still []StillRejected `json:"still,omitempty"` // some of the rejected records
 	Error string          `json:"error,omitempty"` // why the destination failed
@@ -39,7 +39,8 @@ type StillRejected struct {
 	Reason  string `json:"reason"`
 }
 
-// RetryReport is the outcome of RetryRejects. If Streams is empty, nothing was done and no run was recorded.
+// RetryReport is the outcome of RetryRejects. If no stream had rejects, Streams is empty and the call is not recorded
+// as a run.
 type RetryReport struct {
 	Run     string    `json:"run"`
 	Streams []Retried `json:"streams"`
@@ -74,8 +75,8 @@ const (
 // that fit are written, and their rejects resolved, in one transaction per stream. It sends no requests to the source.
 // It replaces no row that a later pass has written. // Invariant 8
 //
-// It does not retry a single value that was rejected although its record was loaded. The next run does: it reads the
-// record, and writes it again if the stream's rules have changed.
+// It does not retry single values that were rejected although the rest of the record was loaded. The next run reads
+// their records, and writes them again if the stream's rules have changed.
 func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -96,7 +97,8 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	return rep, err
 }
 
-// overRejects starts no run if these streams (nil: all) have no rejects.
+// overRejects calls do for each destination and stream with rejects, as one run. It starts no run if there are none.
+// names are the streams to select; nil selects all.
 func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRetry)) (id string, err error) {
 	work, err := r.rejected(ctx, names)
 	if err != nil || len(work) == 0 {
@@ -114,7 +116,7 @@ func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRe
 	return r.Run, err
 }
 
-// attempt leaves out a destination that has failed.
+// attempt calls do, unless the destination has already failed, and returns the error as text.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)
@@ -205,7 +207,7 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.touchedBy = t.Run // changes the cursor, but not the position
+	pos.touchedBy = t.Run // makes the cursor differ; the position stays the same
 	return tx.Commit(ctx, pos.encode())
 }
 

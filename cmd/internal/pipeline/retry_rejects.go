@@ -26,7 +26,8 @@ func (m *refitted) release() {
 	}
 }
 
-// resubmit returns the rejects that fit the current rules and tables and that no later row supersedes.
+// resubmit maps the records of the rejects again. It returns those that fit the current rules and tables and whose
+// rows no later pass has written.
 func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
@@ -60,7 +61,8 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 	return t.fit(known, fit)
 }
 
-// fit rejects a record at once if the stored text is not the whole original, for example because it was cut.
+// fit maps records. A record is rejected at once if the stored text is not the whole original, for example because it
+// was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
@@ -110,9 +112,9 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 	return out, nil
 }
 
-// later returns, for the records in m, the id of the last pass that has written a row with the same key. It
-// considers passes before that of the reject only if a later pass has read the stream, because that pass may
-// have found the row unchanged.
+// later returns, for the records in m, the id of the last pass that has written a row with the same key. Usually only
+// passes after the rejecting pass count. If a later pass has read the stream, earlier passes count too: the later
+// pass may have found their row unchanged and not written it.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}

@@ -129,7 +129,8 @@ func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	}
 }
 
-// It is unknown whether an interrupted pass has read the rejected records. So they stay rejected until the pass ends.
+// A pass was interrupted, so it is unknown whether it would have stored the rejected records. They stay rejected
+// until the pass ends.
 func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	failingAt(r.source.lists["crm_leads"], 2)
@@ -168,7 +169,7 @@ func TestPassContinuesAfterARetry(t *testing.T) {
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
-// A retry is done completely or not at all.
+// If a retry fails at any step, none of its effects are stored.
 func TestRetryFailsAtEveryStep(t *testing.T) {
 	r, steps := newStrictRig(t, schemas.Merge), 0
 	r.evolve()
@@ -226,7 +227,7 @@ func TestNextRunRetriesValues(t *testing.T) {
 	require.Empty(t, r.retry().Streams)
 }
 
-// A record with masked values is not stored in its original form.
+// A record with masked values is not stored in its original form, so it cannot be retried.
 func TestRetryRefusesIncompleteRecords(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
 	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}

@@ -41,7 +41,7 @@ type record struct {
 	Name string `json:"name"`
 }
 
-// MarshalJSON omits a negative id, so that no table can hold the record.
+// MarshalJSON writes a negative id as null, so that no table can store the record.
 func (r record) MarshalJSON() ([]byte, error) {
 	id := strconv.Itoa(r.ID)
 	if r.ID < 0 {
@@ -62,11 +62,11 @@ type list struct {
 	records []record
 	size    int
 	total   bool
-	states  int64       // total that the pages state instead, if not 0
-	numbers bool        // the records have a size, which is a number, or the name if the name is not empty
-	end     extract.End // sets Rule, Reread, Round, Parents and Gone; the source fills in the rest
+	states  int64       // total that the pages state; 0: the real total
+	numbers bool        // the records have a member size: the name, or a number if the name is empty
+	end     extract.End // the fields Rule, Reread, Round, Parents and Gone are used; the source sets the others
 
-	pages func(pass int) []record // returns the records of each reading; nil: always the field records
+	pages func(pass int) []record // returns the records of each reading; nil: the field records
 	fail  func(page int) error
 	wait  func(context.Context, int)
 }

@@ -78,8 +78,8 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
 }
 
-// Reading an unchanged source again adds no reject. An accepted loss leaves the stream complete until a
-// record is rejected for another reason.
+// A record is rejected. Another reading of the unchanged source adds no reject. After the loss is accepted, the
+// stream is complete until a record is rejected for another reason.
 func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 	fresh := func() (*rig, *list) {
 		l := &list{records: records(0, 9), size: 3, total: true}
@@ -146,7 +146,8 @@ func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {
 	require.Empty(t, r.unresolved())
 }
 
-// After the resumed pass, the run reads the list once more, because the earlier pages may have changed.
+// After the resumed pass, the run reads the list once more, because the pages before the interruption may have
+// changed.
 func TestResumeAfterEveryPage(t *testing.T) {
 	for k := range 6 {
 		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
@@ -191,7 +192,7 @@ func nilIfEmpty(rs []record) []record {
 	return rs
 }
 
-// It is unknown which rows the first part of a resumed pass contained unchanged.
+// The rows of the first part of a resumed pass are unknown if they were unchanged. So a whole pass follows.
 func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -217,7 +218,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// Unread records move to pages that were read before the interruption.
+// After an interruption, unread records move to pages that were read before. They must not be missed.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
 		if page == 2 {
@@ -234,7 +235,7 @@ func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	require.Equal(t, records(5, 30), r.alive("crm_leads"))
 }
 
-// The position of an interruption may no longer exist in the list.
+// The list may no longer have the position of the interruption. Then the run starts at the beginning.
 func TestFailingResumeStartsAgain(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	l.fail = func(page int) error {
@@ -378,7 +379,7 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	require.Equal(t, records(0, 250), r.alive("crm_leads"))
 }
 
-// A list that is cut at a round number is the same in each reading. The rows that it cuts off are not gone.
+// A list is cut at a round number of records, so each reading returns the same. The rows after that are not gone.
 func TestCutListDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 95), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
@@ -399,7 +400,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 
-// A list that keeps its length while its records change may show only its latest records.
+// A list that keeps its length while its records change may show only its latest records. Then no row is deleted.
 func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
@@ -437,7 +438,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 	require.Equal(t, records(0, 31), r.alive(s.Name))
 }
 
-// Rows of the previous run must not look as if this run had written them.
+// After the clock was set back, rows of the previous run must not look as if the current run had written them.
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	l := &list{records: records(0, 20), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -469,7 +470,7 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
-// A parent record without a key may have child records that were not read.
+// If a parent record has no key, its child records cannot be requested. So the child stream proves nothing.
 func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		child := stream("crm_lead_notes")
@@ -629,7 +630,7 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// The stream does not overwrite a cursor that another process has moved.
+// Another process has moved the cursor. The stream must not overwrite it.
 func TestMovedCursorEndsTheStream(t *testing.T) {
 	l := &list{records: records(0, 30), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -638,7 +639,7 @@ func TestMovedCursorEndsTheStream(t *testing.T) {
 		if page != 3 {
 			return
 		}
-		for err := state.ErrMoved; err != nil; { // this process may be committing just now
+		for err := state.ErrMoved; err != nil; { // another goroutine of this process may be committing just now
 			at, _ := r.memory.Cursor(ctx, key)
 			tx, _ := r.memory.Begin(ctx, key, at, load.Pass{Run: "zzzzzzzzzzzz", Whole: true})
 			err = tx.Commit(ctx, `{"pass":"zzzzzzzzzzzz","at":"x","end":true}`)
@@ -708,7 +709,7 @@ func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
 	require.Len(t, rep.Streams, 2)
 	require.Equal(t, 1, r.source.passes["crm_leads"])
 	require.Len(t, second.Rows("crm_leads"), 25)
-	untimed := func(rows []loadtest.Row) []loadtest.Row { // each destination has its own commit time
+	untimed := func(rows []loadtest.Row) []loadtest.Row { // without the commit times, which differ between destinations
 		for i := range rows {
 			rows[i] = maps.Clone(rows[i])
 			delete(rows[i], schemas.ColSyncedAt)

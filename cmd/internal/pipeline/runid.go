@@ -24,8 +24,8 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
-// laterRunID returns id or, if the clock has been set back, an id just after last. Destinations compare run
-// ids to decide whether a row is older than a pass. // Invariant 8
+// laterRunID returns id. If the clock has been set back and id is not after last, it returns a new id just after
+// last. Destinations compare run ids to decide whether a row is older than a pass. // Invariant 8
 func laterRunID(id, last string) string {
 	if t := runTime(last); id <= last && !t.IsZero() {
 		return NewRunID(t.Add(time.Microsecond))
@@ -33,8 +33,8 @@ func laterRunID(id, last string) string {
 	return id
 }
 
-// passID makes ids such as run + "#2" and, for the tenth pass, run + "#a". So later passes have greater ids, up
-// to the 35th.
+// passID returns the id of the run's nth pass. The first has the id of the run, the second "<run>#2", the tenth
+// "<run>#a". So later passes have greater ids, up to the 35th pass.
 func passID(run string, n int64) string {
 	if n <= 1 {
 		return run

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Profile summarizes a whole pass over a stream, so that differences of a later pass can be detected. It contains no
-// value of a record. Its size depends on the number of columns, not of rows. // Invariant 6
+// Profile summarizes a whole pass over a stream, so that the next pass can be compared with it. It contains no value
+// of a record. Its size depends on the number of columns, not of rows. // Invariant 6
 type Profile struct {
 	At     time.Time               `json:"at"`
-	Page   int64                   `json:"page,omitempty"` // records on the fullest of several pages
+	Page   int64                   `json:"page,omitempty"` // records on the fullest page; 0 if there was only one page
 	Tables map[string]TableProfile `json:"tables"`
 }
 
-// TableProfile is the part of a Profile about one table, before the stream's rules apply.
+// TableProfile is the part of a Profile about one table. It is made before the stream's rules apply.
 type TableProfile struct {
 	Rows    int64                    `json:"rows"`
 	Columns map[string]ColumnProfile `json:"columns"`
@@ -62,7 +62,7 @@ func (f *profiler) addPage(n int64) {
 	f.pages++
 }
 
-// profile leaves out columns that never had a value.
+// profile returns the Profile. Columns that never had a value are left out.
 func (f *profiler) profile(at time.Time) *Profile {
 	p := &Profile{At: at.UTC().Truncate(time.Second), Tables: map[string]TableProfile{}}
 	if f.pages > 1 {

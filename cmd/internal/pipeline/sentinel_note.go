@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// drifted returns the notices of the pass that ends with g. It compares profiles only if believed is true. If
-// shut is true, the deletions wait for a person.
+// drifted returns the notices of the pass that ends with g. It compares profiles only if believed is true. shut says
+// that the deletions wait for a person.
 func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
@@ -39,7 +39,8 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	return all
 }
 
-// noticeBound reports only the first pass in which a stream reaches its limit of columns or child tables.
+// noticeBound returns a notice if the stream reaches its limit of columns or child tables. Only the first such pass
+// has the notice.
 func (p *pass) noticeBound(beyond []string) []Notice {
 	if len(beyond) == 0 || p.restKnown {
 		return nil
@@ -72,8 +73,8 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted because the filter may have changed: the source
-// may still have them.
+// leftByFilter returns a note if rows were marked as deleted perhaps only because the stream's filter has changed.
+// The source may still have their records.
 func (p *pass) leftByFilter(e *ending) string {
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
 		return ""
@@ -87,7 +88,7 @@ func filterPrint(s schemas.Stream) string {
 	}
 	text, err := json.Marshal(s.Rules.Filter)
 	if err != nil {
-		panic(err) // texts, numbers and lists of them
+		panic(err) // cannot happen: the filter contains only texts, numbers and lists of them
 	}
 	return strconv.FormatUint(id(text), 36)
 }
@@ -143,6 +144,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) e
 	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
-	pos.touchedBy = r.Run // changes the cursor, but not the position
+	pos.touchedBy = r.Run // makes the cursor differ; the position stays the same
 	return tx.Commit(ctx, pos.encode())
 }

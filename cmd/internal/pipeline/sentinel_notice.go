@@ -50,8 +50,8 @@ const (
 	NoticeTable       = "table"      // the table is not the one that the last pass wrote
 )
 
-// tolerances are the limits of a change from one run to the next. A loss or growth causes a notice only if it
-// exceeds both of its limits.
+// tolerances are the limits of a normal change from one run to the next. A loss of rows causes a notice only if it
+// exceeds both loss and share; growth only if it exceeds both growth and gained.
 type tolerances struct {
 	evidence float64 // values to expect in a field before its absence counts as vanished
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
@@ -62,11 +62,11 @@ type tolerances struct {
 	gained   int64
 }
 
-// usualTolerances takes the limits of a loss from those above which deletions need a person's confirmation.
-// So deletions without confirmation cause no notice.
+// usualTolerances has the same limits of a loss as the rule by which deletions need a person's confirmation. So a
+// loss that needs no confirmation causes no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
-// drift returns the gravest notices first.
+// drift compares two profiles and returns the notices, the gravest first.
 func drift(before, now *Profile, root string, t tolerances) []Notice {
 	if before == nil || now == nil {
 		return nil
@@ -99,9 +99,9 @@ func rank(s Severity) int { return slices.Index([]Severity{Noted, Warned, Blocki
 func (t tolerances) count(table string, before, now int64) []Notice {
 	switch lost := before - now; {
 	case lost > t.loss && float64(lost) > t.share*float64(before):
-		return []Notice{{Severity: Warned, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and %d the time before", now, before)}}
+		return []Notice{{Severity: Warned, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and %d in the previous pass", now, before)}}
 	case -lost > t.gained && float64(now) > t.growth*float64(before):
-		return []Notice{{Severity: Noted, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and only %d the time before", now, before)}}
+		return []Notice{{Severity: Noted, Kind: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records arrived, and only %d in the previous pass", now, before)}}
 	}
 	return nil
 }

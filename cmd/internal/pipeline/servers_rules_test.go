@@ -10,10 +10,12 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. The
-// run must then go wrong in one of four ways. It reports a table as complete that lacks records. It marks a
-// live row as deleted. It refuses a list that it reads with the rule. Or it does not prove a list that it
-// proves with the rule. With the rule, every report is true.
+// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. With all
+// rules, every report is true. Without the rule, at least one of four errors must occur:
+//   - A table is reported as complete although it lacks records.
+//   - A live row is marked as deleted.
+//   - A list is refused that is read if the rule applies.
+//   - A list is not proven that is proven if the rule applies.
 func TestServersNeedEachRule(t *testing.T) {
 	rules := map[string]bool{}
 	for _, n := range neededBy {

@@ -31,8 +31,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// serverBatch is a batch of generated servers on one address. Its pipeline reads each server as a stream that
-// has only its path configured.
+// serverBatch is a batch of generated servers that share one address. Its pipeline reads each server as a stream for
+// which only the path is configured.
 type serverBatch struct {
 	t       *testing.T
 	specs   []servers.Spec
@@ -93,7 +93,7 @@ func detailsOf(list schemas.Stream, name, key string) schemas.Stream {
 	d.Path, d.Method = "/"+strings.ReplaceAll(name, ".", "/")+"/{id}", http.MethodGet
 	d.Table = schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: []string{schemas.Column("/" + key)}}
 	d.Params = []schemas.Param{{Name: "id", In: "path", From: "/" + key}}
-	d.RereadPasses = 1_000_000 // no parent is due for a regular check
+	d.RereadPasses = 1_000_000 // so large that no parent is due for a regular check
 	return d
 }
 
@@ -254,7 +254,7 @@ func (o serverOutcome) String() string {
 		o.Report.Status, o.Report.Verdict, o.Report.Reasons, o.Report.Err, spec, strings.Join(o.Requests, "\n  "))
 }
 
-// failedOnce are seeds of servers that were misread before.
+// failedOnce are seeds of servers that earlier versions read incorrectly.
 var failedOnce = []uint64{
 	100466, 102245, 102346, 108388, 108449, 111396, 118816, 122313, 128459, 129906, 131749, 135036, 135461, 142829, 163251, 164402, 169203, 169317, 170495, 189146,
 	192855, 192857, 196231, 201911, 207588, 220995, 222664, 225214, 239709, 302275, 319566, 401045, 409306, 411100, 419326, 504334, 626450, 644646, 712936, 752715, 764895, 820082, 885210, 1085611,
@@ -270,8 +270,8 @@ func TestServersThatFailedOnce(t *testing.T) {
 	}
 }
 
-// TestServers checks that each table equals the list, or that the run reports that it does not, unless no
-// answer of the server shows that records are missing. An existing row is never marked as deleted.
+// TestServers checks that each table equals the list, or that the run reports that it does not. If no answer of the
+// server shows that records are missing, the run need not report it. An existing row is never marked as deleted.
 // PENSTOCK_TEST_TRIALS (make generated) sets the number of servers.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)
@@ -343,7 +343,7 @@ func readServers(t *testing.T, specs []servers.Spec, open func() load.Destinatio
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts, by kind of paging, the lists without faults that the run did not report as complete.
+// falseAlarms counts lists without faults that the run did not report as complete, for each kind of paging.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string

@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// flush adds to digest and profile before the stream's rules apply, so that a filter does not make the list
-// look shorter.
+// flush moves the mapped rows to the group. It updates digest and profile before the stream's rules apply, so that a
+// filter does not make the list look shorter.
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
@@ -63,8 +63,8 @@ func (p *pass) flush() error {
 	return nil
 }
 
-// share prepares a batch for concurrent use: the first call of an array's NullN counts the nulls and stores
-// their number.
+// share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
+// number in the array, which would be a data race.
 func share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Duplicates among filtered records are unknown, so the list's total no longer proves anything.
+// Among records that a filter leaves out, duplicates cannot be detected. So the list's total no longer proves
+// anything.
 func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	s := stream("crm_leads")
 	least := "10"
@@ -72,7 +73,7 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	require.Len(t, r.alive("crm_deals"), 10)
 }
 
-// The row of a record that a contract rejects stays unchanged. Rows whose records are gone are deleted.
+// If the contract rejects a record, its existing row stays unchanged. Rows whose records are gone are deleted.
 func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
 		r := newStrictRig(t, mode)
@@ -93,7 +94,7 @@ func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	}
 }
 
-// Rejected records without a key may belong to any row.
+// If a rejected record has no key, it may belong to any row. So no row is deleted.
 func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
 	l := &list{records: records(0, 9), size: 3, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Counts and the times of deletion differ between destinations that share a reading.
+// Destinations that share a reading have equal rows. Only counts and the times of deletion may differ.
 func TestDestinationsOfOneReadingAreEqual(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)

@@ -33,8 +33,8 @@ func (l *leftover) release() {
 	}
 }
 
-// review finds the missing rows at the end of a pass. It must be called before the transaction of the last
-// rows begins, and sees the rows that were committed before.
+// review finds the missing rows at the end of a pass. It reads the rows that are committed, so it must be called
+// before the transaction of the last rows begins.
 func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.parents == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
@@ -48,8 +48,8 @@ func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
 	return k.leftParents(ctx, p)
 }
 
-// leftParents finds the stored parents that the pass has not seen. If such a parent appears again, it is
-// requested like a new one, because its rows may be gone.
+// leftParents finds the stored parents that the pass has not seen. It marks them, so that such a parent is requested
+// like a new one if it appears again: its rows may be gone.
 func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -58,7 +58,7 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(p.parents.requested, id); !asked && !k.parentage.lists(id) {
-			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // the scan frees the memory of tuple
+			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // the memory of tuple belongs to the scan
 		}
 	})
 }
@@ -104,8 +104,8 @@ func (k *destinationRun) skipped(p *pass, context []arrow.Array, row int) bool {
 	return !asked && k.parentage.lists(id)
 }
 
-// exclusive reports whether no other parent's answer can contain the row's record. That is so if each parent
-// has one record, whose key is one of the parent's values, and no existing parent has this value.
+// exclusive reports whether no other parent's answer can contain the row's record. Two conditions must hold: each
+// parent has one record, whose key is one of the parent's values; and no existing parent has this value.
 func (k *parentTracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false
@@ -149,12 +149,12 @@ func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
 	return nil
 }
 
-// outcome corrects the destination's count, because it contains all rows of skipped parents.
+// outcome corrects the number of missing rows, because the destination also counts the rows of skipped parents.
 func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	if g.end == nil || g.end.Skipped == 0 {
 		return out
 	}
-	out.Known = k.left != nil // otherwise the pass was resumed, and the rows of its first part are unknown
+	out.Known = k.left != nil // false if the pass was resumed: the rows of its first part are unknown
 	if out.Known {
 		out.Alive, out.Missing = k.left.alive+out.Inserted, k.left.missing
 		out.Keys = retained(k.left.keys)
@@ -162,8 +162,8 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	return out
 }
 
-// notePasses counts the pass, unless it was contradicted or its missing rows are unknown. Then the next pass
-// requests its parents again.
+// notePasses counts the pass. If the pass was contradicted or its missing rows are unknown, it is not counted, and
+// the next pass requests its parents again.
 func (k *destinationRun) notePasses(p *pass, e *ending) {
 	switch {
 	case p.parents == nil || e.decision.Action == proof.RequestMissing:

@@ -60,7 +60,7 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// A short commit is finished, and a long one is given up. In both cases the run ends within ten seconds.
+// A commit that soon ends is finished, and a long one is given up. In both cases the run ends within ten seconds.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {
@@ -115,7 +115,7 @@ func (x *slowTx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 }
 
-// The budget holds for any number of streams and size of pages, and no stream waits forever.
+// Records in memory never exceed the budget, for any number of streams and size of pages. No stream waits forever.
 func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	lists, unkeyed := map[string]*list{}, map[string]bool{}
 	var streams []schemas.Stream
@@ -132,7 +132,7 @@ func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	r.config.ByteBudget = 3000
 	r.config.limits = limits{batchRows: 40, batchBytes: 1 << 20, groupRows: 1 << 20, groupBytes: 1 << 20, groupAge: time.Hour}
 
-	const row = 8 + 4 + 2 // minimum bytes of a number and a name in a batch; as JSON it is more
+	const row = 8 + 4 + 2 // minimum bytes of a number and a name in a batch; as JSON they take more
 	var mu sync.Mutex
 	var peak atomic.Int64
 	fetched, committed := map[string]int64{}, map[string]int64{}
@@ -147,7 +147,7 @@ func TestBytesInFlightStayInTheBudget(t *testing.T) {
 		}
 		var sum int64
 		for name, n := range fetched {
-			if !unkeyed[name] { // keyless streams continue without the budget once it is spent
+			if !unkeyed[name] { // streams without a key continue without the budget once it is used up
 				sum += row * (n - committed[name])
 			}
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// story lets two destinations fail from time to time, while parents change, disappear and return.
+// story runs a pipeline with two destinations that fail from time to time, while parents change, disappear and
+// return.
 type story struct {
 	*estate
 	random  *rand.Rand
@@ -93,7 +94,8 @@ func (s *story) allow(requests int) {
 	s.budget = requests
 }
 
-// standingRows requires that no two rows have the same id, except in mode append, where the last one counts.
+// standingRows returns the live rows by id. Two rows must not have the same id, except in mode append, where the
+// later row counts.
 func standingRows(t *testing.T, store *loadtest.Memory, mode schemas.Mode, table, column string) map[string]string {
 	out, at := map[string]string{}, map[string]string{}
 	for _, row := range store.Rows(table) {
@@ -127,7 +129,7 @@ func TestAllRequestedParentsAreGone(t *testing.T) {
 	}
 }
 
-// After random runs that fail in many ways, and two that do not, both destinations equal the source.
+// After random runs that fail in many ways, and two runs that do not fail, both destinations equal the source.
 func TestRandomParentRuns(t *testing.T) {
 	for seed := range uint64(trials(30)) {
 		s := newStory(t, seed)
@@ -158,7 +160,7 @@ func TestRandomParentRuns(t *testing.T) {
 	}
 }
 
-// A whole pass after the last change finds nothing to correct, except for rare changes that two passes missed.
+// After the last change, a whole pass finds nothing to correct. Rarely, it corrects a change that two passes missed.
 func TestRandomIncrementalRuns(t *testing.T) {
 	stories, slipped := trials(12), 0
 	for seed := range stories {

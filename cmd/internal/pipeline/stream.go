@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A second reading may prove what the first could not. If the two found different records and both may have
-// missed some, the run reads the stream a few times more, within a limit of requests. // Invariant 15
+// A second reading may prove what the first reading could not. If both readings found different records, and both may
+// have missed some, the run reads the stream a few times more. The number of requests for that is limited. //
+// Invariant 15
 const (
 	maxPasses = 2
 	maxMoving = 5
@@ -24,7 +25,7 @@ func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 		return true
 	}
 	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
-		return false // the previous pass did not request every parent, so it cannot confirm which rows are missing
+		return false // the previous pass skipped parents, so it cannot confirm which rows are missing
 	}
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
@@ -47,9 +48,9 @@ type streamRun struct {
 	noticed      []Notice
 }
 
-// parts reports whether a pass may be committed in parts and continued after an interruption. A table without
-// a key cannot distinguish the rows of a pass from earlier ones, and a table in mode replace shows all of a
-// pass or nothing.
+// parts reports whether a pass may be committed in parts and continued after an interruption. In a table without a
+// key, the rows of a pass cannot be distinguished from earlier rows. A table in mode replace shows either all of a
+// pass or nothing of it.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
@@ -130,8 +131,8 @@ func (st *streamRun) sync(ctx context.Context) error {
 	return nil
 }
 
-// restart moves a failed resumed pass back to the beginning, at most once per run. The position of the
-// interruption may no longer exist; without a restart, every run would fail there.
+// restart moves a failed resumed pass back to the beginning, at most once per run. The position of the interruption
+// may no longer exist. Then every run would fail there.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -153,8 +154,8 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep returns a pass that several unfinished destinations share. Either they continue the same pass at the
-// same position, or each begins a pass.
+// inStep returns a pass that several unfinished destinations share. They continue the same pass at the same position,
+// or they all begin a new pass.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.destinations {
@@ -172,7 +173,8 @@ func (st *streamRun) inStep() *pass {
 	return p
 }
 
-// passFor gives every pass that starts at the beginning an id greater than those of earlier passes.
+// passFor returns a pass for k. A pass that starts at the beginning gets an id greater than those of all earlier
+// passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
 	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.at, began: st.Now()}

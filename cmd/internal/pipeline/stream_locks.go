@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// StreamLocks holds one lock per stream of a pipeline, shared by the runs and the deltas in one process.
-// Without a lock, the page of a run could replace a record that a delta has just committed with an older state.
-// Only the holder of a stream's lock commits, and a pass requests its pages after every earlier commit. A pass
-// that is committed in parts releases the lock between two commits: see [overlay].
-// Invariant 8
+// StreamLocks holds one lock per stream of a pipeline. The runs and the deltas in one process share it. Without a
+// lock, a page that was requested earlier could replace a record that a delta has just committed. Only the holder of
+// a stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in
+// parts releases the lock between two commits: see [overlay]. Invariant 8
 //
 // The zero value is ready to use; a nil *StreamLocks never blocks.
 type StreamLocks struct {
@@ -24,10 +23,10 @@ type streamLock struct {
 	c             chan struct{} // contains one token while the lock is held
 	watched       atomic.Bool   // deltas may want the lock
 	deltasAllowed atomic.Bool   // a running pass releases the lock between its commits
-	doubt         atomic.Bool   // destinations store open records that the deltas do not know of
+	doubt         atomic.Bool   // a destination stores open records that the deltas have not queued yet
 
 	mu       sync.Mutex
-	overlays map[string]*overlay // by destination; for use by the lock's holder
+	overlays map[string]*overlay // by destination; only the lock's holder may use it
 	ended    time.Time           // when the last pass of this process ended
 }
 
@@ -88,7 +87,7 @@ func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
 	u.release()
 }
 
-// leave ends a run's passes over the stream. locked says that the run holds the lock.
+// leave ends a run's passes over the stream. locked says whether the run holds the lock.
 func (u *streamLock) leave(locked bool, now time.Time) {
 	if u == nil {
 		return

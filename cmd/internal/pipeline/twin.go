@@ -6,7 +6,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// twinNote reports records that the twin lacks. The twin was read earlier, so it may lack newer records.
+// twinNote reports records that the twin lacks. A twin is another stream that returns the same records. It was read
+// earlier, so it may lack newer records.
 func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""
@@ -37,7 +38,7 @@ func (p *pass) agreement(r *reading) *proof.Difference {
 		return nil
 	}
 	if r.digest.Rows > 0 && twin.Rows > 0 && (r.digest.Text == 0) != (twin.Text == 0) {
-		return nil // one has integer keys, the other texts
+		return nil // keys of one are integers, keys of the other are texts
 	}
 	d := p.hasher.Minus(&r.digest, twin)
 	return &proof.Difference{Of: p.stream.Twin, Here: d.Here, There: d.There, Examples: d.Examples}

@@ -15,8 +15,8 @@ import (
 
 // VerifyOptions limit a Verify.
 type VerifyOptions struct {
-	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages in
-	// advance may send a few more.
+	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages before
+	// they are needed may send a few more.
 	Requests int
 	Streams  []string // names from Config.Streams; nil: all
 	Keys     int      // listed differences per stream and destination; 0: 20
@@ -57,10 +57,10 @@ type Verified struct {
 	Destination string       `json:"destination"`
 	Agreement   Agreement    `json:"agreement"`
 	Records     int64        `json:"records"`  // records from the source
-	Rows        int64        `json:"rows"`     // live rows in the destination; of several versions only the current one
-	Missing     int64        `json:"missing"`  // missing rows, also those not in List
-	Extra       int64        `json:"extra"`    // extra rows, also those not in List
-	Differing   int64        `json:"differs"`  // differing rows, also those not in List
+	Rows        int64        `json:"rows"`     // live rows in the destination; if it keeps several versions of a row, only the current one counts
+	Missing     int64        `json:"missing"`  // number of missing rows, including those that List omits
+	Extra       int64        `json:"extra"`    // number of extra rows, including those that List omits
+	Differing   int64        `json:"differs"`  // number of differing rows, including those that List omits
 	Filtered    int64        `json:"filtered"` // records that the stream's rules leave out
 	Rejected    int64        `json:"rejected"` // records that no table can hold
 	List        []Difference `json:"list,omitempty"`
@@ -77,8 +77,8 @@ type VerifyReport struct {
 	Streams  []Verified `json:"streams"` // in the order of Streams and Destinations
 }
 
-// ExitCode returns 0 if everything is equal, 1 if something differs, and 75 if nothing differs but not
-// everything was compared. Invariant 14
+// ExitCode returns 0 if everything is equal and 1 if something differs. It returns 75 if nothing differs but not
+// everything was compared. // Invariant 14
 func (r VerifyReport) ExitCode() int {
 	code := exitComplete
 	for _, s := range r.Streams {
@@ -96,9 +96,9 @@ var errBudget = errors.New("the request limit is reached")
 
 var errGaps = errors.New("the source does not return all of its records")
 
-// Verify reads the streams of c again, maps their records, and compares keys and hashes with the destinations'
-// tables row by row. It writes nothing. A change at the source since the last run is a difference like any
-// other.
+// Verify reads the streams of c again, maps their records, and compares keys and hashes with the rows of the
+// destinations' tables. It writes nothing. A record that changed at the source since the last run counts as different
+// too.
 //
 // The keys and hashes of a stream are kept in a temporary file. At most half a million of them are in memory,
 // about 64 MB; a larger table is scanned in several parts.
@@ -159,7 +159,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 			k.Err = errors.Join(k.Err, v.compare(ctx, d, t, b, k))
 		}
 		if s.Window {
-			k.Extra = 0 // such rows have left the window
+			k.Extra = 0 // rows that only the destination has may have left the stream's time window
 			k.List = slices.DeleteFunc(k.List, func(d Difference) bool { return d.Kind == RowExtra })
 		}
 		switch {

@@ -95,7 +95,7 @@ func TestVerifyInEveryMode(t *testing.T) {
 				require.Equal(t, Equal, rep.Streams[0].Agreement, "%+v", rep.Streams[0])
 				require.EqualValues(t, 25, rep.Streams[0].Rows)
 
-				l.records[4].Name = "n7" // the earlier value: in mode append it is an old version
+				l.records[4].Name = "n7" // the earlier value: in mode append the table has it as an old version
 				require.Equal(t, mode == schemas.Append && len(s.Key) == 0, r.verify(VerifyOptions{}).Streams[0].Agreement == Equal)
 			})
 		}

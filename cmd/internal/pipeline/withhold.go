@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld holds the rows of a group that are written to one destination. A row is withheld if deltas have
-// committed its record during the pass.
+// withheld splits the rows of a group for one destination. The rows in batches are written. The other rows are
+// withheld, because deltas have committed their records during the pass.
 type withheld struct {
 	batches  []transform.TableBatch
-	own      bool   // batches are copies that must be released
+	own      bool   // batches are copies, which must be released
 	fresh    int64  // withheld rows of records that the pass had not read before
 	again    int64  // withheld rows of records that the pass had read before
 	doubtful []open // records whose withheld row differs from the delta's
@@ -26,7 +26,8 @@ func (h *withheld) release() {
 	*h = withheld{}
 }
 
-// withhold keeps a page that was requested earlier from overwriting the deltas' rows. // Invariant 8
+// withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
+// deltas. // Invariant 8
 func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
 	k.held.release()
 	k.held.batches = batches
@@ -96,7 +97,7 @@ func releaseBatches(all []transform.TableBatch) {
 	}
 }
 
-// without returns copies of the batches without the rows that omit names, in child tables too.
+// without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
 func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})

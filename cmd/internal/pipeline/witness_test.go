@@ -51,7 +51,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A contradicted pass stores its records and deletes nothing. The cursor's position does not change.
+// A contradicted pass stores its records and deletes nothing. The position in the cursor stays the same.
 func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -151,7 +151,8 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// If the twin has a record that the list lacks, the pass is unproven, whatever the total is, and nothing is deleted.
+// If the twin, another stream with the same records, has a record that the list lacks, the pass is unproven. Nothing
+// is deleted, even if the total is met.
 func TestTwinsWitness(t *testing.T) {
 	twin := &list{records: records(0, 26), size: 10, total: true}
 	l := &list{records: records(0, 26), size: 10, total: true}

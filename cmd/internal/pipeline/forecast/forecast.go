@@ -14,7 +14,7 @@ type Basis string
 const (
 	Measured Basis = "measured" // from the stream's own last run
 	Derived  Basis = "derived"  // from its parent's records
-	Guessed  Basis = "guessed"  // from the usual cost of such endpoints, because the stream was never read
+	Guessed  Basis = "guessed"  // from the usual cost of such endpoints, because the stream has not been read yet
 )
 
 // History is the cost of one stream's last run, all passes together.
@@ -24,7 +24,7 @@ type History struct {
 	Requests int64
 }
 
-// Lane is one credential: its requests share one rate limit.
+// Lane is one credential. All its requests share one rate limit.
 type Lane struct {
 	Name  string
 	Rate  float64 // requests per second
@@ -81,9 +81,9 @@ const (
 	guessProbes   = 6 // probes of an unknown endpoint, sent once
 )
 
-// New adds up the costs of the streams. The streams of a lane run one after the other at the lane's
-// rate, and lanes run in parallel. If the last run took longer than the rate limits explain, the forecast is
-// stretched accordingly.
+// New adds up the costs of the streams. The streams of a lane run one after another at the lane's rate, and lanes run
+// in parallel. If the last run took longer than the rate limits require, the times of the forecast are multiplied
+// accordingly.
 func New(k Knowledge) Forecast {
 	var f Forecast
 	records := map[string]int64{}
@@ -117,8 +117,8 @@ func (f *Forecast) add(s Stream) {
 	f.Streams = append(f.Streams, s)
 }
 
-// slow stretches the times to the duration of the last run. Requests beyond those of the last run take the
-// time that the rate limits allow.
+// slow multiplies the times so that they fit the duration of the last run. If this run needs more requests than the
+// last, the additional requests take the time that the rate limits require.
 func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return
@@ -174,8 +174,8 @@ func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) Stream {
 	return one
 }
 
-// Outlook compares a run with its forecast. Errors are relative to the forecast: 0.1 means that the run took a
-// tenth more.
+// Outlook compares a run with its forecast. Errors are relative to the forecast: 0.1 means that the run needed a
+// tenth more than forecast.
 type Outlook struct {
 	Requests      int64   `json:"requests"` // as forecast
 	Seconds       float64 `json:"seconds"`

@@ -43,10 +43,10 @@ type rule struct {
 	then func(*Table) Decision
 }
 
-// rules are in order of precedence. There are three ways to delete missing rows. The last rule deletes all of
-// them, because the pass is proven or a person has confirmed that its list is complete. The rule "empty list"
-// deletes all of them if a person confirms it. Other rules delete the rows whose records the source reports
-// as gone, each at its own address. // Invariant 12
+// rules are in order of precedence; the first rule that applies decides. There are three ways to delete missing rows.
+// The last rule deletes all of them, because the pass is proven or a person has confirmed that its list is complete.
+// The rule "empty list" deletes all of them if a person confirms it. Other rules delete only rows whose records the
+// source reports as gone, each at its own address. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
@@ -72,11 +72,10 @@ var rules = []rule{
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
 
-// Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness
-// confirms that it is gone. After any other pass, a row is deleted only if the source reports its record as
-// gone at the record's own address, or if a person confirms the deletion. Deleting many rows at once always
-// needs a person.
-// Invariant 12
+// Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness confirms
+// that it is gone. After a pass that is not proven, there are two ways to delete a row: the source reports the record
+// as gone at the record's own address, or a person confirms the deletion. To delete many rows at once, a person must
+// always confirm. Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
 func decide(t *Table, rules []rule) Decision {
@@ -96,8 +95,8 @@ func decide(t *Table, rules []rule) Decision {
 
 func repeat(*Table) Decision { return Decision{Action: Repeat} }
 
-// restOfList reports whether this process read only the rest of a pass that another process began. Records
-// may have moved to pages that were read earlier.
+// restOfList reports whether this process read only the rest of a pass that another process began. Meanwhile, records
+// may have moved to pages that the other process had already read.
 func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
@@ -155,8 +154,8 @@ func (t *Table) unwitnessed() Decision {
 	return Decision{Action: Repeat, Parents: Every}
 }
 
-// otherParents decides about missing rows that may belong to parents that were not requested. If single
-// requests do not explain all of them, the pass is repeated with every parent.
+// otherParents decides about missing rows that may belong to parents that were not requested. Missing records are
+// requested one by one. If that does not explain all of them, the pass is repeated with every parent.
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {
@@ -165,8 +164,8 @@ func (t *Table) otherParents() Decision {
 	return d
 }
 
-// emptyList decides about a list that was empty in two readings although the table has rows. Only a person
-// can know whether the records are gone or no longer visible.
+// emptyList decides about a list that was empty in two readings although the table has rows. Only a person can know
+// whether the records are gone, or whether the user of the credential may no longer see them.
 func (t *Table) emptyList() Decision {
 	if t.Confirm {
 		return Decision{Action: Remove}
@@ -174,8 +173,9 @@ func (t *Table) emptyList() Decision {
 	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they were kept until --confirm-shrink", t.Missing)}
 }
 
-// hold keeps the missing rows, except those that the source reports as gone when they are requested one by
-// one. If many rows are missing, it requests none, because a person must decide in any case. // Invariant 12
+// hold keeps the missing rows and holds the stream. If few rows are missing, their records are first requested one by
+// one, and those that the source reports as gone are deleted. If many are missing, none is requested, because a
+// person must decide in any case. // Invariant 12
 func (t *Table) hold(reason string) Decision {
 	switch {
 	case t.braked():
@@ -194,8 +194,8 @@ func (t *Table) hold(reason string) Decision {
 	return d
 }
 
-// Mixed reports whether the table would keep old rows that this pass should have replaced. A pass that is one
-// transaction is then rolled back.
+// Mixed reports whether the table would keep old rows that this pass should have replaced. If the pass is one
+// transaction, the transaction is then rolled back.
 func Mixed(t Table, d Decision) bool {
 	return t.AtOnce && t.Missing > 0 && d.Action != Remove && !t.AppendTo && (t.Keyless || !t.Subset)
 }

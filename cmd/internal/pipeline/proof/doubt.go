@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Doubt is a reason not to trust a pass. While it applies, the verdict is at best the field Most.
+// Doubt is a reason not to trust a pass. While a doubt applies, the verdict cannot be better than its field Most.
 type Doubt struct {
 	Name    string
 	Most    Verdict
@@ -132,12 +132,13 @@ func wereRejected(n int64) string {
 
 func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
-// totalNotMet leaves out resumed passes, and counts gaps as found.
+// totalNotMet reports whether the stated total differs from the records that arrived. Gaps count as found. A resumed
+// pass is not compared.
 func totalNotMet(f *Facts) bool {
 	return f.stated() >= 0 && !f.Resumed && int64(f.stated()) != f.Listed()+f.Gaps
 }
 
-// stated returns the total of the first page if later pages do not repeat it.
+// stated returns the total of the last page. If the last page states none, it returns the total of the first page.
 func (f *Facts) stated() Total {
 	if f.LastTotal < 0 {
 		return f.FirstTotal
@@ -145,21 +146,21 @@ func (f *Facts) stated() Total {
 	return f.LastTotal
 }
 
-// usualLength reports whether a single page may be the first of several: its number of records is a usual
-// page size, and only probes say that no other page exists. A list that was once longer is not in doubt,
-// unless only its first page ever had records.
+// usualLength reports whether a single page may be the first of several: its number of records is a usual page size,
+// and only probes say that no other page exists. A list that once was longer was not cut at this page size. It is in
+// doubt only if no page but the first ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }
 
-// readingsDiffer reports whether two whole readings found different records, and the total does not show that
-// this reading is right.
+// readingsDiffer reports whether two whole readings found different records. If the stated total equals the records
+// of this reading, the difference does not matter.
 func readingsDiffer(f *Facts) bool {
 	return f.Second == OtherRecords && !f.settled() && !oneObject(f)
 }
 
-// openSignal returns the first unexplained signal, else "". The total explains any signal that does not state a
-// larger number.
+// openSignal returns the first unexplained signal; "" if there is none. A total that was met explains every signal,
+// except one that states a larger number.
 func (f *Facts) openSignal() string {
 	for _, s := range f.Unexplained {
 		if !f.settled() || beyond(s, f.Distinct) {

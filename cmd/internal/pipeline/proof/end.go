@@ -5,12 +5,12 @@ type Known string
 
 // The kinds of evidence for an end. Certificates store them.
 const (
-	Stated     Known = "stated"      // the source shows it with a total that equals the distinct records, by naming the last page, or by naming no next page
+	Stated     Known = "stated"      // the source shows the end: by a total that equals the distinct records, by naming the last page, or by naming no next page
 	WalkedPast Known = "walked past" // a page beyond the end is empty or repeats the last page
 	Whole      Known = "whole"       // the list has one page and ignores every paging parameter
 	Object     Known = "one object"  // the answer is not a list
 	Parts      Known = "parts"       // every parent or window was requested and reached its own end
-	Recently   Known = "recent"      // the remaining records have not changed since the time up to which earlier passes have read
+	Recently   Known = "recent"      // the rest of the list has not changed since the time up to which earlier passes have read
 )
 
 type end struct {

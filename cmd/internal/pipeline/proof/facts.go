@@ -1,21 +1,20 @@
-// Package proof computes the verdict of a pass over a stream, the reasons for it, and what happens to the
-// rows that the pass did not contain. It is pure: facts go in, decisions come out. Its functions may be
-// called concurrently.
+// Package proof computes the verdict of a pass over a stream, the reasons for it, and what happens to the rows that
+// the pass did not contain. Its functions depend only on their arguments, and may be called concurrently.
 //
 // A [Witness] raises the verdict to proven, and each [Doubt] that applies lowers it. To add an observation,
 // add one field to [Facts] and one Doubt.
 package proof
 
-// Facts are the observations of one finished pass. The comment of each field begins with who observes it. The
-// certificate stores the facts, and `penstock explain` prints them.
+// Facts are the observations of one finished pass. The comment of each field begins with the component that observes
+// it. The certificate stores the facts, and `penstock explain` prints them.
 type Facts struct {
 	Rule       string `json:"rule"`                  // the extractor: how the end was reached, one of its Rule constants
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
 	FirstTotal Total  `json:"total_first,omitzero"`  // the extractor: records that the source states on the first page
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
 	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same
-	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as with a hidden limit
-	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one, either because the list ends there or because of a depth limit
+	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as if the source had a hidden limit
+	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the list ends there, or the source limits how far one can page
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones
 	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user configured only the list's path, so only probes show how it continues
 	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: only one page had records, so it is unknown how further pages would be requested
@@ -24,8 +23,8 @@ type Facts struct {
 	Windows    int    `json:"windows,omitempty"`     // the extractor: time windows that were requested
 	ShortLists int    `json:"short,omitempty"`       // the extractor: parents or windows whose list may have been cut
 	Gaps       int64  `json:"unreadable,omitempty"`  // the extractor: records that could not be read
-	Gap        string `json:"-"`                     // the extractor: the first gap, as text
-	ObjectKind bool   `json:"object_kind,omitempty"` // the pipeline: the answer is one object and no list, as the class of the stream says or two readings have shown
+	Gap        string `json:"-"`                     // the extractor: description of the first gap
+	ObjectKind bool   `json:"object_kind,omitempty"` // the pipeline: the answer is one object and no list: the class of the stream says so, or two readings have shown it
 
 	Unexplained []string `json:"unexplained,omitempty"` // the extractor: unexplained signals that may mean more records
 	Incomplete  []string `json:"incomplete,omitempty"`  // the extractor: the source's own statements that an answer lacks records
@@ -42,7 +41,7 @@ type Facts struct {
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
 	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
 	Duplicates int64 `json:"duplicates"`           // the destination: records whose key had already arrived in this pass
-	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows whose records changed before the time up to which earlier incremental passes had read, so that those passes should have written them
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows whose records changed before the time up to which earlier incremental passes had read, so those passes have missed them
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
@@ -56,11 +55,11 @@ type Facts struct {
 
 	Second  Reading     `json:"second,omitempty"`  // the pipeline: comparison with the previous reading of the same run
 	Others  *Difference `json:"others,omitempty"`  // the pipeline: what differs in a second reading
-	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least this many records were found by another reading of the run but not by this one
+	Earlier int64       `json:"earlier,omitempty"` // the pipeline: number of records that another reading of the run found and this one did not, at least
 	Twin    *Difference `json:"twin,omitempty"`    // the pipeline: what differs from the stream that returns the same records
 
 	Parents    int     `json:"parents,omitempty"`  // the extractor: parents that were requested
-	Skipped    int     `json:"skipped,omitempty"`  // the extractor: parents that were not requested because nothing about them has changed
+	Skipped    int     `json:"skipped,omitempty"`  // the extractor: parents that were not requested because their records have not changed
 	Gone       int     `json:"gone,omitempty"`     // the extractor: parents that the source no longer has
 	Parent     Verdict `json:"parent,omitempty"`   // the pipeline: the verdict on the list of parents in this run
 	OnePerItem bool    `json:"one_each,omitempty"` // the catalogue: each parent has one record
@@ -94,8 +93,8 @@ type Difference struct {
 	Examples []string `json:"examples,omitempty"`
 }
 
-// Listed returns how many records the source has shown. Filtered records count as distinct, because duplicates
-// among them cannot be detected.
+// Listed returns how many records the source has shown. All filtered records count, because duplicates among them
+// cannot be detected.
 func (f *Facts) Listed() int64 { return f.Distinct + f.Filtered }
 
 func (f *Facts) whole() bool { return !f.Resumed && !f.Partial }
@@ -111,8 +110,8 @@ func (f *Facts) settled() bool { return f.whole() && f.totalMet() }
 
 func (t Total) agrees(o Total) bool { return t < 0 || o < 0 || t == o }
 
-// OfParents reports whether the pass requested one parent after the other. It is then as complete as the list of
-// parents.
+// OfParents reports whether the pass requested the records of one parent after another. Such a pass can be only as
+// complete as the list of parents.
 func (f *Facts) OfParents() bool { return f.Rule == "parents" }
 
 // OfWindows reports whether the pass requested one time window after the other. Windows may share a record, and a
@@ -121,8 +120,8 @@ func (f *Facts) OfWindows() bool { return f.Rule == "windows" }
 
 func (f *Facts) object() bool { return f.Rule == "single" }
 
-// Repeats returns how many records appeared on two pages. If any did, others may have been on no page. A record
-// that appears twice on one page does not displace others and is not counted.
+// Repeats returns how many records appeared on two pages. If any record did, others may have been on no page. A
+// record that appears twice on the same page displaces no other record and is not counted.
 func (f *Facts) Repeats() int64 {
 	if f.Pages <= 1 || f.OfParents() || f.OfWindows() || f.Mingled {
 		return 0
@@ -130,14 +129,14 @@ func (f *Facts) Repeats() int64 {
 	return max(0, f.Duplicates-int64(f.Doubled))
 }
 
-// Empty reports whether the list had no records and states no total. A user without read permission gets the
-// same answer.
+// Empty reports whether the list had no records and states no total. A user without read permission may get the same
+// answer.
 func (f *Facts) Empty() bool {
 	return f.Listed() == 0 && f.LastTotal < 0 && !f.OfParents() && !f.object()
 }
 
-// Cut reports whether the list may have been cut where it ended: at a round number, or at a length that stays
-// the same while its records change. A list that was longer once is not cut at this length.
+// Cut reports whether the source may have cut the list: it ended at a round number of records, or it keeps its length
+// while its records change. A list that was once longer is not cut at this length.
 func (f *Facts) Cut() bool {
 	return (f.Round || f.steady()) && f.LastTotal < 0 && f.Longest <= f.Listed()
 }
@@ -146,8 +145,8 @@ func (f *Facts) Cut() bool {
 // fixed number of records.
 func (f *Facts) steady() bool { return f.Steady && f.Rule == "one_page" && !f.Keyless }
 
-// Unwatched reports whether a move of the list during the reading would go unnoticed: its pages are requested by
-// number or offset, and it has no total, or no key to tell its records apart.
+// Unwatched reports whether records could move during the reading without being noticed. That is so if the pages are
+// requested by number or offset, and the list has no total, or no key to tell its records apart.
 func (f *Facts) Unwatched() bool {
 	return f.whole() && f.Counted && f.Pages > 1 && !f.OfParents() && (f.LastTotal < 0 || f.Keyless)
 }

@@ -6,14 +6,14 @@ import (
 
 // Changes are the observations of a pass that test whether incremental passes find all changes.
 type Changes struct {
-	Field      string // the configuration, or the probes: the member with the time of the last change
-	Edge       string // the extractor: the time up to which earlier passes have read, less the lookback
+	Field      string // the configuration or the probes: the member that contains the time of the last change
+	Edge       string // the extractor: the time up to which earlier passes have read, minus the lookback
 	Overlooked int64  // the destination: as in [Facts]
 	Misplaced  string // the extractor: as in [Facts]
 }
 
-// Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is enough,
-// because others may be missing too.
+// Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is
+// enough, because incremental passes may have missed others too.
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:

@@ -10,7 +10,7 @@ type values []func(*Table)
 
 func none(*Table) {}
 
-// observations are the facts that the enumeration combines, each with its best value first.
+// observations are the facts that the enumeration combines. In each list, the best value comes first.
 var observations = []values{
 	{
 		none,
@@ -36,7 +36,7 @@ var observations = []values{
 	{none, func(t *Table) { t.Wanted = true }},
 }
 
-// worsen maps each doubt to a change of a table that makes it apply, or that removes a reason to trust the pass.
+// worsen maps each doubt to a change that makes the doubt apply, or that removes a reason to trust the pass.
 var worsen = map[string]func(*Table){
 	"total changed":               func(t *Table) { t.FirstTotal = t.LastTotal + 7 },
 	"total is larger":             func(t *Table) { t.FirstTotal, t.LastTotal = 17, 17 },
@@ -122,7 +122,7 @@ func enumerate(visit func(Table)) (n int) {
 
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == RemoveConfirmed }
 
-// A doubt never improves a verdict, and never causes a deletion. // Invariant 12
+// To add a doubt never improves a verdict, and never causes a deletion. // Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}
 	n := enumerate(func(x Table) {

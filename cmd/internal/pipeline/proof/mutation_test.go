@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdictProperty states the purpose of a rule independently of its code.
+// verdictProperty describes what a rule is for, independently of the rule's code.
 type verdictProperty struct {
 	name  string
 	holds func(f *Facts, v Verdict) bool
@@ -144,8 +144,8 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts combines the observations, first unchanged and then with each single doubt added, until visit
-// returns false.
+// withDoubts visits all combinations of observations: first as they are, then with each doubt added. It stops when
+// visit returns false.
 func withDoubts(visit func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {

@@ -1,7 +1,7 @@
 package proof
 
 // Table is what is known about a table when a pass over its stream has ended. The comment of each field begins with
-// who observes it.
+// the component that observes it.
 type Table struct {
 	Facts
 
@@ -12,20 +12,20 @@ type Table struct {
 	Missed   int64 // the destination: Missing, including those whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could store
-	Sorted    bool  // the pipeline: it is known for each missing row whether its record was rejected
+	Sorted    bool  // the pipeline: for each missing row, it is known whether its record was rejected
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
-	SureBefore   bool  // the pipeline: the run has made an earlier reading that can be a witness: see Confirms
+	SureBefore   bool  // the pipeline: an earlier reading of this run can be a witness: see Confirms
 	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
-	Requestable bool  // the catalogue: single records can be requested
+	Requestable bool  // the catalogue: it has a stream that requests a single record
 	Requested   bool  // the pipeline: the missing records were requested one by one
 	Answered    int64 // the source: how many of these requests it answered
 	NotFound    int64 // the source: how many of these records it reports as gone
 
 	AtOnce   bool // the pipeline: the pass is one transaction
 	AppendTo bool // the configuration: mode append, where no row can be missing
-	Subset   bool // the configuration: the list shows only some of its records by design
+	Subset   bool // the configuration: the list is designed to show only some of the records
 	Wanted   bool // the pipeline: child streams need this stream to be proven
 	Last     bool // the pipeline: the run makes no further pass
 	Confirm  bool // the user: --confirm-shrink
@@ -33,17 +33,17 @@ type Table struct {
 	verdict Verdict // this package: the verdict on Facts
 }
 
-// A pass that would delete more rows than both limits allow needs a person's confirmation.
+// A deletion of more rows than BrakeRows and also of more than BrakeShare percent needs a person's confirmation.
 const (
 	BrakeRows  = 100
 	BrakeShare = 10 // percent of the table
 )
 
-// brakeHalf is the number of rows from which a table may lose half of them only if a person confirms it.
+// brakeHalf is the number of missing rows from which the loss of half the table needs a person's confirmation.
 const brakeHalf = 10
 
-// braked reports whether a person must confirm the deletion. Without a key, a changed row appears as one
-// missing and one new row, so the net loss counts.
+// braked reports whether a person must confirm the deletion. In a table without a key, a changed row appears as one
+// missing row and one new row. So there the number of missing rows minus the new rows counts.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
 		return true
@@ -55,11 +55,13 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone, because one
-// wrong answer can make a list short. Two readings that miss the same number of rows are enough. For a list of
-// one page, the source's total or the same answer to a second request is enough, too. For several pages, a total
-// is not enough: a deletion on a page that was already read shifts a record to that page, and a creation at the
-// same time restores the total.
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone, because one wrong
+// answer can make a list short. It is enough if two readings miss the same number of rows. For a list of one page,
+// the source's total is enough, or the same answer to a second request.
+//
+// For several pages, a total is not enough. Example: a record on a page that was already read is deleted, so the
+// first record of the next page moves to that page and is missed. At the same time another record is created. Then
+// the total equals the number of records that arrived.
 func (t *Table) witnessed() bool {
 	switch {
 	case t.accounted():
@@ -74,8 +76,8 @@ func (t *Table) witnessed() bool {
 	return t.SureBefore && t.MissedBefore == t.Missed
 }
 
-// ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A
-// person may know that such a list is complete.
+// ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A person may
+// know that the list is complete all the same.
 func (t *Table) ofOneLength() bool {
 	f := t.Facts
 	f.Steady = false
@@ -87,8 +89,8 @@ func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }
 
-// Confirms reports whether a reading can be a witness for the next reading. It must be proven without the help of
-// other readings. A reading of a child stream may have skipped unchanged parents.
+// Confirms reports whether a reading can be a witness for the next reading. Without the help of other readings, it
+// must be proven. A reading of a child stream may have skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0

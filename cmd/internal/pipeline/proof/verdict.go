@@ -28,7 +28,7 @@ func (v Verdict) rank() int {
 // Worse reports whether v is a worse verdict than o.
 func (v Verdict) Worse(o Verdict) bool { return v.rank() > o.rank() }
 
-// Doubtful reports whether the pass itself is in doubt, whether or not rows are missing.
+// Doubtful reports whether the pass itself is in doubt, even if no rows are missing.
 func (v Verdict) Doubtful() bool { return v.Worse(Consistent) }
 
 // Judge returns the verdict on a pass. // Invariant 12
@@ -50,8 +50,8 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 	return v
 }
 
-// Reasons returns the reasons for the verdict as text: the witness of a proven pass, what a consistent pass lacks for
-// a proof, or the doubts about any other pass.
+// Reasons returns the reasons for the verdict as text. A proven pass has a witness, a consistent pass lacks something
+// for a proof, and any other pass has doubts.
 func Reasons(f Facts) string {
 	switch v := Judge(f); v {
 	case Proven:

@@ -11,7 +11,8 @@ type Witness struct {
 
 func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds(f) }
 
-// witnesses are enough one by one if no [Doubt] applies. Reports name the first one that holds.
+// witnesses are the reasons for the verdict proven. One that holds is enough if no [Doubt] applies. Reports name the
+// first.
 var witnesses = []Witness{
 	{"object", oneObject, func(*Facts) string { return "the stream is one object, not a list" }},
 	{"parents", everyParent, func(f *Facts) string {
@@ -32,9 +33,9 @@ var witnesses = []Witness{
 
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
-// everyParent reports whether the list of parents is proven and each parent returned its records. If every
-// parent is gone, the whole module is probably gone, and that proves nothing. A list of several records below
-// a skipped parent may have changed.
+// everyParent reports whether the list of parents is proven and each parent returned its records. If every parent is
+// gone, probably the whole module is gone, and that proves nothing. If a parent can have several records, no parent
+// may be skipped, because its records may have changed.
 func everyParent(f *Facts) bool {
 	return f.OfParents() && f.Parent == Proven && f.ShortLists == 0 &&
 		(f.Gone < f.Parents || f.Parents == 0) && (f.Skipped == 0 || f.OnePerItem)

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lanes is the number of parts of a digest. Two readings that differ in a few records differ in as many
-// lanes, unless two of the records share a lane.
+// lanes is the number of parts of a digest. Each record belongs to one lane. If two readings differ in a few records,
+// they differ in as many lanes, unless some of these records share a lane.
 const lanes = 256
 
-// Digest is a fingerprint of a pass's rows by their keys (by their hashes if the table has no key), in any
-// order. Two passes with equal digests read the same rows equally often.
+// Digest is a fingerprint of the keys of a pass's rows, in any order. In a table without a key, the hashes of the
+// rows take the place of keys. If two digests are equal, the passes read the same rows equally often.
 type Digest struct {
 	Rows uint64
 	Text uint64 // number of rows whose key is not one integer
@@ -31,14 +31,15 @@ type lane struct {
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Here, There int64    // records that only one reading has, at least
-	Examples    []string // keys of some records only in the other reading, if they can be computed
+	Here, There int64    // records that only this or only the other reading has; there may be more
+	Examples    []string // keys of some records that only the other reading has, if they can be computed
 }
 
 const maxExamples = 3
 
-// Minus compares the digests of two readings that the same Hasher made. If a lane has n more rows in one reading, the
-// other reading lacks at least n. If it has equally many but different rows, each reading lacks at least one.
+// Minus compares the digests of two readings; one Hasher must have made both. If a lane has n more rows in one
+// reading, the other reading lacks at least n records. If a lane has equally many rows but they differ, each reading
+// lacks at least one record.
 func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]
@@ -98,7 +99,7 @@ func (h *Hasher) Add(d *Digest, t schemas.Table, b arrow.RecordBatch) {
 	}
 }
 
-// spread mixes a row's hash once more. Otherwise the sums of different sets of rows would often be equal.
+// spread mixes the hash of a row once more. Without spread, different sets of rows would often have the same sum.
 func (h *Hasher) spread(v uint64) uint64 { return maphash.Comparable(h.Seed, v) }
 
 func (h *Hasher) column(a arrow.Array) {

@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// File stores the key and hash of each row of a stream's records in a temporary file, in the order of their
-// arrival.
+// File stores the key and hash of each row of a stream in a temporary file, in the order in which the rows arrive.
 type File struct {
 	Tables []entered
 	file   *os.File
@@ -26,7 +25,7 @@ type File struct {
 	buf    []byte
 }
 
-// entered is a table in a hash file. Without a key, equal rows are counted.
+// entered is a table in a hash file. If the table has no key, equal rows are counted.
 type entered struct {
 	name string
 	Key  []string
@@ -45,7 +44,7 @@ func (b *File) Close() {
 	}
 }
 
-// With returns the tables in have, which a destination has, and the further tables of the hash file.
+// With returns the tables of a destination, have, and also the tables that only the hash file contains.
 func (b *File) With(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
 	for _, t := range b.Tables {
@@ -89,7 +88,8 @@ func (b *File) Enter(t schemas.Table, rows arrow.RecordBatch) error {
 	return nil
 }
 
-// keyOf identifies a child row of a record without a key by the hash of the record and the index of the row.
+// keyOf returns the key of a table. If the records have no key, a child row is identified by the hash of its record
+// and its own index.
 func (b *File) keyOf(t schemas.Table) []string {
 	if len(b.Tables) > 0 && len(b.Tables[0].Key) == 1 && b.Tables[0].Key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}
@@ -181,7 +181,7 @@ func (c *counted) text() (string, error) {
 	return string(b), err
 }
 
-// AppendText appends s with its length before it.
+// AppendText appends the length of s, and then s.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
