@@ -40,11 +40,11 @@ var (
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // not copied: the budgets of credentials in it are outdated at once
+	budgetFolder = "budget" // holds request budgets, which are outdated at once
 )
 
-// MakeBackup copies a state folder to another folder, which must be empty or missing. Processes may keep using the
-// state folder. Each database is copied as of one moment, and each other file is copied as a whole. The manifest is
+// MakeBackup copies the state folder dir to the folder to, which must be empty or missing. Processes may keep using
+// the state folder. Each database is copied as of one moment. Each other file is copied as a whole. The manifest is
 // written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
@@ -66,7 +66,7 @@ func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 			err = copyFile(from, copied)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // another process removed the file after it was listed
 		}
 		if err != nil {
 			return b, fmt.Errorf("back up %s: %w", name, err)
@@ -116,8 +116,8 @@ func CheckBackup(from string) (Backup, error) {
 	return b, nil
 }
 
-// RestoreBackup checks a backup and creates the state folder dir from it. The folder must be empty or missing. It is
-// created completely or not at all.
+// RestoreBackup checks the backup in the folder from, and creates the state folder dir from it. The folder dir must
+// be empty or missing. It is created completely or not at all.
 func RestoreBackup(from, dir string) (Backup, error) {
 	b, err := CheckBackup(from)
 	if err != nil {
@@ -126,7 +126,7 @@ func RestoreBackup(from, dir string) (Backup, error) {
 	if err := requireEmpty(dir); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
 	}
-	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // possibly left by a killed process
+	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // a killed process may have left this folder
 	if err := os.RemoveAll(fresh); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
 	}
@@ -183,8 +183,7 @@ func persistentFiles(dir string) ([]string, error) {
 	return names, err
 }
 
-// transientFile reports whether a file belongs to a process and not to the state: a lock, a database's log, or a file
-// that is being written.
+// transientFile reports whether a file is of no use in a backup: a lock, a log of a database, or a half-written file.
 func transientFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true
@@ -197,7 +196,7 @@ func transientFile(name string) bool {
 	return false
 }
 
-// copySQLite copies a database, as of one moment and regardless of writers, to a new file.
+// copySQLite copies a database to a new file. The copy shows one moment, even if other processes write meanwhile.
 func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return err

@@ -29,8 +29,8 @@ func fillState(t *testing.T) (dir string, b *InboxFile) {
 	return dir, b
 }
 
-// Copies are made while events are stored continuously. Each copy has all events that were acknowledged before it
-// began, without gaps.
+// Events are stored while copies are made. Each copy has all events that were acknowledged before it began, without
+// gaps.
 func TestBackupOfAnInboxInUse(t *testing.T) {
 	dir, b := fillState(t)
 	var stored sync.WaitGroup

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Limits for the captures of one source. Captures are not verified, and anyone who knows the address can send them.
-// Invariant 6
+// Limits for the captures of one source. Anyone who knows the address can send captures, because no signature is
+// checked. Invariant 6
 const (
 	CaptureLimit = 100
 	CaptureBytes = 32 << 20
 	CaptureAge   = 24 * time.Hour
 
-	captureEach = 20 // limit per sender, so that one sender cannot fill CaptureLimit
+	captureEach = 20 // most captures per sender, so that one sender cannot use up CaptureLimit
 )
 
-// Captured describes a capture when room is needed for another.
+// Captured describes a stored capture for [CaptureRoom].
 type Captured struct {
 	Capture int64 // number of the capture; older captures have lower numbers
 	From    string
@@ -23,12 +23,16 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom returns the numbers of the captures of a source that must be deleted to make room for a new one. If the
-// sender of the new capture already has captureEach captures, captures of this sender are deleted first, those without
-// the signature header before the others. If there are still too many captures, those without the signature header are
-// deleted, and then those of the sender that has the most captures. In each case, the oldest are deleted first. So
-// neither a flood from few addresses nor a flood without signatures prevents a scheme from being learned. The given
-// captures must be sorted by number.
+// CaptureRoom decides which captures of a source must be deleted before the capture more is stored. It returns their
+// numbers. all must be sorted by number. A capture is likely if it has the signature header. CaptureRoom deletes in
+// this order:
+//
+//  1. If the sender of more already has captureEach captures: captures of this sender, unlikely ones first.
+//  2. While there are still too many captures: unlikely captures of any sender.
+//  3. After that: captures of the sender that has the most.
+//
+// In each step, the oldest capture is deleted first. So some likely captures survive a flood from few addresses and a
+// flood without signatures.
 func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(all, which)
@@ -48,7 +52,7 @@ func CaptureRoom(all []Captured, more Captured) (gone []int64) {
 	own := func(c Captured) bool { return c.From == more.From }
 	unlikely := func(c Captured) bool { return !c.Likely }
 	for countOf(all, more.From) >= captureEach {
-		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // one without the signature header, if there is one
+		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // an unlikely one, if there is one
 		if countOf(all, more.From) >= captureEach {
 			drop(own)
 		}

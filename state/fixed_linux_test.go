@@ -69,8 +69,8 @@ func TestReadOnlyMount(t *testing.T) {
 	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable mount")
 }
 
-// A volume that belongs to root and to the process's group, as in Kubernetes, is refused with an error that names a
-// remedy, and the remedy works.
+// A Kubernetes volume belongs to root and to the process's group. It is refused with an error that suggests a folder
+// in the volume. That folder works.
 func TestVolumeOfGroup(t *testing.T) {
 	const user, group = 65534, 65533
 	volume := filepath.Join(reachable(t), "data")
@@ -91,13 +91,13 @@ func TestVolumeOfGroup(t *testing.T) {
 	below := filepath.Join(volume, "state")
 	err := use(volume)
 	require.ErrorIs(t, err, ErrExposed)
-	require.ErrorContains(t, err, "name one below it, such as "+below+", which is made on first use (of a volume of Kubernetes, too)")
+	require.ErrorContains(t, err, "use a folder in it, such as "+below+", which penstock creates (this also works on a Kubernetes volume)")
 	require.NoError(t, use(below))
 	info, err := os.Stat(below)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	require.NoError(t, os.Chmod(below, 0o770|os.ModeSetgid)) // as a mount with fsGroup does, if it is allowed to
+	require.NoError(t, os.Chmod(below, 0o770|os.ModeSetgid)) // as a mount with fsGroup may do
 	err = use(below)
 	require.ErrorIs(t, err, ErrExposed)
 	require.ErrorContains(t, err, "fsGroupChangePolicy: OnRootMismatch")

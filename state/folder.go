@@ -17,7 +17,7 @@ import (
 // enter. The first write creates it.
 type Folder struct {
 	Dir  string
-	Ring Ring   // where tokens are stored; nil: in the folder
+	Ring Ring   // where tokens are stored; nil: in files of the folder
 	Keys string // age identities, one per line, that encrypt the token files; "": no encryption
 }
 
@@ -98,7 +98,8 @@ func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.D
 	return l, nil
 }
 
-// LeaseName returns the name of a lease. Names of pipelines and sources contain no @.
+// LeaseName returns the name of the lease of a pipeline, or of one of its sources. Names of pipelines and sources
+// contain no @.
 func LeaseName(pipeline, source string) string {
 	if source == "" {
 		return pipeline
@@ -118,7 +119,7 @@ func (f *Folder) Now() time.Time { return time.Now() }
 // Close implements [Store].
 func (f *Folder) Close() error { return nil }
 
-// folderNotes stores notes as files in the state folder. A / in a name is a path separator.
+// folderNotes stores notes as files in the state folder. The note "a/b" is the file b in the folder a.
 type folderNotes struct{ dir string }
 
 var _ Notes = folderNotes{}
@@ -132,8 +133,8 @@ func (n folderNotes) path(name string) (string, error) {
 	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
 }
 
-// Note returns [ErrExposed], wrapped, if others can access the file or if it is not a regular file, because other
-// users might then be able to forge the note.
+// Note implements [Notes]. It returns [ErrExposed], wrapped, if other users can access the file or if it is not a
+// regular file. Other users might then be able to forge the note.
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {
@@ -176,7 +177,8 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames cannot distinguish notes from other files of the folder, so a prefix should end in a slash.
+// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder. So a prefix should end in
+// a slash.
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Other users could have forged such a note.
+// Other users can forge a note in such a folder.
 func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("only Unix has modes")

@@ -12,20 +12,20 @@ import (
 
 // Event is one webhook delivery as received.
 type Event struct {
-	Ordinal  int64             // its position in the inbox, from 1 upwards, never reused; set by Append
-	Source   string            // the source of the configuration that it came for
-	ID       string            // the event's own id; "" if the delivery has none
-	Type     string            // its dotted type; "" if there is none
-	Received time.Time         // by this machine's clock, in microseconds; for display, never for ordering
-	Scheme   string            // label of the scheme that verified it; "" for a capture, which is not verified
+	Ordinal  int64             // position in the inbox, from 1 upwards, never reused; set by Append
+	Source   string            // name of the source in the configuration
+	ID       string            // id that the platform gave the event; "" if there is none
+	Type     string            // dotted type, as in invoice.created; "" if there is none
+	Received time.Time         // when this machine received it, in microseconds; for display, never for ordering
+	Scheme   string            // label of the signature scheme that verified it; "" for a capture, which is not verified
 	Header   map[string]string // the relevant header fields
 	Body     []byte            // raw, as signed
-	From     string            // of a capture: its sender, for the limit per sender
-	Likely   bool              // of a capture: it has the header in which the signature is expected
-	Conflict bool              // another delivery had the same id and another body; a hint, not data
+	From     string            // sender of a capture; unused for events
+	Likely   bool              // the capture has the header in which the signature is expected; unused for events
+	Conflict bool              // another delivery had the same id and a different body, so the values may not be used
 }
 
-// Appended is the outcome of Append.
+// Appended is the result of [InboxFile.Append].
 type Appended string
 
 const (
@@ -33,18 +33,18 @@ const (
 	Stored Appended = "stored"
 	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
-	// Conflicting means that an earlier delivery with the same id has another body. Both are stored, and neither
-	// may be applied as data: see [Event.Conflict].
+	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. The values
+	// of neither may be applied: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 
 var (
-	// ErrInboxFull is returned if the quota is used up or the disk is full. Nothing was stored. There is room again
-	// when applied events were trimmed, or when the disk has space.
+	// ErrInboxFull is returned if the quota is used up or the disk is full. Nothing was stored. A later attempt
+	// succeeds after applied events were trimmed or disk space was freed.
 	ErrInboxFull = errors.New("inbox is full")
 	// ErrInboxClosed is returned after the inbox was closed. Nothing was stored.
 	ErrInboxClosed = errors.New("inbox is closed")
-	// ErrNoEvent is returned if no event with the ordinal is stored.
+	// ErrNoEvent is returned if no event with the requested ordinal is stored.
 	ErrNoEvent = errors.New("no such event is kept")
 )
 
@@ -58,11 +58,11 @@ type InboxOptions struct {
 const defaultQuota = 1 << 30
 
 // InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
-// SQLite file in the state folder with one writing process at a time. The events of all sources are in one order, by
-// their ordinals.
+// SQLite file in the state folder. Only one process at a time can write it. The events of all sources share one
+// order, by their ordinals.
 //
-// The first change after opening reads at most about ten thousand rows, however much is stored. An InboxFile is safe for
-// concurrent use.
+// The first change after opening reads at most about ten thousand rows, however many events are stored. An InboxFile
+// is safe for concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
@@ -73,7 +73,7 @@ type InboxFile struct {
 	close  func() error
 
 	mu      sync.Mutex
-	account *account // the file's bookkeeping; nil if it must be read again
+	account *account // counters and recent ids of the file; nil: must be read again
 }
 
 func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
@@ -102,7 +102,7 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, err
 }
 
 // ReadInbox opens the inbox of the state folder dir for reading. Another process may be writing it. ReadInbox returns
-// [fs.ErrNotExist], wrapped, if there is no inbox. Methods that change the inbox fail.
+// [fs.ErrNotExist], wrapped, if there is no inbox. Methods that change the inbox return errors.
 func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	f, err := readSQLite(ctx, inboxPath(dir), inboxSchema)
 	if err != nil {
@@ -114,18 +114,19 @@ func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	return b, nil
 }
 
-// Quota returns the limit of stored event bytes, over all sources; 0 for an inbox that was opened for reading.
+// Quota returns the limit in bytes for the stored events of all sources together. It is 0 for an inbox that was
+// opened for reading.
 func (b *InboxFile) Quota() int64 { return b.quota }
 
-// Close waits for the deliveries that are being written and closes the inbox. It may be called twice.
+// Close waits until pending deliveries are written, and closes the inbox. It may be called twice.
 func (b *InboxFile) Close() error { return b.close() }
 
 // Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If the
-// delivery repeats an earlier one, Append stores nothing, and the earlier delivery is durable. // Invariant 3
+// delivery repeats an earlier one, Append stores nothing, because the earlier one is durable. // Invariant 3
 //
-// Concurrent deliveries are written and synced together. A repetition is recognized by its source and id for at least
-// 90 days, even after the first delivery was trimmed. A delivery without an id is always new. If ctx is cancelled, the
-// delivery may or may not have been stored.
+// Concurrent deliveries are written and synced together. Append recognizes a repetition by its source and id. It
+// remembers ids for at least 90 days, even if the first delivery was trimmed. A delivery without an id is always new.
+// If ctx is canceled, the delivery may or may not have been stored.
 func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
 	return b.groups.Append(ctx, e)
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Capture stores an unverified delivery, so that the signature scheme can be learned from it. A capture is not an
-// event and is never applied. Up to 100 captures per source, of at most 32 MiB together, are kept for 24 hours. To make
-// room for a new one, others are deleted: see [CaptureRoom]. When Capture returns without an error, the capture is
-// durable.
+// Capture stores an unverified delivery, from which the signature scheme can be learned. A capture is not an event
+// and is never applied. Each source keeps up to 100 captures, of at most 32 MiB together, for 24 hours. [CaptureRoom]
+// decides which captures are deleted to make room for a new one. When Capture returns without an error, the capture
+// is durable.
 func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
@@ -54,7 +54,7 @@ func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured,
 	})
 }
 
-// Captured returns the number of a source's captures, and the greatest number that is kept.
+// Captured returns the number of stored captures of a source, and the limit for this number.
 func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, err error) {
 	err = b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM captures WHERE source = ? AND received > ?",
 		[]byte(source), time.Now().Add(-CaptureAge).UnixMicro()).Scan(&n)
@@ -85,7 +85,7 @@ func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Eve
 	return captures, nil
 }
 
-// Forget deletes the captures of a source up to the given number, because they became events or are not needed.
+// Forget deletes the captures of a source whose numbers are at most through.
 func (b *InboxFile) Forget(ctx context.Context, source string, through int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,11 +18,11 @@ func conflictOf(d *Delivery) int {
 	return conflictNone
 }
 
-// commit writes and syncs a group, or sets the error of each of its deliveries. // Invariant 3
+// commit writes and syncs a group. If that fails, it sets the error of each delivery of the group. // Invariant 3
 func (b *InboxFile) commit(group []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ctx := context.Background() // callers may stop waiting, but their group is still written
+	ctx := context.Background() // a group is written even if the callers stop waiting
 	err := b.room(ctx, group)
 	if err == nil {
 		err = b.change(ctx, func(tx inboxTx, a *account) error {
@@ -39,29 +39,29 @@ func (b *InboxFile) commit(group []*Delivery) {
 }
 
 // spareSpace is the disk space that events must leave free, because deleting applied events needs space too. On a
-// disk of less than twice this size, events may use half of the disk.
+// disk of less than 128 MiB, events may use half of the disk.
 const spareSpace = 64 << 20
 
-// roomFor returns [ErrInboxFull], wrapped, if a group would leave less than the spare space free, on the disk and in
-// the file together.
+// roomFor returns [ErrInboxFull], wrapped, if writing the group would leave less free space than spareSpace. Free
+// space inside the file counts as free.
 func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	free, all, ok := diskSpace(filepath.Dir(b.file.path))
 	for _, d := range group {
-		free -= 2 * d.Size // in the WAL and in the file
+		free -= 2 * d.Size // each event is written twice: to the WAL and to the file
 	}
 	spare := min(spareSpace, all/2)
 	if !ok || free >= spare {
 		return nil
 	}
-	empty, err := b.file.empty(ctx) // free space in the file, from trimmed events
+	empty, err := b.file.empty(ctx) // space of trimmed events
 	if err == nil && free+empty < spare {
 		err = fmt.Errorf("%w: the disk has no room", ErrInboxFull)
 	}
 	return err
 }
 
-// change calls the function do in a transaction. The caller holds b.mu. If the transaction fails, the account is read
-// again the next time, because the outcome of a failed commit is unknown.
+// change calls the function do in a transaction. The caller holds b.mu. If the transaction fails, its outcome is
+// unknown. The next call then reads the account again from the file.
 func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A group is written and synced together. It consists of the deliveries that arrived while the previous group was
-// written.
+// Limits of a group. A group consists of the deliveries that arrived while the previous group was written. Its
+// deliveries are written and synced together.
 const (
 	groupEvents = 512
 	groupBytes  = 8 << 20
@@ -19,12 +19,12 @@ const eventOverhead = 128
 // Delivery is an event that is being appended to an inbox.
 type Delivery struct {
 	Event  Event
-	Key    [16]byte // of its source and id; zero for an event without an id
-	Digest [16]byte // of its body
-	Header []byte   // as JSON
-	Size   int64    // bytes counted by the quota
+	Key    [16]byte // hash of source and id; zero for an event without an id
+	Digest [16]byte // hash of the body
+	Header []byte   // header fields as JSON
+	Size   int64    // bytes that count against the quota
 
-	// The outcome, set by the function that writes the group.
+	// Set by the function that writes the group.
 	Previous Appended
 	Err      error
 
@@ -45,17 +45,17 @@ func NewDelivery(e Event) (*Delivery, error) {
 	return d, nil
 }
 
-// Groups implements the group commit of an inbox, independent of its storage: deliveries that arrive at the same time
+// Groups implements the group commit of an inbox, independent of its storage. Deliveries that arrive at the same time
 // are written and synced together. It is safe for concurrent use.
 type Groups struct {
-	queue   chan *Delivery // unbuffered: a delivery that was sent gets an answer
+	queue   chan *Delivery // unbuffered, so a writer handles every delivery that was sent
 	closing chan struct{}
 	once    sync.Once
 	writers sync.WaitGroup
 }
 
-// NewGroups returns Groups with the given number of writers, which call commit. When commit returns, the group is
-// durable, or each of its deliveries has an error. // Invariant 3
+// NewGroups returns Groups with the given number of writers. The writers call commit. When commit returns, the group
+// is durable, or each of its deliveries has an error. // Invariant 3
 func NewGroups(writers int, commit func([]*Delivery)) *Groups {
 	g := &Groups{queue: make(chan *Delivery), closing: make(chan struct{})}
 	for range writers {
@@ -89,7 +89,7 @@ func (g *Groups) Append(ctx context.Context, e Event) (Appended, error) {
 	return d.Previous, nil
 }
 
-// Close waits for the groups that are being written, and stops accepting deliveries. It may be called twice.
+// Close stops accepting deliveries, and waits until the groups in progress are written. It may be called twice.
 func (g *Groups) Close() {
 	g.once.Do(func() { close(g.closing) })
 	g.writers.Wait()

@@ -14,10 +14,10 @@ import (
 
 const (
 	keepIDs = 90 * 24 * time.Hour
-	// fileEvery is the number of ids that are collected before they are filed. Filing them in bulk and in order
-	// touches far fewer pages than filing each one.
+	// fileEvery is the number of recent ids that are collected in memory before they are inserted into the table ids.
+	// Inserting many ids in sorted order touches far fewer pages of the file.
 	fileEvery = 8192
-	// sweeps is how many of the 256 parts of the filed ids are searched for old ids each time ids are filed.
+	// sweeps is how many of the 256 parts of the table ids are searched for old ids after each insertion.
 	sweeps = 2
 )
 
@@ -44,10 +44,10 @@ type known struct {
 
 type account struct {
 	last    int64
-	filed   int64 // the ids of events up to this ordinal are filed; the map recent has the others
+	filed   int64 // ids of events up to this ordinal are in the table ids; the map recent has the later ones
 	swept   int
 	bytes   int64
-	sources map[string]int64 // source numbers in the file, by name
+	sources map[string]int64 // number of each source in the file, by name
 	recent  map[identity]known
 }
 
@@ -145,7 +145,8 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	return nil
 }
 
-// sweep deletes old ids from the next of 256 parts. The ids of a part have the same first byte.
+// sweep deletes old ids from one of 256 parts, and remembers the part for the next call. The ids of a part have the
+// same first byte.
 func (a *account) sweep(ctx context.Context, tx inboxTx) error {
 	a.swept = (a.swept + 1) % 256
 	first, last := []byte{byte(a.swept)}, bytes.Repeat([]byte{0xff}, len(identity{}))

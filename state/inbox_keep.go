@@ -7,11 +7,12 @@ import (
 	"fmt"
 )
 
-// trimRows is the number of events deleted per transaction. It is small, so that deliveries never wait long.
+// trimRows is the number of events that one transaction deletes. It is small, so that deliveries wait only briefly.
 const trimRows = 500
 
-// Trim deletes the events of a source up to an ordinal. The caller must ensure that all destinations have applied
-// them durably. Dead letters stay. The ids stay too, so repetitions are still recognized. // Invariant 3
+// Trim deletes the events of a source whose ordinals are at most through. The caller must ensure that all
+// destinations have applied them durably. Dead letters stay. The ids stay too, so repetitions are still recognized.
+// // Invariant 3
 func (b *InboxFile) Trim(ctx context.Context, source string, through int64) error {
 	for {
 		more, err := b.trim(ctx, source, through)
@@ -42,7 +43,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 		if err != nil || n.Int64 == 0 {
 			return err
 		}
-		if last.Int64 > a.filed { // their ids are stored nowhere else yet
+		if last.Int64 > a.filed { // their ids are not yet in the table ids
 			if err := a.file(ctx, tx); err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 	return more, err
 }
 
-// Space that a flood of events leaves empty is returned to the disk in small steps, except for a reserve.
+// After a flood of events, the file has empty space. It is returned to the disk in small steps, except for a reserve.
 const (
 	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10
@@ -79,7 +80,7 @@ func (b *InboxFile) shrink(ctx context.Context) error {
 	}
 }
 
-// Quarantine makes an event a dead letter, with a reason for people, until it is appended again.
+// Quarantine makes an event a dead letter. The reason is for people. AppendAgain makes the event normal again.
 func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,9 +104,9 @@ func requireOneRow(done sql.Result, err error) error {
 	return nil
 }
 
-// AppendAgain appends a stored event to the inbox again, so that it is applied once more, and returns its new ordinal. A
-// dead letter becomes a normal event. AppendAgain returns, wrapped, [ErrNoEvent] if the event is not stored, and
-// [ErrInboxFull] if there is no room for a copy.
+// AppendAgain appends a stored event to the inbox again, so that it is applied once more. It returns the new ordinal.
+// A dead letter becomes a normal event. AppendAgain returns [ErrNoEvent], wrapped, if the event is not stored. It
+// returns [ErrInboxFull], wrapped, if there is no room for a copy.
 func (b *InboxFile) AppendAgain(ctx context.Context, ordinal int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

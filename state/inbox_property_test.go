@@ -102,7 +102,7 @@ func brief(e Event) string {
 	return fmt.Sprint(e.Ordinal, " ", e.Source, " ", e.ID, " ", string(e.Body), " ", e.Conflict)
 }
 
-// Queries that run while events arrive find rows by an index, so their cost does not grow with the inbox.
+// Queries that run while events arrive use an index, so their cost does not grow with the inbox.
 func TestInboxQueriesUseIndexes(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
 	appended(t, b, event(1))

@@ -11,7 +11,7 @@ type grouping struct {
 	quota   int64
 
 	rows  []*Delivery
-	heads map[string]head // by source, for the sources in the group
+	heads map[string]head // by source, for the sources of the group
 }
 
 type head struct{ ordinal, bytes int64 }
@@ -78,7 +78,7 @@ func (g *grouping) take(d *Delivery) {
 }
 
 func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error {
-	if err := g.flush(ctx); err != nil { // first may be in this group
+	if err := g.flush(ctx); err != nil { // the earlier delivery may be in this group
 		return err
 	}
 	if _, err := g.tx.ExecContext(ctx, "UPDATE events SET conflict = ? WHERE ordinal = ?", conflictFirst, first.ordinal); err != nil {
@@ -119,7 +119,7 @@ func (g *grouping) flush(ctx context.Context) error {
 	return nil
 }
 
-// blob returns an empty slice for nil, so that the value is not null.
+// blob returns an empty slice for nil. The driver would store nil as NULL.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -14,9 +14,9 @@ const eventsBytes = 16 << 20
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
-// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events, and fewer
-// if they exceed 16 MiB together. It returns no events only if there are no more. Dead letters are included, because
-// one reader may still have to apply an event that another has given up. // Invariant 3
+// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. It
+// returns fewer if they exceed 16 MiB together, but at least one if there is any. Dead letters are included: one
+// reader may have given up an event that another reader still has to apply. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
@@ -82,18 +82,18 @@ func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (let
 	return letters, nil
 }
 
-// SourceBacklog describes one source's events in the inbox.
+// SourceBacklog describes the stored events of one source.
 type SourceBacklog struct {
 	Source      string
-	Head        int64     // the ordinal of its last event
-	Trimmed     int64     // events up to this ordinal were applied and deleted, except dead letters
-	Bytes       int64     // of the stored events, including dead letters
-	DeadLetters int64     // number of dead letters
-	Oldest      time.Time // when the oldest stored event was received, without dead letters; zero if there is none
+	Head        int64 // ordinal of the last event
+	Trimmed     int64 // events up to this ordinal are deleted, except dead letters
+	Bytes       int64 // size of the stored events, including dead letters
+	DeadLetters int64
+	Oldest      time.Time // when the oldest stored event arrived, not counting dead letters; zero if there is none
 }
 
-// Backlogs returns the backlog of each source that ever had an event. It reads a few rows per source, and the keys
-// of the dead letters.
+// Backlogs returns the backlog of each source that ever had an event. It reads a few rows per source, and one index
+// entry per dead letter.
 func (b *InboxFile) Backlogs(ctx context.Context) (all []SourceBacklog, err error) {
 	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		var s SourceBacklog

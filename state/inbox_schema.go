@@ -1,14 +1,14 @@
 package state
 
-// inboxSchema lists the migrations of the inbox: see [openSQLite]. Texts from outside are stored as blobs, since they
-// may contain any bytes. An event with a reason is a dead letter, and is not in the queue's index. Ids are kept
-// longer than their events, in the table ids. The key of an id is half of the SHA-256 of source and id. The ids of
-// events after inbox.filed are not in that table yet.
+// inboxSchema lists the migrations of the inbox: see [openSQLite]. Text from outside is stored as blobs, because it
+// may contain any bytes. An event with a reason is a dead letter, and is not in the index events_queue. The table ids
+// remembers the ids of events longer than the events are stored. Its key is half of the SHA-256 of source and id. The
+// ids of events after inbox.filed are not in that table yet.
 var inboxSchema = []string{`
 CREATE TABLE inbox (
 	last  INTEGER NOT NULL, -- the last ordinal
 	filed INTEGER NOT NULL, -- the ids of events up to here are in the table ids
-	swept INTEGER NOT NULL  -- the 256th of the ids that was last searched for old ones
+	swept INTEGER NOT NULL  -- which of 256 parts of the ids was last searched for old ones
 ) STRICT;
 INSERT INTO inbox VALUES (0, 0, 0);
 CREATE TABLE sources (

@@ -14,7 +14,8 @@ const (
 	conflictLater
 )
 
-// manyRows is the number of rows per statement for large groups, because running a statement costs more than a row.
+// manyRows is the number of rows per statement for large groups. A statement has a cost of its own, whatever its
+// rows.
 const manyRows = 16
 
 const (

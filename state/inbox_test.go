@@ -106,7 +106,7 @@ func TestInboxRepetitions(t *testing.T) {
 		require.Equal(t, Duplicate, appended(t, b, event(1)), when)
 		require.Equal(t, Duplicate, appended(t, b, changed), when)
 		require.Equal(t, Duplicate, appended(t, b, elsewhere), when)
-		require.Equal(t, Stored, appended(t, b, nameless), "%s: what has no id is always new", when)
+		require.Equal(t, Stored, appended(t, b, nameless), "%s: a delivery without an id is always new", when)
 	}
 	require.Equal(t, Conflicting, appended(t, b, changed))
 	require.Equal(t, Stored, appended(t, b, elsewhere), "another source")

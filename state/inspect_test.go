@@ -39,7 +39,7 @@ func TestFolderExposed(t *testing.T) {
 	for use, do := range uses {
 		t.Run(use+" control", func(t *testing.T) {
 			require.NoError(t, do(t, &Folder{Dir: filepath.Join(t.TempDir(), "state")}))
-			mine := filepath.Join(t.TempDir(), "readable") // others may list it and find files of mode 0600
+			mine := filepath.Join(t.TempDir(), "readable") // others may list it, but its files have mode 0600
 			require.NoError(t, os.Mkdir(mine, 0o755))
 			require.NoError(t, do(t, &Folder{Dir: mine}))
 		})
@@ -64,7 +64,7 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	return c.Close()
 }
 
-// The files that name a program to run must belong to this user or to root, and no other user may write to them.
+// Files that name a program to run must belong to this user or to root. No other user may write to them.
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// JournalFile is the daemon's record of due slots and their outcomes, of paused pipelines, and of the reports of the
-// last runs. It has each slot of a schedule exactly once. It is a file in the state folder. For data, the destinations
-// are authoritative, not the journal. Writes are synced when a call returns.
+// JournalFile records due slots and their outcomes, paused pipelines, and the reports of the last runs. The daemon
+// writes it. It has exactly one record for each slot of a schedule. The destinations, not the journal, say what was
+// loaded. Writes are synced when a call returns.
 //
-// One process writes the journal. Others can read it at the same time. A JournalFile is safe for concurrent use.
+// A JournalFile is a file in the state folder. One process writes it, and others can read it at the same time. It is
+// safe for concurrent use.
 type JournalFile struct {
 	file     *sqliteFile
-	runBytes int // keptRunBytes, except in tests
+	runBytes int // keptRunBytes, or less in tests
 }
 
 const journalName = "journal.db"
@@ -26,7 +27,7 @@ const journalName = "journal.db"
 const (
 	keptSlots    = 5_000
 	keptRuns     = 500
-	keptRunBytes = 64 << 20 // of their reports and logs
+	keptRunBytes = 64 << 20 // of reports and logs
 	maxText      = 4 << 10  // of one reason or error
 )
 
@@ -109,9 +110,10 @@ CREATE TABLE audit (
 	refused INTEGER NOT NULL
 );
 CREATE INDEX audit_refused ON audit (refused, id);
-`} // units now have their own file: see [UnitsFile]
+`} // the table units is gone, because units have their own file: see [UnitsFile]
 
-// lastGasp is how long a killed process may still hold its files, because its memory must be freed first.
+// lastGasp is how long to wait for the files of a killed process. The system frees the memory of the process before
+// it releases the files.
 const lastGasp = 3 * time.Second
 
 // OpenJournal opens the journal of a state folder, and creates it if it is missing. It returns [ErrLocked], wrapped,
@@ -137,8 +139,8 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 // Close closes the journal.
 func (j *JournalFile) Close() error { return j.file.Close() }
 
-// Seen returns the time up to which the slots of a pipeline were processed. For a pipeline that is new or has a new
-// schedule, this is the given time, because earlier slots of the new schedule were never due.
+// Seen returns the time up to which the slots of a pipeline were processed. If the pipeline or its schedule is new,
+// Seen records and returns now: the schedule had no slots before.
 func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
@@ -158,7 +160,7 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause records that the pipeline's slots are skipped from the given time on. The zero time ends the pause.
+// Pause records that the pipeline's slots are skipped from the time at on. The zero time ends the pause.
 func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)

@@ -10,22 +10,23 @@ import (
 // AuditRecord records what a user did, or tried to do, on a daemon.
 type AuditRecord struct {
 	At      time.Time
-	Who     string // the name of the token; "" for an invalid token
+	Who     string // name of the token; "" for an invalid token
 	What    string // sign in, run, pause, …
-	Object  string // what it was done to, such as "pipeline nightly"; "" if What already says it
-	From    string // the client's address
-	Outcome string // done, or the reason why not
-	Refused bool   // the daemon did not allow it
+	Object  string // such as "pipeline nightly"; "" if What already says it
+	From    string // address of the client
+	Outcome string // done, or why not
+	Refused bool   // the daemon did not allow the action
 }
 
-// Limits of the audit log. Refused attempts are counted separately, so that attempts of strangers do not displace the
+// Limits of the audit log. Refused actions have their own limit, so that strangers cannot displace the records of the
 // owner's actions. // Invariant 6
 const (
 	KeptAudit        = 10_000
 	KeptAuditRefused = 2_000
 )
 
-// KeepAudit adds a record. If there are too many records with the same value of Refused, it deletes the oldest of these.
+// KeepAudit adds a record. If there are too many records with the same value of Refused, it deletes the oldest of
+// them.
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -46,7 +47,8 @@ func AuditKept(refused bool) int {
 	return KeptAudit
 }
 
-// Audit returns records from offset on, newest first, and their total number.
+// Audit returns up to limit records, newest first, without the first offset ones. It also returns the number of all
+// records.
 func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error) {
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)

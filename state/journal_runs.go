@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// RunRecord is a journal's record of a run. It is for display: the tables of each destination are authoritative for
-// what was loaded.
+// RunRecord is the journal's record of a run, for display. The tables of each destination, not the journal, say what
+// was loaded.
 type RunRecord struct {
 	Pipeline string
 	Run      string
 	Cause    string    // what started it
-	Due      time.Time // of its slot; zero: it has no slot
+	Due      time.Time // time of the slot; zero: the run has no slot
 	Started  time.Time
 	Ended    time.Time // zero: running, or the process ended during the run
 	Status   string
-	Error    string          // the error that kept the run itself from working
+	Error    string          // why the run as a whole failed; errors of streams are in Report
 	Report   json.RawMessage // as printed by `penstock sync --json`; nil if there is none
 	Log      []LogLine
 }
@@ -27,13 +27,13 @@ type RunRecord struct {
 type LogLine struct {
 	At     time.Time `json:"at"`
 	Level  string    `json:"level"`            // info, warn or error
-	Source string    `json:"source,omitempty"` // source of the stream, in a run over several sources
+	Source string    `json:"source,omitempty"` // source of the stream, if the run has several sources
 	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }
 
-// KeepRun records a run or its outcome. It deletes the oldest runs of the pipeline if there are too many, or if their
-// reports and logs are together too large. The last run always stays.
+// KeepRun records a run or its outcome. If the pipeline has too many runs, or too large reports and logs, it deletes
+// the oldest runs. It never deletes the last run.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }
@@ -59,7 +59,7 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 	return err
 }
 
-// BreakRuns marks the running runs as stopped, because the process that made them has ended.
+// BreakRuns marks the running runs as stopped. The caller knows that their process has ended.
 func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, why)
@@ -67,8 +67,9 @@ func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	})
 }
 
-// Runs returns the last runs of a pipeline, or of all pipelines if pipeline is "", newest first and without their logs.
-// The parameter before is the id of a run: only older runs are returned. If it is "", the newest runs are returned.
+// Runs returns the last runs of a pipeline, newest first and without their logs. If pipeline is "", it returns runs
+// of all pipelines. If before is the id of a run, it returns only older runs. If before is "", it begins with the
+// newest run.
 func (j *JournalFile) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
 	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
 }

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// SlotState is the state of a slot.
+// SlotState is the state of a [SlotRecord].
 type SlotState string
 
-// A slot waits, runs and has run, or it is skipped.
+// States of a slot.
 const (
 	SlotWaiting SlotState = "waiting" // its run must start, or continue after an interruption
-	SlotRunning SlotState = "running" // its run is under way, or the process ended during the run
+	SlotRunning SlotState = "running" // its run is in progress, or the process ended during the run
 	SlotRan     SlotState = "ran"
 	SlotSkipped SlotState = "skipped"
 )
 
-// SlotRecord is the record of one time at which a pipeline was due. Each such time has exactly one record, whatever
-// happens to the process, the clock and the machine. // Invariant 18
+// SlotRecord is the record of one time at which a pipeline was due. Each such time has exactly one record, even after
+// crashes and changes of the clock. // Invariant 18
 type SlotRecord struct {
 	Pipeline string
 	Due      time.Time
 	State    SlotState
-	Why      string // reason of a skipped slot, or problem of its run
-	Cause    string // a word for what started the run, or why the slot was skipped
-	Run      string // id of the run, the last one if there were several
-	Status   string // of the run
+	Why      string // why the slot was skipped, or what went wrong in its run
+	Cause    string // one word: what started the run, or why the slot was skipped
+	Run      string // id of the run; of the last one if there were several
+	Status   string // status of the run
 	Started  time.Time
 	Ended    time.Time
 	Attempts int // number of runs
 	Broken   int // number of runs during which the process ended
-	Count    int // number of slots that the record covers: more than 1 if too many were missed
+	Count    int // number of slots that the record covers; more than 1 if many slots were missed
 }
 
-// AddSlots records those of the given slots that are not recorded yet, and returns them. It adds all of them or none.
-// From then on, [JournalFile.Seen] returns the time through. If there are too many records, AddSlots deletes the oldest
-// ones that are not open.
+// AddSlots records the slots that are not recorded yet, and returns them. It adds all of them or none. From then on,
+// [JournalFile.Seen] returns the time through. If there are too many records, AddSlots deletes the oldest ran and
+// skipped slots.
 func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil
@@ -79,7 +79,7 @@ func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRec
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
-// Orphans implements [SlotStore]. It returns no slots, because only one process has the file.
+// Orphans implements [SlotStore]. It returns no slots, because no other process can have opened the file.
 func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
 
 // Slots returns the last records of a pipeline, newest first.

@@ -13,13 +13,13 @@ import (
 )
 
 // Lock is the exclusive right to write something on this machine, for example to one pipeline. The operating system
-// releases it when the process ends in any way. What several machines share is fenced by the destination's sequence
-// number instead. // Invariant 13
+// releases it when the process ends in any way. It does not protect against other machines: the sequence number in
+// the destination does. // Invariant 13
 type Lock struct {
 	file *flock.Flock
 }
 
-// Holder identifies the process that has a lock, as recorded in the file beside it.
+// Holder identifies the process that holds a lock. It is stored in a file beside the lock file.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -38,7 +38,7 @@ func (h Holder) String() string {
 const lockRetry = 100 * time.Millisecond
 
 // Acquire takes the lock of the file at path, and creates the file and its folder if they are missing. If another
-// process holds the lock longer than wait, Acquire returns [ErrLocked], wrapped, with the holder's name.
+// process holds the lock for longer than wait, Acquire returns [ErrLocked], wrapped. The error names the holder.
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -65,14 +65,14 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
-// Token returns 0, because the operating system tracks the lock.
+// Token implements [Lease]. It returns 0, because the operating system manages the lock.
 func (l *Lock) Token() int64 { return 0 }
 
-// Lost returns nil, because the lock ends with the process.
+// Lost implements [Lease]. It returns nil, because a process keeps its lock until it ends.
 func (l *Lock) Lost() <-chan struct{} { return nil }
 
-// Release releases the lock. It may be called twice. The file stays, because removing it could break a process that is
-// just opening it.
+// Release releases the lock. It may be called twice. The lock file stays: if it were removed, a process that has just
+// opened it would lock a deleted file.
 func (l *Lock) Release() error {
 	if err := l.file.Unlock(); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.file.Path(), err)
@@ -80,8 +80,8 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// holderPath returns the path of the file that names the holder. It is not the locked file, which other processes
-// cannot read on some systems.
+// holderPath returns the path of the file that names the holder. This is a separate file, because on some systems
+// other processes cannot read a locked file.
 func holderPath(path string) string { return path + ".holder" }
 
 func writeHolder(path string) error {

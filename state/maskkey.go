@@ -15,10 +15,10 @@ import (
 
 const keyBytes = 32
 
-// MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits that only this user can read. If
-// the file is missing, MaskKey creates it and its folder with a new key. If several processes do this at the same time,
-// all get the same key. A crash leaves the whole key or no file. The result made reports whether the key is new.
-// MaskKey returns an error if the file does not contain such a key or if others may read it.
+// MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits. If the file is missing, MaskKey
+// creates it and its folder with a new key, and made is true. If several processes create it at the same time, all
+// get the same key. A crash leaves the whole key or no file. MaskKey returns an error if the file does not contain a
+// key or if other users can read it.
 func MaskKey(path string) (key string, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -35,12 +35,12 @@ func MaskKey(path string) (key string, made bool, err error) {
 
 const maskKeyWait = 10 * time.Second
 
-// MaskKeyIn is [MaskKey] for a key that is stored as a vault's secret.
+// MaskKeyIn is like [MaskKey], for a key that is stored in a slot of a vault.
 func MaskKeyIn(s *Slot) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {
-		return "", false, fmt.Errorf("the entry %s in %s is not used as the key of masks: another process has written it, or an earlier version that did not record its purpose (%w). "+
-			"To keep the masked values, decrypt it with the key of the state (age --decrypt) and set it as mask_key:. To create a new key, delete the entry: every masked value then changes", s.Name(), s.Where(), err)
+		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it does not say that it is one (%w). It was written by another process or by an older version of penstock. "+
+			"To keep the masked values, decrypt the entry with the key of the state (age --decrypt), and set the result as mask_key:. To create a new key, delete the entry; every masked value then changes", s.Name(), s.Where(), err)
 	}
 	return key, made, err
 }

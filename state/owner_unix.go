@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// foreign reports whether a file belongs to a user other than the one that this process runs as, and to which.
+// foreign reports whether a file belongs to another user than this process. It returns the owner, too.
 func foreign(info fs.FileInfo) (owner uint32, other bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned if others can reach a secret or its place. For example, everyone may write to the folder,
-// others may read the file, or there is a symbolic link in place of a file. Nothing was read or written.
+// ErrExposed is returned if other users can access a secret or replace its file. For example, everyone may write to
+// the folder, others may read the file, or the file is a symbolic link. Nothing was read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
 const maxPrivate = 64 << 10
@@ -31,7 +31,7 @@ func readPrivate(path string) ([]byte, error) {
 	return readSmall(f, path, maxPrivate)
 }
 
-// inspect checks the file at path without following links. It returns nil if there is none.
+// inspect checks the file at path without following links. It returns nil if the file does not exist.
 func inspect(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -47,8 +47,8 @@ func inspect(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// inspectFolder returns [ErrExposed], wrapped, if the state folder belongs to another user, or if others may write to
-// it, because they could replace any file in it.
+// inspectFolder returns [ErrExposed], wrapped, if the state folder belongs to another user or if other users may
+// write to it. Such users could replace any file in the folder.
 func inspectFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -58,20 +58,21 @@ func inspectFolder(dir string) error {
 		return fmt.Errorf("open state: %s is not a folder", dir)
 	}
 	if owner, other := foreign(info); other {
-		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; run penstock as user %[3]d, or chown the folder, or name one below it, such as %[5]s, which is made on first use (of a volume of Kubernetes, too)",
+		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d. Run penstock as user %[3]d, chown the folder, or use a folder in it, such as %[5]s, which penstock creates (this also works on a Kubernetes volume)",
 			dir, ErrExposed, owner, os.Geteuid(), filepath.Join(dir, "state"))
 	}
 	switch {
 	case accessible(info, 0o002):
 		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
 	case accessible(info, 0o020):
-		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that it stays so", dir, ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that the mode does not change back", dir, ErrExposed, info.Mode().Perm())
 	}
 	return nil
 }
 
-// OnlyOurs returns [ErrExposed], wrapped, unless the file or folder at path belongs to this process's user or to root,
-// and no other user may write to it. It returns nil for a file system that is mounted read-only.
+// OnlyOurs checks that the file or folder at path belongs to this process's user or to root, and that no other user
+// may write to it. Otherwise it returns [ErrExposed], wrapped. It returns nil for a file system that is mounted
+// read-only.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -88,7 +89,7 @@ func OnlyOurs(path string) error {
 	return nil
 }
 
-// inspectMade accepts a missing folder, because penstock will create it safely.
+// inspectMade is like [inspectFolder], but accepts a missing folder, because penstock creates missing folders safely.
 func inspectMade(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -101,13 +102,13 @@ func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 }
 
 // writePrivate replaces the content of the file at path, completely or not at all. Only its owner can read the file,
-// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. The function step
-// is called at each step.
+// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. writePrivate calls
+// the function step with the name of each step, for tests.
 func writePrivate(path string, text []byte, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
 	}
-	fresh := path + ".new" // possibly left by a killed process
+	fresh := path + ".new" // a killed process may have left this file
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write credential: %w", err)
 	}
@@ -125,7 +126,7 @@ func writePrivate(path string, text []byte, step func(string)) error {
 	return nil
 }
 
-// removePrivate also removes what a killed process left beside the file.
+// removePrivate removes the file at path, and the temporary file that a killed process may have left beside it.
 func removePrivate(path string, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err
@@ -168,7 +169,7 @@ func writeNew(path string, text []byte, step func(string)) error {
 
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // Windows cannot open folders for this
+		return nil // Windows cannot open folders
 	}
 	d, err := os.Open(dir)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // ErrBound is returned for a secret that was stored for another slot or another origin. Either someone has moved the
-// secret to this slot, or the address has changed. Such a secret is never used. // Invariant 10
+// secret to this slot, or the configured address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was not stored for this place")
 
-// boundTo is the beginning of a stored secret. After it come the slot and the origin for which the secret was stored.
+// boundTo is the beginning of a stored secret. The slot and the origin of the secret follow it.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
@@ -31,8 +31,8 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind returns [ErrBound] for a text of another place. bound is false for a text from a version that did not record
-// the place; unbind returns such a text.
+// unbind removes what bind has added. It returns [ErrBound] if the text was stored for another slot or origin. Older
+// versions stored texts without slot and origin. unbind returns such a text unchanged, and bound is false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {
@@ -48,7 +48,7 @@ func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 
 const sealedMark = "age-encryption.org/"
 
-// Seal encrypts text with the first of the age identities in keys, one per line.
+// Seal encrypts text with the first age identity in keys. keys has one identity per line.
 func Seal(keys string, text []byte) ([]byte, error) {
 	all, err := Identities(keys)
 	if err != nil {

@@ -16,8 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// The file of one slot is replaced by the file of another, and a slot's secret is read for another origin. Both reads
-// fail. // Invariant 10
+// The file of one slot is replaced by the file of another, and a secret is read for another origin. Both reads fail.
+// Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestTokenFilesSealed(t *testing.T) {
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
 
-// Another secret in place of the mask key is not used as the key, and the error includes the remedy. The stored key
-// still works.
+// Another secret is in the place of the mask key. It is not used as the key, and the error says what to do. The
+// original key still works.
 func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
 	slot := f.Vault().Slot("mask-key")
@@ -107,7 +107,7 @@ func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	key, _, err = MaskKeyIn(slot)
 	require.ErrorIs(t, err, ErrBound)
 	require.Empty(t, key)
-	for _, want := range []string{"the entry mask-key in " + slot.Where(), "set it as mask_key:", "delete the entry"} {
+	for _, want := range []string{"the entry mask-key in " + slot.Where(), "set the result as mask_key:", "delete the entry"} {
 		require.ErrorContains(t, err, want)
 	}
 }

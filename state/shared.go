@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// LockedFile is a file of a few kilobytes that the processes of one machine read and change in turns, up to thousands
-// of times per second. It has an advisory lock that the operating system releases when a process ends. Writes are not
-// synced, because the content is only valid for the moment or can be determined again.
+// LockedFile is a file of a few kilobytes that the processes of one machine share. They read and change it in turns,
+// up to thousands of times per second. It has an advisory lock, which the operating system releases when a process
+// ends. Writes are not synced, because the content is useless after a restart or can be determined again.
 //
 // It is safe for concurrent use.
 type LockedFile struct {
@@ -22,13 +22,13 @@ type LockedFile struct {
 	mu      sync.Mutex
 	file    *os.File
 	lease   sharedLease
-	looked  time.Time // when the file was last checked to be the one at path
-	content []byte    // memory for reading the file
+	looked  time.Time // when the file was last compared with the one at path
+	content []byte    // buffer for reading
 }
 
 const sharedLook = time.Second
 
-// sharedMost is about how much of a file is read. A longer file was not written by penstock.
+// sharedMost is about how much of a file is read. penstock does not write longer files.
 const sharedMost = 1 << 20
 
 // OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.
@@ -52,14 +52,13 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change takes the lock, reads the file, calls the function change with its content, and writes what change returns to
-// the beginning of the file, unless that is nil. If another process holds the lock, Change returns false at once. The
-// lock is usually held for microseconds, so the caller should try again soon. After some seconds, the caller should
-// treat the other process as stopped.
+// Change takes the lock, reads the file, and calls the function change with its content. If change does not return
+// nil, Change writes the result to the beginning of the file. If another process holds the lock, Change returns false
+// at once. The lock is usually held for microseconds, so the caller should try again soon. After some seconds, the
+// caller should treat the other process as stalled.
 //
-// Change does not make the file shorter, and a process that is killed during a write may have written only a part. So
-// the content needs its length and a checksum, by which the caller detects this. The content is only valid during the
-// call.
+// Change does not shorten the file, and a process that is killed during a write may have written only a part. To
+// detect this, the content must include its length and a checksum. The function change must not keep its argument.
 func (s *LockedFile) Change(change func(stored []byte) []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *LockedFile) wrap(err error) error {
 
 func (s *LockedFile) exchange(change func([]byte) []byte) error {
 	n, err := s.file.ReadAt(s.content, 0)
-	for err == nil && len(s.content) < sharedMost { // there may be more
+	for err == nil && len(s.content) < sharedMost { // the buffer is full, so there may be more
 		s.content = append(s.content, make([]byte, max(4<<10, len(s.content)))...)
 		n, err = s.file.ReadAt(s.content, 0)
 	}
@@ -104,7 +103,7 @@ func (s *LockedFile) lock() (bool, error) {
 		if same, err := s.current(); same || err != nil {
 			return err == nil, err
 		}
-		// The file was removed: other processes use a new one.
+		// The file was removed, and other processes may have created a new one at path.
 		if err := errors.Join(s.lease.unlock(s.file), s.file.Close(), s.open()); err != nil {
 			return false, err
 		}
@@ -130,7 +129,7 @@ func (s *LockedFile) current() (bool, error) {
 	return os.SameFile(own, at), nil
 }
 
-// Sync makes what was written durable.
+// Sync makes earlier changes durable.
 func (s *LockedFile) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *LockedFile) Sync() error {
 	return s.file.Sync()
 }
 
-// Close closes the file. The file stays, for other processes.
+// Close closes the file, but does not remove it, because other processes may use it.
 func (s *LockedFile) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

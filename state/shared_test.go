@@ -45,7 +45,7 @@ func number(stored []byte) uint64 {
 	return binary.LittleEndian.Uint64(stored)
 }
 
-// A file of any length is read whole, and does not become shorter.
+// A file of any length is read as a whole, and does not become shorter.
 func TestSharedLength(t *testing.T) {
 	s, err := OpenShared(filepath.Join(t.TempDir(), "one"))
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// sharedLease locks the shared file itself, with one system call per step.
+// sharedLease locks the shared file itself. Each step is one system call.
 type sharedLease struct{}
 
 func (sharedLease) tryLock(f *os.File) (bool, error) {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// readSmall returns an error for content of more than limit bytes, which does not fill the memory. Invariant 6
+// readSmall reads at most limit bytes. It returns an error if there are more. Invariant 6
 func readSmall(r io.Reader, what string, limit int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {

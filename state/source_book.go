@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Sources stores which sources of pipelines are paused, and the outcome of each source's last run. Losing it loses no
-// rows, because the cursors are in the destinations. Processes open it briefly to read or write, and close it again.
-// It is safe for concurrent use, and writes are durable when a call returns.
+// Sources stores which sources are paused, and the outcome of each source's last run. If it is lost, no rows are
+// lost, because the cursors are in the destinations. Processes open it briefly to read or write. It is safe for
+// concurrent use. Writes are durable when a call returns.
 type Sources interface {
-	// Pause makes runs skip a source until it is resumed.
+	// Pause records that runs skip a source until Resume is called.
 	Pause(ctx context.Context, source string, p Pause) error
 	// Resume ends the pause of a source. It reports whether the source was paused.
 	Resume(ctx context.Context, source string) (was bool, err error)
 	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
-	// Keep records the outcomes of sources. The caller sets Failures to 0 for a complete run, and otherwise to 1. Keep
-	// adds up consecutive failures, and keeps the time of the last complete run. A run that is recorded several times
-	// counts once.
+	// Keep records the outcomes of sources. The caller sets Failures to 0 for a complete run, and to 1 for any other.
+	// Keep stores in Failures the number of incomplete runs in a row, and in Complete the time of the last complete
+	// run. A run that is recorded several times counts once.
 	Keep(ctx context.Context, records []SourceRecord) error
-	// Records returns the outcomes of a pipeline's sources, or those of all pipelines if pipeline is "". They are
-	// sorted by pipeline and source.
+	// Records returns the outcomes of a pipeline's sources, sorted by pipeline and source. If pipeline is "", it
+	// returns the outcomes of all pipelines.
 	Records(ctx context.Context, pipeline string) ([]SourceRecord, error)
 	// Close closes the Sources.
 	Close() error
@@ -31,17 +31,17 @@ type SourceRecord struct {
 	Pipeline string
 	Source   string
 	Run      string
-	Status   string // of its last run, as in a report
-	Error    string // why the run was not complete
+	Status   string // status of the last run, as in its report
+	Error    string // why the last run was incomplete
 	At       time.Time
 	Complete time.Time // time of the last complete run; zero: never
 	Failures int       // number of incomplete runs in a row
-	Silent   bool      // the last run was incomplete, and the source did not answer during it
-	Rows     int64     // written by its last run
+	Silent   bool      // the last run was incomplete, and the source never answered
+	Rows     int64     // number of rows that the last run wrote
 	Requests int
 }
 
-// Pause is the start of a source's pause, and its reason.
+// Pause records when and why a source was paused.
 type Pause struct {
 	At  time.Time
 	Why string

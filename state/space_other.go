@@ -2,6 +2,6 @@
 
 package state
 
-// diskSpace cannot find out the space here. A full disk is only noticed when a write fails; then deliveries are
-// refused with 503.
+// diskSpace returns false, because this system does not report free space. A full disk is noticed only when a write
+// fails. The daemon then refuses deliveries with 503.
 func diskSpace(string) (free, all int64, ok bool) { return 0, 0, false }

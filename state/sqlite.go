@@ -22,24 +22,24 @@ import (
 // different format. Nothing was changed.
 var ErrNewer = errors.New("written by a newer version of this program")
 
-// sqliteFile is an SQLite database in the state folder. One process at a time has it open for writing, through one
-// connection, and holds a lock file beside it. A shared file (see [shareSQLite]) can be open in several processes,
-// whose transactions take turns. Readers never wait for a writer or block it. Committed transactions are durable.
-// Only the owner can access the file.
+// sqliteFile is an SQLite database in the state folder. Only the owner can access the file. One process at a time has
+// it open for writing, through one connection, and holds a lock file beside it. Exception: several processes can open
+// a shared file, and their transactions take turns (see [shareSQLite]). Readers and writers never wait for each
+// other. Committed transactions are durable.
 type sqliteFile struct {
 	path  string
-	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
+	write *sql.DB // one connection, whose transactions lock the file when they begin; nil for a reader
 	read  *sql.DB
 	lock  *Lock
 
 	made   fs.FileInfo // the file that was opened
-	looked time.Time   // when the file was last checked to be the one at path
+	looked time.Time   // when the file at path was last compared with made
 }
 
 const sqliteReaders = 4
 
-// sqlitePragmas apply to every connection. A commit is synced when it returns, on macOS down to the disk's platter.
-// Invariant 3
+// sqlitePragmas apply to every connection. When a commit returns, it is synced to the disk. On macOS, only fullfsync
+// does this. Invariant 3
 var sqlitePragmas = url.Values{
 	"_busy_timeout": {"10000"},
 	"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)"},
@@ -48,9 +48,11 @@ var sqlitePragmas = url.Values{
 }
 
 // openSQLite opens the file at path for writing. The migrations are the SQL steps from an empty file to the current
-// schema. The file stores the number of steps that were run on it, so a new step must be appended, and no step may be
-// changed. openSQLite returns, wrapped, [ErrLocked] if another process still holds the file after wait, [ErrExposed]
-// if others can access the file, and [ErrNewer] if more steps were run on the file than are given.
+// schema. The file stores how many steps were run on it. So new steps are appended, and existing steps never change.
+//
+// openSQLite returns [ErrLocked], wrapped, if another process still holds the file after wait. It returns
+// [ErrExposed], wrapped, if others can access the file. It returns [ErrNewer], wrapped, if more steps were run on the
+// file than there are migrations.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -78,7 +80,8 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	return f, nil
 }
 
-// shareSQLite holds the lock only while opening, so that several processes can write in turns.
+// shareSQLite is like [openSQLite], but holds the lock only while opening. So several processes can have the file
+// open and write in turns.
 func shareSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	f, err := openSQLite(ctx, path, wait, migrations)
 	if err != nil {
@@ -92,9 +95,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading; another process may be writing it. It returns, wrapped,
-// [fs.ErrNotExist] if there is no file, [ErrExposed] if others can access it, and [ErrNewer] as [openSQLite] does. It
-// also returns an error if not all migrations were run, which openSQLite does.
+// readSQLite opens the file at path for reading. Another process may be writing it. It returns [fs.ErrNotExist],
+// wrapped, if there is no file, and otherwise the errors of [openSQLite]. It does not run migrations: if some are
+// missing, it returns an error.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
@@ -102,7 +105,8 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	if err := errors.Join(inspectFolder(filepath.Dir(path)), inspectSQLite(path)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	// Open it as a writer that never writes, because readers also write to the index of the WAL.
+	// A read-only connection does not work, because readers too write to the index of the WAL. So open the file for
+	// writing, and forbid changes by _query_only.
 	db, err := connect(path, sqliteReaders, url.Values{"_query_only": {"1"}})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -122,8 +126,8 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	return f, nil
 }
 
-// makeSQLite durably creates an empty file that only its owner can read. SQLite gives its companion files the same
-// rights.
+// makeSQLite creates an empty file that only its owner can read, and makes it durable. SQLite gives the WAL and the
+// WAL's index the same mode.
 func makeSQLite(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -142,8 +146,8 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// initSQLite must not be called for an existing database: SQLite would take the write lock to set the incremental
-// vacuum, so a reader would wait for all writers.
+// initSQLite sets the incremental vacuum of a new database. It must not be called for an existing database: SQLite
+// would take the write lock, so a process that opens the file would wait for all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -152,8 +156,8 @@ func initSQLite(ctx context.Context, path string) error {
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
-// inspectSQLite returns [ErrExposed], wrapped, if others can access the database or one of its companion files, or if
-// one of these is not a regular file.
+// inspectSQLite returns [ErrExposed], wrapped, if others can access the database, its WAL or the WAL's index. It also
+// does if one of them is not a regular file.
 func inspectSQLite(path string) error {
 	for _, ending := range []string{"", "-wal", "-shm"} {
 		if _, err := inspect(path + ending); err != nil {
@@ -163,8 +167,9 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-// ConnectSQLite returns connections to an existing SQLite file. They have the settings of the state's files; more adds
-// pragmas, and replaces other settings. See the driver modernc.org/sqlite for the names.
+// ConnectSQLite returns connections to an existing SQLite file, with the settings of the state's files. The pragmas
+// in more are added, and its other settings replace the default ones. See the driver modernc.org/sqlite for the
+// names.
 func ConnectSQLite(path string, more url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -251,7 +256,7 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 }
 
 // change calls the function do in a transaction. When change returns nil, the changes are durable. If do returns an
-// error, nothing was changed. Invariant 3
+// error, nothing has changed. Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -270,10 +275,10 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Close closes the file and releases its lock.
+// Close closes the connections and releases the lock.
 func (f *sqliteFile) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, as it cleans up
+	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, because it removes the WAL
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

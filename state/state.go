@@ -1,26 +1,28 @@
 // Package state defines how a sync records its progress: the [Cursor] of a stream, the [Key] it is stored under, and
-// [ErrMoved] for a conflict of two writers. The cursor itself is stored in the destination, with the rows that it
-// covers. Nothing that this package stores is authoritative for progress.
+// [ErrMoved] for a conflict of two writers. The destination stores the cursor together with the rows.
+//
+// The package also stores the webhook inbox, the journal, the units of runs, and secrets. None of these decides where
+// a stream continues.
 package state
 
 import "errors"
 
-// Cursor is a position in a stream. It is opaque: only the source that made it can interpret it, and it is stored and
+// Cursor is a position in a stream. It is opaque: only the source that made it can interpret it. It is stored and
 // compared byte by byte. The empty cursor is the beginning.
 type Cursor string
 
-// Key identifies the cursor of one stream in one pipeline and, if several sources share the tables of a destination,
-// of one source.
+// Key identifies the cursor of one stream in one pipeline. If several sources share the tables of a destination, each
+// source has its own cursor.
 type Key struct {
 	Pipeline string
 	Source   string // "" if the tables belong to one source
 	Stream   string
 }
 
-// ErrMoved is returned by a destination if the stored cursor is no longer the one that a transaction began from, because
-// another process has committed in between. Nothing of the transaction was kept. [Notes] return it if a note has changed.
+// ErrMoved is returned by a destination if the stored cursor has changed since the transaction began, because another
+// process has committed. Nothing of the transaction was kept. [Notes] return ErrMoved if a note has changed.
 var ErrMoved = errors.New("cursor moved")
 
-// ErrLocked is returned if another process holds what this one needs, for example a database file or the lock of a
-// pipeline. Nothing was changed, and a later retry is safe.
+// ErrLocked is returned if another process holds a resource, for example a database file or the lock of a pipeline.
+// Nothing was changed. The caller may try again later.
 var ErrLocked = errors.New("locked by another process")

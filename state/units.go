@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// UnitsFile is the [UnitStore] of a state folder, for runs by processes of one machine. All of them may write it at the
-// same time.
+// UnitsFile is the [UnitStore] of a state folder, for processes of one machine. Several processes may have it open
+// and write it.
 type UnitsFile struct{ file *sqliteFile }
 
 const unitsName = "units.db"
@@ -68,7 +68,7 @@ func (l *UnitsFile) change(ctx context.Context, what string, do func(*sql.Tx) er
 	return nil
 }
 
-// unitColumns are the columns of a unit, in the order of scanUnits.
+// unitColumns are the columns that scanUnits reads, in its order.
 const unitColumns = `id, run, pipeline, source, part, state, attempt, broken, worker, not_before, started, ended, report`
 
 // activeUnits is the condition that a unit has not ended.
@@ -96,7 +96,7 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, err
 }
 
-// forgetUnits deletes ended units of early runs of the given pipelines: see [KeptUnits]. // Invariant 6
+// forgetUnits deletes ended units of old runs of the pipelines in begun: see [KeptUnits]. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
 		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
@@ -156,8 +156,8 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits makes running units wait again if their worker has sent no sign of life for the duration of its claim.
-// A unit fails instead if this happened [MostBroken] times in a row.
+// reviveUnits releases running units whose claims have expired. They wait again. After [MostBroken] times in a row, a
+// unit fails instead.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END
@@ -165,7 +165,7 @@ func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	return err
 }
 
-// orAll returns n as the value of LIMIT; 0 means no limit.
+// orAll returns n as the value of LIMIT. 0 means no limit.
 func orAll(n int) int {
 	if n == 0 {
 		return -1
@@ -227,7 +227,7 @@ func changed(r sql.Result, err error) (int, error) {
 	return int(n), err
 }
 
-// ofFilter is the condition that a unit matches a filter. Its parameters are the values of the filter.
+// ofFilter is the condition that a unit matches a [UnitFilter]. Its parameters are the result of UnitFilter.values.
 const ofFilter = `(?1 = '' OR run = ?1) AND (?2 = '' OR pipeline = ?2) AND (?3 IS NULL OR source = ?3) AND (NOT ?4 OR ` + activeUnits + `) AND id > ?5`
 
 func (f UnitFilter) values() []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }

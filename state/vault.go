@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Vault stores, between runs, the credentials that change by themselves: the tokens of sign-ins and grants. All
+// Vault stores secrets that penstock creates or changes: tokens of logins and of OAuth grants, and the mask key. All
 // processes that use the same [Safe] share them. A Vault is safe for concurrent use. // Invariant 5
 type Vault struct {
 	safe Safe
@@ -21,18 +21,18 @@ type Vault struct {
 
 // Safe is the storage of a vault: a folder or a database.
 type Safe interface {
-	// Check returns an error if the place is not safe for secrets.
+	// Check returns an error if the storage is not safe for secrets.
 	Check() error
-	// Lock takes the slot with this name for this process: see [Slot.Lock].
+	// Lock locks the slot with this name: see [Slot.Lock].
 	Lock(ctx context.Context, name string, wait time.Duration) (Lease, error)
 	// Read returns the stored text, or nil if there is none.
 	Read(name string, what Entry) ([]byte, error)
-	// Write replaces the stored text. An empty text removes it. The caller holds the lock. When Write returns nil, the
-	// change is durable. Write calls the function step at each step.
+	// Write replaces the stored text. An empty text removes it. The caller holds the lock. When Write returns nil,
+	// the change is durable. Write calls the function step with the name of each step, for tests.
 	Write(name string, what Entry, text []byte, step func(string)) error
-	// Where describes, for people, where the secret is stored.
+	// Where describes for people where the secret is stored.
 	Where(name string) string
-	// Now returns the current time by the clock that all users of the place share: see [Store].
+	// Now returns the current time of the clock that all users of the storage share: see [Store].
 	Now() time.Time
 }
 
@@ -42,10 +42,11 @@ type Entry string
 // The texts of a slot.
 const (
 	EntrySecret Entry = "secret"
-	EntryNote   Entry = "note" // the state of the secret, without secrets
+	EntryNote   Entry = "note" // state of the secret, without secrets
 )
 
-// Ring is a place for secrets outside the vault's files. It maps names to texts and outlives the process.
+// Ring stores named secrets outside the vault's files, for example in the operating system's keyring. The secrets
+// outlive the process.
 type Ring interface {
 	// Get returns the text, or "" if there is none.
 	Get(name string) (string, error)
@@ -53,53 +54,53 @@ type Ring interface {
 	Set(name, text string) error
 }
 
-// NewVault returns the vault of a state folder, which only its owner can enter: one file of mode 0600 for each text.
-// Nothing is created or opened before it is needed. If ring is not nil, secrets are stored there. Locks and notes are
-// always files.
+// NewVault returns the vault of the state folder dir. Only the owner can enter the folder. Each text is a file of
+// mode 0600. Files are created when they are needed. If ring is not nil, secrets are stored there. Locks and notes
+// are always files.
 func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir: dir, ring: ring}) }
 
-// NewVaultIn returns the vault of another place.
+// NewVaultIn returns the vault of any storage.
 func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string) {}} }
 
-// Observe sets a function that is called at each step of storing a secret, so that tests can end the process there.
+// Observe sets a function that is called at each step of storing a secret. Tests use it to end the process there.
 func (v *Vault) Observe(step func(string)) { v.step = step }
 
-// Step calls the function set by Observe for a step outside of the vault.
+// Step calls the function set by Observe, for a step outside of the vault.
 func (v *Vault) Step(name string) { v.step(name) }
 
-// Check returns [ErrExposed], wrapped, if the place is not safe for secrets.
+// Check returns [ErrExposed], wrapped, if the storage is not safe for secrets.
 func (v *Vault) Check() error { return v.safe.Check() }
 
-// Slot is the place of one credential in a vault: its secret, a note without secrets about its state, and the lock
-// that is required to change either.
+// Slot stores one credential in a vault: the secret, and a note without secrets about its state. A caller that
+// changes either must hold the slot's lock.
 type Slot struct {
 	vault  *Vault
 	name   string
-	origin string // the origin that the secret is sent to; "" for none
+	origin string // where the secret may be sent; "" if it is sent nowhere
 }
 
-// For returns the slot for a secret that is only sent to this origin, scheme://host. Reading a secret that was stored
-// for another origin returns [ErrBound].
+// For returns the slot for a secret that is sent only to origin, scheme://host. Reading a secret that was stored for
+// another origin returns [ErrBound].
 func (s *Slot) For(origin string) *Slot { return &Slot{vault: s.vault, name: s.name, origin: origin} }
 
-// Slot returns the slot with this name, which must consist of letters, digits, - and _.
+// Slot returns the slot with this name. The name must consist of letters, digits, - and _.
 func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
 
 // Name returns the name of the slot.
 func (s *Slot) Name() string { return s.name }
 
-// Where describes, for people, where the secret is stored.
+// Where describes for people where the secret is stored.
 func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
 
-// Now returns the current time by the clock that all users of the slot share: see [Store]. Times stored in the slot
-// are by this clock.
+// Now returns the current time of the clock that all users of the slot share: see [Store]. Times in the slot are by
+// this clock.
 func (s *Slot) Now() time.Time { return s.vault.safe.Now() }
 
-// Step calls the function set by [Vault.Observe] for a step outside of the vault.
+// Step calls the function set by [Vault.Observe], for a step outside of the vault.
 func (s *Slot) Step(name string) { s.vault.step(name) }
 
-// Lock takes the slot for this process, and waits for another process that holds it. It returns [ErrLocked], wrapped,
-// if that takes longer than wait.
+// Lock locks the slot for this process. If another process holds it for longer than wait, Lock returns [ErrLocked],
+// wrapped.
 func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	if s.name == "" || strings.ContainsAny(s.name, `/\. `) {
 		return nil, fmt.Errorf("lock credential: %q is not a valid slot name", s.name)
@@ -111,8 +112,8 @@ func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 }
 
 // Secret returns the stored secret, or nil if there is none. It returns [ErrBound], wrapped, if the secret was stored
-// for another slot or origin. A file from a version that did not record slot and origin is accepted. An entry of a
-// database without them is refused with ErrBound, because others may write to a database.
+// for another slot or origin. Older versions did not record slot and origin. Secret accepts such a secret from a
+// file. It returns ErrBound for one from a database, because other users may write to a database.
 func (s *Slot) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, EntrySecret)
 	if len(kept) == 0 || err != nil {
@@ -171,7 +172,7 @@ func (f *fileSafe) file(name string, what Entry) string {
 	return f.path(name, ".note")
 }
 
-// Check accepts missing folders, because penstock will create them safely.
+// Check implements [Safe]. It accepts missing folders, because penstock creates them safely.
 func (f *fileSafe) Check() error {
 	if f.keys != "" {
 		if _, err := Identities(f.keys); err != nil {

@@ -60,7 +60,7 @@ func TestVaultKeeps(t *testing.T) {
 	require.ErrorContains(t, err, "is not a valid slot name")
 }
 
-// The umask belongs to the process, so a child process sets it.
+// The umask belongs to the whole process, so only a child process changes it.
 func TestVaultModes(t *testing.T) {
 	if dir := os.Getenv("PENSTOCK_TEST_VAULT"); dir != "" {
 		keepSomething(t, dir)

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ChangeBudget calls the function change with the stored budget of a credential, or nil if there is none, under an
-// exclusive lock, and stores what change returns. If change returns nil, the stored budget stays as it is. The time that
-// change gets is the database's, read after the lock was taken. The given name must reveal nothing about the
-// credential. ChangeBudget does not retry, because only the caller knows how long it can wait.
+// ChangeBudget changes the stored budget of a credential under an exclusive lock. It calls the function change with
+// the stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget
+// stays as it is. The time at is the database's, read after the lock was taken. The name must reveal nothing about
+// the credential. ChangeBudget does not retry, because only the caller knows how long it can wait.
 func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {

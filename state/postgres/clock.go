@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// clock estimates the database's clock. The estimate is behind by at most the duration of the quickest answer. It is
-// never ahead, so that nothing starts too early. This machine's clock is only used to measure elapsed time, so its
-// time of day may be wrong. A clock is safe for concurrent use.
+// clock estimates the time of the database's clock. The estimate is never ahead, so nothing starts too early. It is
+// behind by at most the duration of the quickest answer. This machine's clock only measures elapsed time, so its time
+// of day may be wrong. A clock is safe for concurrent use.
 type clock struct {
 	mu   sync.Mutex
-	base time.Time // time of this process
-	at   time.Time // the database's time at base; zero: not read yet
+	base time.Time // when this process created the clock, by its own clock
+	at   time.Time // the database's time at base; zero: unknown
 }
 
 func (c *clock) now() time.Time {
@@ -29,15 +29,15 @@ func (c *clock) now() time.Time {
 func (c *clock) record(there, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lowest := there.Add(-time.Since(c.base)) // the database's time at base, if its clock was read just now
-	highest := there.Add(-asked.Sub(c.base)) // the same, if its clock was read at the time of the request
+	lowest := there.Add(-time.Since(c.base)) // the database's time at base, if the database read its clock just now
+	highest := there.Add(-asked.Sub(c.base)) // the same, if it read its clock when the request was sent
 	if c.at.Before(lowest) || c.at.After(highest) {
 		c.at = lowest
 	}
 }
 
-// Now implements [state.Store]. It returns the estimated time of the database's clock. That clock is read at the first
-// use of the database and with each sign of life.
+// Now implements [state.Store]. It returns the estimated time of the database's clock. The store reads that clock at
+// its first use of the database, and whenever a process renews its entry in the table processes.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
 type querier interface {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// Whatever the offset of the database's clock, the estimate is behind by at most the duration of the quickest answer,
-// and never ahead.
+// The estimate is never ahead, and behind by at most the duration of the quickest answer. The database's clock may
+// have any offset.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hours := rapid.IntRange(-12, 12)

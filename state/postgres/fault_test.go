@@ -18,8 +18,8 @@ import (
 
 var steps = []string{"begun", "changed", "committed"}
 
-// At whatever step the server is killed, an acknowledged event is stored, an unacknowledged event is stored at most
-// once, and a unit, a slot and a lease have one owner. // Invariant 3
+// The server is killed at each step of an operation. An acknowledged event is stored. An event that was not
+// acknowledged is stored at most once. A unit, a slot and a lease have one owner. // Invariant 3
 func TestServerKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server again and again")
@@ -84,7 +84,7 @@ func unitsWhole(t *testing.T, l state.UnitStore, step string, arm func()) {
 	require.Len(t, added, 2)
 	arm()
 	var mine []state.Unit
-	require.Eventually(t, func() bool { // a claim whose answer was lost expires
+	require.Eventually(t, func() bool { // if the answer was lost, the claim must first expire
 		mine, err = l.ClaimUnits(ctx, state.Claim{Worker: step, For: 100 * time.Millisecond, Pipeline: step})
 		require.NoError(t, err)
 		return len(mine) == 2
@@ -108,7 +108,7 @@ func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	require.Len(t, slots, 1, "the process that added it knows, although the answer was lost")
 }
 
-// A process that was frozen has lost its lease, and its writes are refused. // Invariant 13
+// A process that was suspended has lost its lease, and its writes are refused. // Invariant 13
 func TestFrozenHolder(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}
@@ -119,7 +119,7 @@ func TestFrozenHolder(t *testing.T) {
 	l, err := frozen.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, frozen.SetSecret([]byte("old")))
-	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if time had passed
+	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if the lease had expired
 	require.NoError(t, err)
 	heir := b.Vault().Slot("token")
 	next, err := heir.Lock(t.Context(), time.Minute)
@@ -137,7 +137,7 @@ func TestFrozenHolder(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
-// No secret is in clear text in the database or in an error. // Invariant 5
+// No secret is in plain text in the database or in an error. // Invariant 5
 func TestNoClearText(t *testing.T) {
 	server := pgtest.Start(t)
 	url := in(t, server.URL())
@@ -219,8 +219,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// The owner of the database replaces the row of one slot, first by the row of another slot and then by a text without
-// a slot. Neither is used. // Invariant 10
+// The owner of the database replaces the secret of one slot: first by the secret of another slot, then by a text that
+// names no slot. Neither is used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

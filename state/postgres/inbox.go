@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// inbox can be used by any number of processes at the same time. A process that assigns ordinals locks the row of the
-// inbox until its commit, so events become visible in the order of their ordinals.
+// inbox is the inbox of all processes that share the database. A process that assigns ordinals locks the row of the
+// table inbox until its commit. So events become visible in the order of their ordinals.
 type inbox struct {
 	s     *Store
 	quota int64
@@ -31,8 +31,8 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 	return b, nil
 }
 
-// writers is the number of concurrent groups of one process. With two, one group is written while the other is
-// synced.
+// writers is the number of groups that one process writes concurrently. With two, it can fill one group while the
+// other is synced.
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
@@ -46,7 +46,7 @@ func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, er
 	return b, nil
 }
 
-// ReadInbox implements [state.Store]. The inbox always exists.
+// ReadInbox implements [state.Store]. The inbox exists since the first migration.
 func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
 	b, err := s.openInbox(ctx, state.InboxOptions{})
 	if err != nil {
@@ -71,5 +71,5 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 }
 
 // today is the number of days since 1970 by the database's clock. If each host used its own clock, one wrong clock
-// would make all hosts forget deliveries.
+// would make all hosts forget the ids of deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

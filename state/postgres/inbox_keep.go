@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// trimRows is the number of events deleted per transaction. It is small, so that deliveries never wait long.
+	// trimRows is the number of events that one transaction deletes. It is small, so that deliveries wait only
+	// briefly.
 	trimRows  = 500
 	keepIDs   = 90
 	forgetIDs = 5000
@@ -136,7 +137,8 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 		return fmt.Errorf("capture delivery: encode header: %w", err)
 	}
 	err = b.change(ctx, b.s.changeOnce, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil { // one at a time, because captures are counted
+		// one transaction at a time, because it counts the captures
+		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", b.s.Now().Add(-state.CaptureAge)); err != nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit does not retry a commit without an answer. Instead, the senders repeat their deliveries, and those that were
-// stored are recognized as repetitions. Invariant 3
+// commit stores a group in one transaction. It does not retry a commit whose answer was lost. Instead, the platform
+// sends the deliveries again, and the inbox recognizes those that it has stored. Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // callers may stop waiting, but their group is still written
+	// the group is written even if the callers stop waiting
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {
 		g := &grouping{tx: tx, quota: b.quota, heads: map[string]head{}}
@@ -40,8 +41,8 @@ type head struct{ ordinal, bytes int64 }
 type grouping struct {
 	tx          pgx.Tx
 	quota       int64
-	last, bytes int64 // of the inbox
-	added       int64 // bytes
+	last, bytes int64 // values of the row of the table inbox
+	added       int64 // bytes that this group adds
 
 	first    map[[16]byte]known
 	variants map[variant]bool
@@ -210,7 +211,7 @@ func (c *columns) add(source int32, d *state.Delivery) {
 	c.conflicts = append(c.conflicts, d.Previous == state.Conflicting)
 }
 
-// blob returns an empty slice for nil, so that the value is not null.
+// blob returns an empty slice for nil, because pgx stores nil as NULL.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Limits of one call, and the number of events per query. // Invariant 6
+// Limits of one call of Events: its bytes, and its events per query. // Invariant 6
 const (
 	eventsBytes = 16 << 20
 	eventsPage  = 64

@@ -14,7 +14,7 @@ import (
 )
 
 // journal is the journal of all daemons that share the database. A slot belongs to the process that added it. If that
-// process stops sending signs of life, another process may take the slot over.
+// process stops renewing its entry in the table processes, another process may take over its slots.
 type journal struct {
 	s       *Store
 	process string
@@ -24,7 +24,7 @@ type journal struct {
 
 var _ state.Journal = (*journal)(nil)
 
-// The time for which a process counts as alive after a sign of life, and the interval between its signs of life.
+// A process counts as alive for processLife after it has renewed its entry. It renews the entry every processBeat.
 const (
 	processLife = 30 * time.Second
 	processBeat = 5 * time.Second
@@ -56,7 +56,7 @@ func (j *journal) sendBeats(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = j.beat(ctx) // the next one may succeed; otherwise other processes take the slots over
+			_ = j.beat(ctx) // the next renewal may succeed; otherwise other processes take over the slots
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (j *journal) beat(ctx context.Context) error {
 	})
 }
 
-// Close lets other processes take over open slots immediately.
+// Close closes the journal. Other processes can then take over its open slots immediately.
 func (j *journal) Close() error {
 	j.stop()
 	j.beats.Wait()
@@ -88,7 +88,7 @@ func (j *journal) Close() error {
 	return nil
 }
 
-// orphaned is the condition that the process that owns a row has sent no sign of life for processLife.
+// orphaned is the condition that the process that owns a row is dead: it has not renewed its entry for processLife.
 const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
 
 // Seen implements [state.Schedule]: see [state.JournalFile.Seen].

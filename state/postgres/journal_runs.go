@@ -34,7 +34,7 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 	return err
 }
 
-// BreakRuns implements [state.RunStore]. It only affects runs of dead processes.
+// BreakRuns implements [state.RunStore]. It changes only runs of dead processes.
 func (j *journal) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, why)

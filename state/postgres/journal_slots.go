@@ -17,8 +17,8 @@ const slotColumns = "pipeline, due, state, why, cause, run, status, started, end
 
 func nonce() string { return rand.Text()[:16] }
 
-// AddSlots gives a slot that several processes add to one of them. If any process has paused the pipeline, the slot
-// is skipped. Invariant 18
+// AddSlots implements [state.SlotStore]. If several processes add the same slot, only one of them gets it. If any
+// process has paused the pipeline, the slot is skipped. Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
@@ -33,8 +33,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 				s.State, s.Cause, s.Why = state.SlotSkipped, "", "paused"
 			}
 			args := append(values(s), j.process, call)
-			// If the answer to a commit was lost, a retry of this call finds the slots that it has added already. They
-			// have the value of call, and are returned too.
+			// If the answer to a commit was lost, AddSlots runs this function again, and finds the slots that it has
+			// already added. They have the same value of call, so they are returned too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {
@@ -54,8 +54,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 	return added, err
 }
 
-// SetSlot returns [state.ErrTaken], wrapped, if another process has taken over the slot, and then records neither the
-// slot nor the runs.
+// SetSlot implements [state.SlotStore]. If another process has taken over the slot, SetSlot records nothing and
+// returns [state.ErrTaken], wrapped.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
@@ -70,7 +70,8 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 	})
 }
 
-// OpenSlots implements [state.SlotStore]. It returns this process's own slots and takes over those of dead processes.
+// OpenSlots implements [state.SlotStore]. It returns this process's own slots, and takes over the slots of dead
+// processes.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
@@ -83,7 +84,7 @@ func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRec
 func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
-		// Also return the slots that this call has already taken over, if its first answer was lost.
+		// If the first answer was lost, also return the slots that this call has already taken over.
 		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2, call = $3 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND (call = $3 OR "+whose+") RETURNING "+slotColumns,
 			pipeline, j.process, call)
 		if err != nil {

@@ -15,16 +15,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Times of leases. A holder that cannot renew its lease treats the lease as lost some time before the database gives
-// it to another process. The holder measures elapsed time, so changes of the time of day do not matter. Invariant 13
+// Times of leases. The holder treats a lease that it cannot renew as lost before the database gives the lease to
+// another process. The holder measures elapsed time, so changes of the time of day do not matter. Invariant 13
 const (
 	leaseTime = 30 * time.Second
-	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process has
+	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process holds
 )
 
 func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
 
-// trustTime returns how long a holder may rely on a lease, counted from its request for the lease or for a renewal.
+// trustTime returns how long a holder may rely on a lease. This time starts when the holder sends its request for the
+// lease or for a renewal.
 func (s *Store) trustTime() time.Duration { return s.leaseLife() - s.leaseLife()/6 }
 
 type lease struct {
@@ -83,7 +84,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 		}
 		err = tx.QueryRow(ctx, "SELECT holder || ' since ' || to_char(since, 'YYYY-MM-DD HH24:MI:SS TZ') FROM leases WHERE name = $1", name).Scan(&holder)
 		if errors.Is(err, pgx.ErrNoRows) {
-			err, holder = nil, "holder unknown" // it was released meanwhile
+			err, holder = nil, "holder unknown" // its holder has released it meanwhile
 		}
 		return err
 	})
@@ -102,8 +103,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live treats the lease as lost once trustTime has passed since the request of the last successful renewal, even if
-// the answer came late or a newer renewal hangs.
+// live renews the lease. It treats the lease as lost when trustTime has passed since it sent the last renewal that
+// succeeded. Late answers and renewals that hang do not extend this time.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.trustTime())), lose)

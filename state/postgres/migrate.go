@@ -24,7 +24,7 @@ var migrations embed.FS
 
 const latest = 6
 
-// Migrate creates the schema or migrates it to this program's version. It returns the versions before and after. If
+// Migrate creates the schema, or migrates it to this program's version. It returns the versions before and after. If
 // several processes migrate at the same time, one does the work and the others wait. If the schema has a newer
 // version, Migrate changes nothing and returns [state.ErrNewer], wrapped.
 func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
@@ -53,8 +53,8 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	return from, to, err
 }
 
-// makeSchema does not use CREATE SCHEMA IF NOT EXISTS, which would require the right to create schemas even if the
-// schema exists. Two concurrent calls could conflict, too.
+// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create
+// schemas even if the schema exists. Two concurrent calls of it could also conflict.
 func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
@@ -77,7 +77,8 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 	}
 	id := fnv.New64a()
 	_, _ = id.Write([]byte("penstock " + s.schema))
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60)) // one attempt per second, for a minute
+	// an attempt every second, for a minute
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60))
 	if err != nil {
 		return nil, err
 	}
@@ -110,17 +111,17 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Health describes the database, for `check`.
+// Health describes the state database, for the command check.
 type Health struct {
 	Schema        string
-	Version       int64         // of the schema
-	Server        string        // version of the server
-	MissingRights []string      // rights that the role lacks, in the syntax of GRANT
-	Ahead         time.Duration // the database's clock minus this machine's
+	Version       int64         // version of the schema
+	Server        string        // version of Postgres
+	MissingRights []string      // rights that penstock's role lacks, in the syntax of GRANT
+	Ahead         time.Duration // the database's clock minus this machine's clock
 }
 
-// Health checks the schema and the rights of the role. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if
-// the schema has another version.
+// Health checks the schema and the rights of penstock's role. It returns [ErrUnmigrated] or [state.ErrNewer],
+// wrapped, if the schema has another version.
 func (s *Store) Health(ctx context.Context) (h Health, err error) {
 	err = s.read(ctx, func(pool *pgxpool.Pool) error {
 		h = Health{Schema: s.schema, Version: latest}
@@ -138,7 +139,8 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		if h.MissingRights, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()") // the first answer may have taken long
+		// read the clock again, because connecting may have made the first reading inaccurate
+		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()")
 		h.Ahead = time.Until(s.Now())
 		return err
 	})

@@ -41,7 +41,7 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 		case err != nil && !errors.Is(err, pgx.ErrNoRows):
 			return err
 		case tries > 1 && same(now, text):
-			return nil // an earlier try has changed the note, and its answer was lost
+			return nil // an earlier try has changed the note, but its answer was lost
 		case !same(now, was):
 			return state.ErrMoved
 		case text == nil:

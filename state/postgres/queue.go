@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// enqueue sorts the units by ID, so that all processes use one order.
+// enqueue adds units to the queue. It sorts them by ID, so that concurrent transactions use the same order and cannot
+// deadlock.
 func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) error {
 	if s.o.Enqueue == nil || len(units) == 0 {
 		return nil
@@ -19,9 +20,9 @@ func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 	return s.o.Enqueue(ctx, tx, s.schema, byID(units))
 }
 
-// Revive makes running units wait again, and enqueues them, if their worker has sent no sign of life for the duration
-// of its claim. A unit fails instead if this happened too often. If several processes do this at the same time, each
-// unit is revived once. Revive returns the number of units.
+// Revive releases running units whose claims have expired, and returns their number. The units wait again and are
+// enqueued. A unit whose claims expired [state.MostBroken] times in a row fails instead. If several processes call
+// Revive at the same time, each unit is released once.
 func (s *Store) Revive(ctx context.Context) (n int, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
 		if err := s.queryClock(ctx, tx, "SELECT clock_timestamp()"); err != nil {
@@ -54,8 +55,8 @@ func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {
 	return len(lost), s.enqueue(ctx, tx, again)
 }
 
-// Queue returns the connection pool and the schema in which a queue of this state's units can be stored. The store still
-// owns the pool. Queue returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has another version.
+// Queue returns the connection pool and the schema in which a queue of units can be stored. The pool belongs to the
+// store. Queue returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has another version.
 func (s *Store) Queue(ctx context.Context) (pool *pgxpool.Pool, schema string, err error) {
 	err = s.read(ctx, func(p *pgxpool.Pool) error {
 		pool, schema = p, s.schema

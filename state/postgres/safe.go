@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// safe stores tokens that this process encrypts, so that neither the database's owner nor the reader of a backup sees
-// them. // Invariant 5
+// safe stores secrets. This process encrypts them, so that neither the owner of the database nor a reader of a backup
+// sees them. // Invariant 5
 type safe struct{ s *Store }
 
 var _ state.Safe = safe{}
@@ -34,7 +34,7 @@ func (f safe) Check() error {
 // Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
-// Lock gives the lock to one process at a time. // Invariant 13
+// Lock implements [state.Safe]. Only one process at a time has the lock. // Invariant 13
 func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
 	l, err := f.s.take(ctx, leaseOf(name), wait)
 	if err != nil {
@@ -85,7 +85,8 @@ func (f safe) seal(text []byte) ([]byte, error) {
 	return state.Seal(f.s.o.Keys, text)
 }
 
-// Write changes nothing if this process has lost the lock, for example because it was frozen. Invariant 13
+// Write implements [state.Safe]. It changes nothing if this process has lost the lock, for example because it was
+// suspended. Invariant 13
 func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
 	f.s.mu.Lock()
 	l := f.s.slotLeases[name]

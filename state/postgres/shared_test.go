@@ -30,8 +30,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A slow commit holds back later ones, so no reader sees a later event first and then misses the earlier one.
-// Invariant 3
+// A slow commit delays later commits. Otherwise a reader could see the later event first, and would miss the earlier
+// one. Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -85,8 +85,7 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// slotTakeoverAnswerLost loses the answer to a call that takes over a slot. The new owner still runs the slot.
-// Invariant 18
+// The answer to a call that takes over a slot is lost. The new owner still runs the slot. Invariant 18
 func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -119,7 +118,7 @@ func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	require.Empty(t, slots)
 }
 
-// A holder whose renewal hangs treats its lease as lost in time. // Invariant 13
+// A renewal hangs. The holder treats its lease as lost before another process gets it. // Invariant 13
 func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	hang := make(chan struct{})
@@ -143,8 +142,8 @@ func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	require.NoError(t, l.Release())
 }
 
-// concurrentMigration requires that all of several concurrent migrations succeed. A role that may create tables in an
-// existing schema does not need the right to create schemas.
+// Several migrations run at the same time, and all succeed. A role that may create tables in an existing schema does
+// not need the right to create schemas.
 func concurrentMigration(t *testing.T, server *pgtest.Server) {
 	ctx := t.Context()
 	admin, err := pgx.Connect(ctx, server.URL())

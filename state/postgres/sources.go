@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sources stores the state of sources as rows. A source that one process pauses is paused for all.
+// sources stores the state of sources in tables. If one process pauses a source, it is paused for all processes.
 type sources struct{ s *Store }
 
 var _ state.Sources = sources{}
@@ -42,7 +42,7 @@ func (b sources) Pause(ctx context.Context, source string, p state.Pause) error 
 func (b sources) Resume(ctx context.Context, source string) (was bool, err error) {
 	err = b.s.change(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "DELETE FROM source_pauses WHERE source = $1", source)
-		was = was || tag.RowsAffected() > 0 // also if the first answer was lost
+		was = was || tag.RowsAffected() > 0 // true also if the first answer was lost
 		return err
 	})
 	if err != nil {

@@ -1,10 +1,9 @@
 // Package postgres stores the state of many processes in one Postgres database. Its [Store] is a [state.Store] that
-// daemons and workers on several hosts share. It has its own schema, which [Store.Migrate] creates, and touches nothing
-// else in the database. Credentials are encrypted before they leave the process.
+// daemons and workers on several hosts share. It has its own schema, which [Store.Migrate] creates. It touches
+// nothing else in the database. Credentials are encrypted before they leave the process. Start with [New].
 //
-// Only the database's clock decides which process has a lease, a unit or a slot. The times of slots, units, tokens and
-// the rows of a pass are by this clock too, through [Store.Now]. So the clocks of the processes may be hours off. Start
-// with [New].
+// Only the database's clock decides which process has a lease, a unit or a slot. The times of slots, units,
+// tokens and rows are by this clock too, through [Store.Now]. So the clocks of the hosts may be wrong, even by hours.
 package postgres
 
 import (
@@ -26,29 +25,31 @@ import (
 
 // Options configures a [Store].
 type Options struct {
-	URL  string                  // postgres://…; the schema is taken from its search_path, if set
-	Keys string                  // age identities that encrypt tokens, one per line, the first for new ones; "": tokens cannot be stored
-	Step func(name string) error // called at each step of a change, so that tests can break it there; may be nil
+	URL string // postgres://…; a search_path in it names the schema
+	// Keys has the age identities that encrypt secrets, one per line. The first one encrypts new secrets. If Keys is "",
+	// secrets cannot be stored.
+	Keys string
+	Step func(name string) error // called at each step of a transaction, so that tests can interrupt it there; may be nil
 
-	// Enqueue is called with units that may be claimed now or from NotBefore on. It is called in the transaction that
-	// changes the units, so its writes commit or roll back with the units. It may be nil.
+	// Enqueue is called with units that can be claimed, at once or from NotBefore on. It is called in the transaction
+	// that changes the units, so its writes commit or roll back with the units. It may be nil.
 	Enqueue func(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
-	Life    time.Duration // of a lease without a renewal; 0: 30 seconds
+	Life    time.Duration // how long a lease lasts without a renewal; 0: 30 seconds
 }
 
-// DefaultSchema is the schema if the URL does not name one.
+// DefaultSchema is the schema that is used if the URL does not name one.
 const DefaultSchema = "penstock"
 
-// Errors of a database that cannot be used as it is.
+// Errors of a database that is not ready for use.
 var (
-	// ErrUnmigrated is returned if the schema is missing or was created by an earlier version.
+	// ErrUnmigrated is returned if the schema is missing, or if an older version of penstock created it.
 	ErrUnmigrated = errors.New("the state database needs a migration")
-	// ErrNoKey is returned if a token must be stored or read, and there is no key.
+	// ErrNoKey is returned if a secret must be stored or read, and there is no key.
 	ErrNoKey = errors.New("the state database stores tokens only encrypted, and there is no key")
 )
 
-// Store is a [state.Store] in a database. It connects on first use, and again after a connection was lost. It is safe
-// for concurrent use.
+// Store is a [state.Store] in a database. It connects on first use, and reconnects if a connection was lost. It is
+// safe for concurrent use.
 type Store struct {
 	o      Options
 	me     string
@@ -57,7 +58,7 @@ type Store struct {
 
 	mu         sync.Mutex
 	pool       *pgxpool.Pool
-	migrated   bool              // the schema has this program's version
+	migrated   bool              // the schema has the version that this program needs
 	slotLeases map[string]*lease // leases on slots of the vault, by name
 }
 
@@ -82,7 +83,8 @@ const (
 func (s *Store) config() (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
-		return nil, errors.New("cannot parse the URL of the state database") // the driver would quote it // Invariant 5
+		// the driver's error would quote the URL // Invariant 5
+		return nil, errors.New("cannot parse the URL of the state database")
 	}
 	p := c.ConnConfig.RuntimeParams
 	s.schema = strings.TrimSpace(strings.Split(p["search_path"], ",")[0])
@@ -92,10 +94,13 @@ func (s *Store) config() (*pgxpool.Config, error) {
 	s.schema = strings.Trim(s.schema, `"`)
 	p["search_path"] = pgx.Identifier{s.schema}.Sanitize()
 	for name, value := range map[string]string{
-		"application_name": "penstock", "TimeZone": "UTC", "synchronous_commit": "on", "client_min_messages": "warning", // Invariant 3
-		"default_transaction_isolation": "read committed", // a transaction that waited for a row must see its new version
+		"application_name": "penstock", "TimeZone": "UTC", "client_min_messages": "warning",
+		"synchronous_commit": "on", // Invariant 3
+		// a transaction that waited for a row must see the row's new version
+		"default_transaction_isolation": "read committed",
 		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		"idle_in_transaction_session_timeout": millis(s.leaseLife()), // a process that has lost its leases must not block rows
+		// a process that has lost its leases must not keep rows locked
+		"idle_in_transaction_session_timeout": millis(s.leaseLife()),
 	} {
 		p[name] = value
 	}
@@ -164,7 +169,7 @@ func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
-// orAll returns n as the value of LIMIT; 0 means no limit.
+// orAll returns n as the value of LIMIT. 0 means no limit.
 func orAll(n int) int {
 	if n == 0 {
 		return math.MaxInt32

@@ -15,21 +15,22 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// patience limits the wait for a database that restarts or a connection that was cut. // Invariant 15
+// patience limits how long operations are retried after a lost connection or a restart of the database. // Invariant
+// 15
 const patience = 10 * time.Second
 
-// errUncertain reports that a commit was sent and no answer came.
+// errUncertain means that a commit was sent and no answer came.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change retries the function do after temporary errors. The function must be idempotent, because a commit whose
-// answer was lost may have succeeded. When change returns nil, the changes are durable. Invariant 3
+// change runs the function do in a transaction, and retries it after temporary errors. A commit whose answer was lost
+// may have succeeded, so do must be idempotent. When change returns nil, the changes are durable. Invariant 3
 func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
 	})
 }
 
-// changeOnce is change for a function that is not idempotent. It does not retry after the commit was sent.
+// changeOnce is like change, for a function that is not idempotent. It does not retry after the commit was sent.
 func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, do)
@@ -81,7 +82,7 @@ func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return err
 	}
-	// A cancelled caller must not make the outcome uncertain.
+	// If the caller is canceled, the commit still finishes, so its outcome is known.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
@@ -113,8 +114,8 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// passing reports whether an error is temporary: a lost connection, a server that restarts, a conflict with another
-// session.
+// passing reports whether an error is temporary, for example a lost connection, a restart of the server, or a
+// conflict with another transaction.
 func passing(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
@@ -135,8 +136,8 @@ func passing(err error) bool {
 	return broken(err)
 }
 
-// Troubled reports whether err comes from the database or the network, and not from a schema of another version. A
-// later retry may then succeed.
+// Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. It
+// returns false for a schema of another version.
 func (s *Store) Troubled(err error) bool {
 	if _, refused := errors.AsType[*pgconn.PgError](err); refused {
 		return true
@@ -144,8 +145,8 @@ func (s *Store) Troubled(err error) bool {
 	return err != nil && passing(err)
 }
 
-// redactError returns err without secrets. The driver's message contains user and database, but not the password,
-// which is redacted nevertheless. // Invariant 5
+// redactError returns err without secrets. The driver's message contains user and database. It should not contain the
+// password, but redactError replaces it anyway. // Invariant 5
 func (s *Store) redactError(err error) error {
 	if err == nil {
 		return nil
@@ -170,8 +171,8 @@ type dialError struct {
 	text  string
 }
 
-// Error returns the text, without the password.
+// Error returns the message, without the password.
 func (e *dialError) Error() string { return e.text }
 
-// Unwrap returns the cause.
+// Unwrap returns the driver's error.
 func (e *dialError) Unwrap() error { return e.cause }

@@ -34,7 +34,7 @@ func (l unitStore) change(ctx context.Context, what string, do func(pgx.Tx) erro
 	return nil
 }
 
-// unitColumns are the columns of a unit, in the order of unitOf.
+// unitColumns are the columns that unitOf reads, in its order.
 const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
 
 // activeUnits is the condition that a unit has not ended.
@@ -82,8 +82,9 @@ func byID(units []state.Unit) []state.Unit {
 // dueUnits is the condition that a unit may be claimed.
 const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
-// ClaimUnits lets units that are claimed together expire together, because statement_timestamp is constant within a
-// statement. Two workers never wait for each other, because each skips the rows that the other has locked.
+// ClaimUnits implements [state.Units]. Units that are claimed together also expire together, because
+// statement_timestamp is constant within a statement. Two workers never wait for each other, because each skips rows
+// that the other has locked.
 func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
@@ -120,8 +121,8 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 	return byID(units), err
 }
 
-// tryLockSource reports whether no other worker is claiming units of the source. Of two concurrent claims, one gets
-// all units and the other none.
+// tryLockSource reports whether no other worker is claiming units of the source. So of two concurrent claims, one
+// gets all units and the other none.
 func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
 	if c.Pipeline == "" || c.Source == nil {
 		return true, nil
@@ -143,7 +144,8 @@ func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64,
 	return kept, err
 }
 
-// EndAttempts allows ending an attempt twice in the same way, because the first answer may have been lost.
+// EndAttempts implements [state.Units]. Ending an attempt twice with the same state succeeds, because the first
+// answer may have been lost.
 func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string
@@ -182,7 +184,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	return err
 }
 
-// ofFilter is the condition that a unit matches a filter. Its parameters are the values of the filter.
+// ofFilter is the condition that a unit matches a [state.UnitFilter]. Its parameters are the result of valuesOf.
 const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR " + activeUnits + ") AND id > $5"
 
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }

@@ -92,8 +92,8 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared reads events while several processes append them. The reader sees all events, although it never reads
-// ordinals again that it has passed.
+// inboxShared reads events while several processes append them. The reader asks only for ordinals after the last one
+// that it has seen, and still sees all events.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})

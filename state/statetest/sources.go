@@ -81,10 +81,10 @@ func sourcesRecords(t *testing.T, _ Rig, open func() state.Store) {
 		completeStep int
 	}{
 		{"r1", "failed", true, 1, false, 0},
-		{"r1", "failed", true, 1, false, 0}, // another attempt of the same run
+		{"r1", "failed", true, 1, false, 0},
 		{"r2", "partial", false, 2, false, 0},
 		{"r2", "complete", false, 0, true, 3},
-		{"r2", "failed", false, 1, true, 3}, // a part that was waiting
+		{"r2", "failed", false, 1, true, 3},
 		{"r3", "failed", true, 2, true, 3},
 		{"r4", "complete", false, 0, true, 6},
 	} {

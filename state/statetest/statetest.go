@@ -1,5 +1,5 @@
-// Package statetest has the tests that every [state.Store] must pass. The package of an implementation calls [Run] from
-// one test. For a bug of one implementation, add a test here, so that it runs for all.
+// Package statetest has the tests that every [state.Store] must pass. Each implementation calls [Run] from one of its
+// tests. If one implementation has a bug, add a test for it here, so that it runs for all.
 package statetest
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Rig is a kind of store under test.
+// Rig creates the stores under test.
 type Rig struct {
-	// Fresh creates a new state for one test. It returns a function that opens this state, each time as another process
-	// would. The test closes what it opens.
+	// Fresh creates a new state for one test. It returns a function that opens this state. Each call opens it as
+	// another process would. The test closes the stores.
 	Fresh func(t *testing.T) (open func() state.Store)
 	// Shared is set if several processes can have the inbox and the journal open at the same time.
 	Shared bool

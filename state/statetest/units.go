@@ -43,7 +43,7 @@ func claim(t require.TestingT, j state.UnitStore, c state.Claim) []state.Unit {
 func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
-	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "of the same run: unchanged, and once")
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "a unit of the same run is returned unchanged, and once")
 	later := unit("s1", "a")
 	later.Run = "run2"
 	require.Empty(t, add(t, j, later), "it is active in another run")
@@ -82,7 +82,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, add(t, j, later), 1, "it has ended in the other run")
 	n, err := j.CancelUnits(ctx, state.UnitFilter{Pipeline: "p", Source: &later.Source})
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "of both runs")
+	require.Equal(t, 2, n, "units of both runs")
 	n, err = j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "ended units stay ended")
@@ -134,7 +134,7 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 5*time.Minute, 5*time.Millisecond)
 	kept, err := j.ExtendClaims(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "the other unit waits too")
+	require.Empty(t, kept, "the claim of the other unit has expired too")
 	u := got[0]
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{u}), state.ErrTaken)
@@ -146,8 +146,8 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// unitsBroken has one unit whose worker disappears at each attempt. This unit fails in the end, and does not keep the
-// other units of its source from being done. Invariant 15
+// In unitsBroken, the worker of one unit disappears at each attempt. This unit fails in the end. The other units of
+// its source are still done. Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
@@ -181,7 +181,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, j.EndAttempts(ctx, []state.Unit{units[0]}))
 	}
 	parts, units := claimed(time.Hour, false)
-	require.Equal(t, []string{"other"}, parts, "its worker has reported")
+	require.Equal(t, []string{"other"}, parts, "its worker has reported, so it is no longer suspect")
 	require.Zero(t, units[0].Broken)
 	for range state.MostBroken - state.SuspectBroken - 1 {
 		parts, _ := claimed(gone, true)
@@ -228,7 +228,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
 }
 
-// unitsForgotten keeps the units of only the last of many runs. // Invariant 6
+// Only the units of the last 20 runs are kept. // Invariant 6
 func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	for n := range 30 {
@@ -246,7 +246,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// unitsForgottenMany makes runs with very many units. Only the units of the last run are kept. Invariant 6
+// The runs have so many units that only the units of the last run are kept. Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -2,14 +2,14 @@
 -- Texts from outside are bytea, since they may contain any bytes.
 CREATE TABLE inbox (
 	one   boolean PRIMARY KEY DEFAULT true CHECK (one),
-	last  bigint NOT NULL, -- the last ordinal; the process that assigns one locks this row until its commit
+	last  bigint NOT NULL, -- the last ordinal; a process that assigns ordinals locks this row until its commit
 	bytes bigint NOT NULL  -- of the stored events
 );
 INSERT INTO inbox VALUES (true, 0, 0);
 CREATE TABLE inbox_sources (
 	source  integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    bytea NOT NULL UNIQUE,
-	head    bigint NOT NULL DEFAULT 0, -- ordinal of its last event
+	head    bigint NOT NULL DEFAULT 0, -- ordinal of the last event
 	trimmed bigint NOT NULL DEFAULT 0, -- events up to this ordinal are deleted, except dead letters
 	bytes   bigint NOT NULL DEFAULT 0
 );
@@ -32,9 +32,9 @@ CREATE INDEX events_queue ON events (source, ordinal) WHERE reason IS NULL;
 CREATE INDEX events_dead ON events (source, ordinal) WHERE reason IS NOT NULL;
 CREATE TABLE event_ids ( -- kept longer than the events
 	key     bytea PRIMARY KEY, -- half of a SHA-256 of source and id
-	digest  bytea NOT NULL,    -- of the first body
+	digest  bytea NOT NULL,    -- digest of the first body
 	ordinal bigint NOT NULL,
-	day     integer NOT NULL   -- since 1970
+	day     integer NOT NULL   -- days since 1970
 );
 CREATE INDEX event_ids_by_day ON event_ids (day);
 CREATE TABLE event_variants ( -- bodies that conflict with the first body of the same id
@@ -52,9 +52,9 @@ CREATE TABLE captures (
 );
 CREATE INDEX captures_of ON captures (source, capture);
 
-CREATE TABLE processes ( -- the processes that have the journal open
+CREATE TABLE processes ( -- processes that have the journal open
 	process text PRIMARY KEY,
-	until   timestamptz NOT NULL -- end of the time for which the process counts as alive
+	until   timestamptz NOT NULL -- the process counts as alive until then
 );
 CREATE TABLE pipelines (
 	name     text PRIMARY KEY,
@@ -76,7 +76,7 @@ CREATE TABLE slots (
 	broken   integer NOT NULL,
 	count    integer NOT NULL,
 	owner    text NOT NULL,
-	call     text NOT NULL, -- the call that added it, to recognize a call whose answer was lost
+	call     text NOT NULL, -- random id of the call that added it; a retry of that call finds its slots by it
 	PRIMARY KEY (pipeline, due)
 );
 CREATE INDEX slots_open ON slots (pipeline, due) WHERE state IN ('waiting', 'running');
@@ -109,7 +109,7 @@ CREATE TABLE units (
 	not_before timestamptz NOT NULL DEFAULT '-infinity',
 	started    timestamptz,
 	ended      timestamptz,
-	beat       timestamptz, -- end of its worker's claim
+	beat       timestamptz, -- end of the worker's claim
 	report     bytea
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
@@ -136,7 +136,7 @@ CREATE TABLE secrets (
 );
 CREATE TABLE budgets (
 	name text PRIMARY KEY, -- half of a SHA-256 of the credential
-	kept bytea NOT NULL    -- see extract/wire/budget
+	kept bytea NOT NULL    -- written by extract/wire/budget
 );
 -- +goose Down
 DROP TABLE budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;

@@ -12,7 +12,7 @@ CREATE TABLE source_outcomes (
 	error    text NOT NULL,
 	ended    timestamptz NOT NULL,
 	complete timestamptz,      -- time of the last complete run
-	failures integer NOT NULL, -- incomplete runs in a row
+	failures integer NOT NULL, -- number of incomplete runs in a row
 	silent   boolean NOT NULL,
 	written  bigint NOT NULL,
 	requests bigint NOT NULL,

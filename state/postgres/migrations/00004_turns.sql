@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Indexes for the order of claims: the units of a pipeline that may start, the one that has waited longest first,
--- and the last start of one of its units.
+-- Indexes for finding the next unit to claim. units_due finds the unit of a pipeline that has waited longest.
+-- units_begun finds the last start of a pipeline's units.
 DROP INDEX units_due;
 CREATE INDEX units_due ON units (pipeline, not_before, id) WHERE state IN ('waiting', 'parked');
 CREATE INDEX units_begun ON units (pipeline, started);
