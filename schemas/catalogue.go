@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Catalogue is a valid set of endpoints, both readable ones and ones that no stream may request. It is immutable
+// Catalogue is a valid set of endpoints: the streams, and the endpoints that no stream may request. It is immutable
 // and safe for concurrent use.
 type Catalogue struct {
 	streams  []Stream
@@ -13,7 +13,7 @@ type Catalogue struct {
 	children map[string][]int
 }
 
-// NewCatalogue returns a catalogue of these streams. Its error joins a [*Fault] for each problem.
+// NewCatalogue returns a catalogue of these streams. If there are problems, it returns a [*Fault] for each, joined.
 func NewCatalogue(streams []Stream) (*Catalogue, error) {
 	c := index(streams)
 	if faults := c.validate(); len(faults) > 0 {
@@ -89,8 +89,7 @@ func (c *Catalogue) Ordered() []Stream {
 	return out
 }
 
-// With returns a catalogue with the given streams. A stream replaces the one of the same name; a stream with a new
-// name is added at the end.
+// With returns a catalogue with the given streams added. A given stream replaces a stream of the same name.
 func (c *Catalogue) With(streams ...Stream) (*Catalogue, error) {
 	all := c.Streams()
 	for _, s := range streams {

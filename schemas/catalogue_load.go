@@ -15,8 +15,8 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Load returns the embedded catalogue, which contains every endpoint of both surfaces once. Errors name the
-// file, line and column.
+// Load returns the embedded catalogue, which contains every endpoint of both surfaces once. Its errors name the file,
+// line and column.
 func Load() (*Catalogue, error) { return load(files) }
 
 type group struct {
@@ -45,8 +45,8 @@ type entry struct {
 	Window     bool
 	Months     struct{ Month, Year string }
 	Twin       string
-	Types      map[string][]string // columns by type, which is shorter than types by column
-	Disabled   string              // why "*" does not select the stream; "" if it does
+	Types      map[string][]string // names of columns, by type
+	Disabled   string              // why "*" does not select the stream; "" if "*" selects it
 }
 
 func load(fsys fs.FS) (*Catalogue, error) {

@@ -94,7 +94,7 @@ func TestCatalogueHasTheDocumentedCounts(t *testing.T) {
 	require.Equal(t, map[Surface]int{SurfaceApp: 372, SurfaceV2: 12}, surfaces)
 }
 
-// readingPosts are the POSTs that only read; all others change something.
+// readingPosts are the endpoints that only read although their method is POST.
 var readingPosts = []string{
 	"/api/hrm/attendence-history",
 	"/api/hrm/events",

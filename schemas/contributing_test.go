@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The entry in "Add a stream" of CONTRIBUTING.md becomes a stream. A wrong entry is an error that names the line.
+// The entry in "Add a stream" of CONTRIBUTING.md becomes a stream. The error of a wrong entry names the line.
 func TestContributeStream(t *testing.T) {
 	guide, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)

@@ -21,14 +21,14 @@ type Events struct {
 	words map[string][]EventStream
 }
 
-// EventStream is a stream with webhook events: certain types of events are about its records.
+// EventStream is a stream whose records are the subject of webhook events.
 type EventStream struct {
 	Name string
-	Word string // the word with which these types begin
+	Word string // first word of the events' types
 	ID   string // form of the records' ids: EventText, EventNumber, or the prefix of a text
 }
 
-// Forms of an id.
+// Forms of the ids of records.
 const (
 	EventNumber = "number"
 	EventText   = "text"
@@ -68,7 +68,7 @@ func loadEvents(fsys fs.FS, name string) (*Events, error) {
 // maxEventType is the maximum length of a type that is looked up. All known types are far shorter.
 const maxEventType = 200
 
-// Of returns the streams that events of this type are about, or none for an unknown type.
+// Of returns the streams whose records are the subject of events of this type. It returns none for an unknown type.
 func (e *Events) Of(eventType string) []EventStream {
 	if len(eventType) > maxEventType {
 		return nil
@@ -87,7 +87,7 @@ func (e *Events) Of(eventType string) []EventStream {
 	return nil
 }
 
-// HasEvents reports whether events of some type are about the stream.
+// HasEvents reports whether some type of event is about the stream's records.
 func (e *Events) HasEvents(stream string) bool {
 	for _, streams := range e.words {
 		if slices.ContainsFunc(streams, func(s EventStream) bool { return s.Name == stream }) {
@@ -97,13 +97,13 @@ func (e *Events) HasEvents(stream string) bool {
 	return false
 }
 
-// Gone reports whether a type means that a record was deleted.
+// Gone reports whether events of this type mean that a record was deleted.
 func (e *Events) Gone(eventType string) bool {
 	last := strings.ToLower(eventType[strings.LastIndexAny(eventType, ".:-")+1:])
 	return slices.ContainsFunc(e.gone, func(w string) bool { return last == w || strings.HasSuffix(last, "_"+w) })
 }
 
-// Fits reports whether id, a JSON scalar, may be the id of one of s's records.
+// Fits reports whether id, a JSON scalar, has the form of the ids of s's records.
 func (s EventStream) Fits(id string) bool {
 	switch s.ID {
 	case EventText:

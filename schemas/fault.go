@@ -10,8 +10,8 @@ import (
 
 // Fault is a problem with a stream of a catalogue.
 type Fault struct {
-	Stream  string // the stream's name
-	Field   string // the part that is wrong, as the catalogue's files call it: path, params, records, …
+	Stream  string // name of the stream
+	Field   string // the wrong part, as the catalogue's files name it: path, params, records, …
 	Problem string
 }
 
@@ -77,8 +77,8 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin refuses cycles, because a twin is read before the stream that it is compared with. It also refuses twins
-// with a parent, and twins without a key of the same length.
+// checkTwin checks the twin of s. A twin is read before the stream that is compared with it, so twins must not form a
+// cycle. Neither may have a parent, and their keys must have the same length.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
@@ -118,7 +118,7 @@ var (
 	paramPlace = []string{"path", "query", "body"}
 )
 
-// maxTable leaves room after a table's name for the suffix of any child table: `__`, a letter, `_` and a hash.
+// maxTable leaves room for the longest suffix of a child table's name: `__`, a letter, `_` and a hash.
 const maxTable = MaxName - 3 - utf8.UTFMax - shortHash
 
 func (s Stream) check(k *checks) {
@@ -192,7 +192,8 @@ func (s Stream) checkRead(k *checks) {
 	}
 }
 
-// checkMonths requires a key, since the records of two months are never read together.
+// checkMonths checks the parameters of Months. A key is required, because the records of two months are never read
+// together.
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:

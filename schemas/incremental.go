@@ -2,26 +2,26 @@ package schemas
 
 import "time"
 
-// Incremental says how to request only the changes since an earlier pass. The zero value reads the whole list
-// every time.
+// Incremental says how to request only the records that changed since an earlier pass. With the zero value, every
+// pass reads the whole list.
 type Incremental struct {
-	// Field is the top-level field with the time of a record's last change. Format is the form of these times, one
-	// of the Moment constants.
+	// Field is the top-level field with the time of a record's last change. Format is the form of these times, one of
+	// the Moment constants.
 	Field, Format string
 
 	// Param is the request parameter that leaves out records changed before its value. If Param is empty, the list
-	// has the latest change first. It is then read up to a page whose records all changed so long ago that earlier
-	// passes have read them.
+	// must begin with the latest change. A pass then stops at the first page on which every record was already read
+	// by earlier passes.
 	Param string
 
-	// Until is the request parameter that leaves out records changed at its value or later; "" if there is none.
-	// Backfills of a range send it.
+	// Until is the request parameter that leaves out records changed at its value or later. Backfills send it. It is
+	// "" if the source has no such parameter.
 	Until string
 
 	Lookback time.Duration // how far before the latest known change a pass begins; 0: DefaultLookback
 	Full     time.Duration // interval between readings of the whole list; 0: DefaultFull
 
-	Auto bool // probes find out Field, Format and Param
+	Auto bool // probes determine Field, Format and Param
 }
 
 // Defaults of an Incremental.
@@ -30,7 +30,7 @@ const (
 	DefaultFull     = 7 * 24 * time.Hour
 )
 
-// The forms of a time.
+// Forms of times.
 const (
 	MomentUnix     = "unix"     // seconds since 1970
 	MomentUnixMS   = "unix_ms"  // milliseconds since 1970
@@ -39,7 +39,7 @@ const (
 	MomentDate     = "date"     // 2026-11-21
 )
 
-// MomentFormats returns the names of the formats in pipelines.yaml.
+// MomentFormats returns the formats that pipelines.yaml may name.
 func MomentFormats() []string {
 	return []string{MomentRFC3339, MomentUnix, MomentUnixMS, MomentDateTime, MomentDate}
 }
@@ -48,7 +48,7 @@ func MomentFormats() []string {
 func (i Incremental) Set() bool { return i.Field != "" }
 
 // Overlap returns how far before the latest change a pass begins. This is the lookback, but at least the resolution
-// of the source's times, so that records with the same time are read together.
+// of the source's times. So records with the same time are read together.
 func (i Incremental) Overlap() time.Duration {
 	d := i.Lookback
 	if d == 0 {

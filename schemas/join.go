@@ -8,7 +8,7 @@ import (
 )
 
 // JoinTables merges the tables that a stream has in several destinations into one set with all tables and columns.
-// The type of a column is the least type that holds the column's values in all destinations. So batches with these
+// The type of a column is the smallest type that holds the column's values in all destinations. So batches with these
 // columns fit each destination.
 func JoinTables(sets ...[]Table) []Table {
 	var out []Table
@@ -29,8 +29,8 @@ func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// joinColumns keeps a's order and metadata, and appends b's additional columns. If two columns of one name hold
-// different fields, the result has a's column: only the destination of b can report the conflict.
+// joinColumns keeps the order and metadata of a, and appends the columns that only b has. If a column holds different
+// fields in a and b, the result has a's column. The destination of b then reports the conflict.
 func joinColumns(a, b *arrow.Schema) *arrow.Schema {
 	if a == nil || b == nil {
 		if a == nil {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// MaxKeyBytes is the maximum length of a record's key as JSON. Rows are found by an index, and an index entry of
-// Postgres holds 2,704 bytes.
+// MaxKeyBytes is the maximum length of a record's key as JSON. Destinations find rows by an index, and an index entry
+// in Postgres can have 2,704 bytes.
 const MaxKeyBytes = 2000
 
-// Indexed returns text in a form that every index can hold and that still identifies a row of penstock's own
-// tables. A long text is replaced by its beginning, length and hash.
+// Indexed returns text in a form that fits into every index and still identifies a row of penstock's own tables. A
+// long text is replaced by its beginning, length and hash.
 func Indexed(text string) string {
 	const most, shown = 800, 200
 	if len(text) <= most {
@@ -21,8 +21,8 @@ func Indexed(text string) string {
 	return fmt.Sprintf("%s… (%d bytes, SHA-256 %x)", strings.ToValidUTF8(text[:shown], ""), len(text), sha256.Sum256([]byte(text)))
 }
 
-// KeyColumn returns the column for one part of a stated key. A part is a column's name (`id`,
-// `_context__stage`), a JSON pointer, or a member's name in the source (`ID`, `objectId`, `first-name`).
+// KeyColumn returns the column for one part of a stated key. A part is the name of a column (`id`,
+// `_context__stage`), a JSON pointer, or the name of a member in the source (`ID`, `objectId`, `first-name`).
 func KeyColumn(part string) string {
 	if columnName.MatchString(part) {
 		return part

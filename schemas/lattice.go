@@ -15,9 +15,9 @@ import (
 //	null < [] < list(T) < json
 //
 // [] is the type of a column whose arrays were always empty. The platform also writes [] for "no such object", so []
-// joins with any type. Two scalars of which neither is below the other join to text. A list and a scalar join to
-// json. Join is associative, commutative and idempotent, so a column's type does not depend on the order of its
-// values. // Invariant 8
+// joins with any type. Two different scalar types join to text if neither is below the other. A list and a scalar
+// join to json. Join is associative, commutative and idempotent, so a column's type does not depend on the order of
+// its values. // Invariant 8
 var (
 	Null      arrow.DataType = arrow.Null
 	Bool      arrow.DataType = arrow.FixedWidthTypes.Boolean
@@ -30,7 +30,7 @@ var (
 	Empty     arrow.DataType = arrow.ListOf(arrow.Null)
 )
 
-// JSONType is the type of JSON text, which is any value of the source, verbatim. Its arrays are Arrow strings. In a
+// JSONType is the type of JSON text: any value, exactly as the source spelled it. Its arrays are Arrow strings. In a
 // batch's schema, it is a string field with the metadata [TypeKey] = json (see [Field] and [TypeOf]).
 type JSONType struct{ arrow.StringType }
 
@@ -40,12 +40,12 @@ func (*JSONType) Name() string { return "json" }
 // String returns "json".
 func (*JSONType) String() string { return "json" }
 
-// integerDigits are the possible numbers of digits before the point of a decimal. There are only a few, so that not
-// every larger number alters a column. An int64 needs 19 digits.
+// integerDigits are the possible numbers of digits before the point of a decimal. There are only four, so that a
+// slightly larger number rarely alters a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal returns the smallest decimal type for numbers with the given number of digits before the point and scale
-// digits after it. ok is false if no 128-bit decimal holds them.
+// Decimal returns the smallest decimal type with at least digits digits before the point, and scale digits after it.
+// ok is false if a 128-bit decimal has too few digits.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {
@@ -58,7 +58,7 @@ func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	return nil, false
 }
 
-// Join returns the least type that holds every value of a and of b.
+// Join returns the smallest type that holds every value of a and of b.
 func Join(a, b arrow.DataType) arrow.DataType {
 	if same(a, b) {
 		return a
@@ -100,7 +100,7 @@ func joinDecimals(digits, scale int32, b arrow.DataType) arrow.DataType {
 	return Text
 }
 
-// Ranks order the types of the lattice. [same] compares types of equal rank.
+// Ranks order the types. Two types of the same rank can still differ, for example two decimals: see [same].
 const (
 	rankNull = iota
 	rankEmpty
@@ -158,7 +158,8 @@ func same(a, b arrow.DataType) bool {
 	return true
 }
 
-// Field returns a column of type t for the source's field at the JSON pointer source.
+// Field returns an Arrow field for a column of type t. The column holds the source's field at the JSON pointer
+// source.
 func Field(name string, t arrow.DataType, source string) arrow.Field {
 	md := map[string]string{SourceKey: source}
 	if _, ok := t.(*JSONType); ok {
@@ -168,7 +169,7 @@ func Field(name string, t arrow.DataType, source string) arrow.Field {
 	return arrow.Field{Name: name, Type: t, Nullable: true, Metadata: arrow.MetadataFrom(md)}
 }
 
-// TypeOf returns the lattice type of a column: [JSON] if the metadata of f says so, otherwise the type of f.
+// TypeOf returns the lattice type of a column: [JSON] if its metadata says so, and otherwise its Arrow type.
 func TypeOf(f arrow.Field) arrow.DataType {
 	if v, ok := f.Metadata.GetValue(TypeKey); ok && v == "json" {
 		return JSON
@@ -176,7 +177,8 @@ func TypeOf(f arrow.Field) arrow.DataType {
 	return f.Type
 }
 
-// Source returns the JSON pointer of the field that f holds, or "" for penstock's own columns.
+// Source returns the JSON pointer of the source's field that column f holds. It returns "" for penstock's own
+// columns.
 func Source(f arrow.Field) string {
 	v, _ := f.Metadata.GetValue(SourceKey)
 	return v
@@ -201,8 +203,9 @@ func WithDescription(f arrow.Field, text string) arrow.Field {
 
 var decimalName = regexp.MustCompile(`^decimal\((\d{1,2}),(\d{1,2})\)$`)
 
-// ParseType parses a declared type: bool, int64, float64, date, timestamp, text, json, decimal (14 digits
-// before the point, 2 after it) or decimal(p,s), whose p is rounded up to a width of the lattice.
+// ParseType parses a declared type: bool, int64, float64, date, timestamp, text, json, decimal or decimal(p,s). The
+// type decimal has 14 digits before the point and 2 after it. The p of decimal(p,s) is rounded up, because the
+// lattice has few widths.
 func ParseType(s string) (arrow.DataType, error) {
 	switch s {
 	case "bool":

@@ -15,7 +15,7 @@ func scalars() *rapid.Generator[arrow.DataType] {
 	decimals := rapid.Custom(func(t *rapid.T) arrow.DataType {
 		d, ok := Decimal(rapid.Int32Range(0, 38).Draw(t, "digits"), rapid.Int32Range(0, 38).Draw(t, "scale"))
 		if !ok {
-			return Text // 128 bits are not enough
+			return Text // too many digits for a decimal
 		}
 		return d
 	})
@@ -27,7 +27,7 @@ func types() *rapid.Generator[arrow.DataType] {
 	return rapid.OneOf(scalars(), lists, rapid.SampledFrom([]arrow.DataType{Null, Empty, JSON}))
 }
 
-// equal also distinguishes JSON from text, which Arrow does not.
+// equal also distinguishes JSON from text. Arrow does not.
 func equal(a, b arrow.DataType) bool { return same(a, b) && a.String() == b.String() }
 
 func TestJoinIsALattice(t *testing.T) {
@@ -93,7 +93,7 @@ func listOf(fits func(arrow.DataType) bool) func(arrow.DataType) bool {
 
 var samples = []sample{
 	{`null`, func(arrow.DataType) bool { return true }},
-	{`[]`, func(t arrow.DataType) bool { return rank(t) >= rankEmpty }}, // null in a column of scalars
+	{`[]`, func(t arrow.DataType) bool { return rank(t) >= rankEmpty }}, // a column of scalars stores it as null
 	{`true`, ranks(rankBool, rankText, rankJSON)},
 	{`7`, digits(1, 0)},
 	{`-123456789012345678`, digits(18, 0)},

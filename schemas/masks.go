@@ -15,10 +15,10 @@ import (
 //go:embed masks/*.yaml
 var maskFiles embed.FS
 
-// The embedded sets of masks.
+// Names of the embedded sets of masks.
 const (
-	PresetCredentials = "credentials" // keys, tokens and passwords in any stream; dropped
-	PresetPersonal    = "personal"    // personal data of employees
+	PresetCredentials = "credentials" // drops keys, tokens and passwords in any stream
+	PresetPersonal    = "personal"    // masks personal data of employees
 )
 
 // Presets are named sets of masks.
@@ -31,7 +31,7 @@ type presetEntry struct {
 	Keep     int
 	To       string
 	Streams  []string // patterns; empty: all streams
-	Columns  []string // as in MaskRule.Column
+	Columns  []string // patterns: see MaskRule.Column
 	Exact    bool
 }
 
@@ -63,7 +63,7 @@ func loadPresets(fsys fs.FS) (*Presets, error) {
 	return p, nil
 }
 
-// Rules returns the masks of a set for a stream.
+// Rules returns the masks that a set has for a stream.
 func (p *Presets) Rules(set, stream string) []MaskRule {
 	var rules []MaskRule
 	for _, e := range p.sets[set] {
@@ -98,15 +98,15 @@ var columnPattern = regexp.MustCompile(`^[a-z0-9_*]+$`)
 // ColumnPattern reports whether s is a valid column pattern: lower-case ASCII letters, digits, underscores and *.
 func ColumnPattern(s string) bool { return columnPattern.MatchString(s) }
 
-// MaskActions returns the actions, in the order of their constants.
+// MaskActions returns all actions of masks.
 func MaskActions() []string {
 	return []string{MaskKeep, MaskDrop, MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial, MaskRound}
 }
 
 var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
 
-// Check returns an error for an unknown action, for a parameter that the action does not take, and for an invalid
-// value of a parameter.
+// Check returns an error if the action is unknown, if it does not take one of the parameters, or if the value of a
+// parameter is invalid.
 func (m Mask) Check() error {
 	if !slices.Contains(MaskActions(), m.Action) {
 		return fmt.Errorf("mask %q: want one of %s", m.Action, strings.Join(MaskActions(), ", "))
@@ -131,8 +131,8 @@ func (m Mask) Check() error {
 	return nil
 }
 
-// Textual reports whether the mask turns any value into text. Such a mask applies to the value as the source spelled
-// it.
+// Textual reports whether the mask turns any value into text. Such a mask applies to the text of the value in the
+// source: 1.50 and 1.5 differ.
 func (m Mask) Textual() bool {
 	switch m.Action {
 	case MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial:
@@ -141,8 +141,8 @@ func (m Mask) Textual() bool {
 	return false
 }
 
-// Keyable reports whether columns of a key may have the mask. Such a mask keeps equal keys equal, and different keys
-// different.
+// Keyable reports whether a column of a key may have the mask. After such a mask, equal keys are still equal and
+// different keys still differ.
 func (m Mask) Keyable() bool {
 	switch m.Action {
 	case "", MaskKeep, MaskHMAC, MaskHash:

@@ -2,18 +2,17 @@ package schemas
 
 import "time"
 
-// Months says that a list shows only the records of one month. Two request parameters, the numbers of the month and
-// the year, select it. The zero value means a list of all records.
+// Months says that a list returns only the records of one month. Two request parameters select the month: its number
+// and the number of its year. The zero value means that the list returns all records.
 type Months struct {
 	Month, Year string // names of the parameters
 
-	Recent int           // months before the current one that every pass reads again; 0: DefaultRecent
-	First  time.Time     // first month with records; zero: as far back as there are records
+	Recent int           // how many months before the current one every pass reads again; 0: DefaultRecent
+	First  time.Time     // first month with records; zero: unknown
 	Full   time.Duration // interval between readings of all months; 0: DefaultFull
 }
 
-// DefaultRecent is how many months before the current one each pass reads, since people add and correct past
-// records.
+// DefaultRecent is how many months before the current one every pass reads. People add and correct past records.
 const DefaultRecent = 2
 
 // Set reports whether the list is read month by month.
@@ -30,18 +29,20 @@ func (m Months) Back() int {
 // Every returns the interval between readings of all months.
 func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every() }
 
-// Range is the part of a list that one reading requests. If it is zero, the stream's Incremental and Months decide
-// what is requested.
+// Range is the part of a list that one pass requests. If it is zero, the stream's Incremental and Months decide.
 type Range struct {
-	// From and Until bound the range. Until is exclusive, and the zero time means no end. A list by months is
-	// requested for the months that overlap the range, any other list for the records last changed in the range, or since From if the source accepts no end.
+	// From and Until bound the range. Until is exclusive. If Until is zero, the range has no end.
+	//
+	// A list by months is requested for the months that overlap the range. Any other list is requested for the
+	// records that changed in the range. If the source accepts no end, the records that changed since From are
+	// requested.
 	From, Until time.Time
 
-	Whole bool // the whole list, regardless of earlier readings
+	Whole bool // read the whole list, regardless of earlier passes
 }
 
 // Set reports whether only a part of the list is read.
 func (r Range) Set() bool { return !r.From.IsZero() }
 
-// Ranged reports whether a part of the list of s can be requested: see [Range].
+// Ranged reports whether a part of the stream's list can be requested: see [Range].
 func (s Stream) Ranged() bool { return s.Parent == "" && (s.Months.Set() || s.Incremental.Param != "") }

@@ -8,18 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the maximum length of a table's or column's name, in bytes. Postgres silently cuts longer ones.
+// MaxName is the maximum length of the name of a table or column, in bytes. Postgres silently cuts longer names.
 const MaxName = 63
 
 // Column returns the column name of the source's field at a JSON pointer: each member in snake case, with `__`
 // between members. A source without a leading slash is the name of a top-level member. The source "" is the value
-// itself, whose column is "value".
+// itself, and its column is "value".
 //
-// Characters other than letters, digits and underscores separate words: first-name becomes first_name,
-// @odata.etag becomes odata_etag. A name gets a suffix, `_` and the beginning of the pointer's SHA-256, if it
-// is too long, is reserved, has no letter or digit, or contains letters that a database or a file system may
-// fold or normalize. Fields whose names differ only in case, separators or word boundaries may still get the same
-// column name. A [Namer] distinguishes them.
+// Characters other than letters, digits and underscores separate words: first-name becomes first_name, @odata.etag
+// becomes odata_etag. Some names get a suffix: `_` and the beginning of the pointer's SHA-256. These are names that
+// are too long, are reserved or have no letter or digit. They are also names with letters that a database or file
+// system may fold or normalize.
+//
+// Two fields may still get the same column name, for example first-name and first_name. A [Namer] distinguishes them.
 func Column(source string) string {
 	name, exact := column(source)
 	if exact {
@@ -29,16 +30,16 @@ func Column(source string) string {
 }
 
 // Namer assigns column names to the fields of one table. No two fields get the same name, even if case is ignored,
-// and a field keeps its name. A Namer uses the name of [Column] if that is free, and otherwise adds a suffix. It is
-// not safe for concurrent use. // Invariant 17
+// and a field keeps its name. A Namer uses the result of [Column] if no other field has it. Otherwise it adds a
+// suffix. It is not safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
-	taken   map[string]bool   // columns in lower case
+	taken   map[string]bool   // assigned and reserved names, in lower case
 }
 
-// NewNamer returns a Namer that knows a table's existing columns by source (see [Source]). Use [Namer.Reserve] for
-// columns that hold no field of the source.
+// NewNamer returns a Namer that knows the existing columns of a table. Their sources are the keys of known (see
+// [Source]). For columns that hold no field of the source, call [Namer.Reserve].
 func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
 	for source, name := range known {
@@ -48,18 +49,19 @@ func NewNamer(known map[string]string) *Namer {
 	return n
 }
 
-// NewTableNamer returns a Namer for the child tables of the table root: the field /items has the table
-// root__items, and /items/taxes, whose pointer has no array indexes, the table root__items__taxes.
+// NewTableNamer returns a Namer for the child tables of the table root. The field /items has the table root__items.
+// The field /items/taxes has the table root__items__taxes; its pointer has no array indexes.
 func NewTableNamer(root string, known map[string]string) *Namer {
 	n := NewNamer(known)
 	n.prefix = root + "__"
 	return n
 }
 
-// Reserve reserves a name that no field of the source may use, such as that of a column that a person has added.
+// Reserve reserves a name that no field of the source may use, for example the name of a column that a person has
+// added.
 func (n *Namer) Reserve(name string) { n.taken[strings.ToLower(name)] = true }
 
-// Name returns the column name of the field at source. It is the same for every call.
+// Name returns the column name of the field at source. Every call returns the same name.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)
 	if name, ok := n.columns[p]; ok {
@@ -110,13 +112,13 @@ func column(source string) (name string, exact bool) {
 	return name, exact && len(name) <= MaxName && !systemColumns[name]
 }
 
-// snake reports whether the name needs no suffix. Separators become one underscore, so that `__` occurs only between
-// members.
+// snake writes the name of a member in snake case. Separators become one underscore, because `__` may occur only
+// between members. snake returns false if the name needs a suffix.
 func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)
 	words := false
 	last := rune(0) // last rune written; 0 for none
-	apart := false  // a separator came after the last rune written
+	apart := false  // a separator followed the last rune written
 	runes := []rune(member)
 	write := func(r rune) {
 		if apart && last != 0 && last != '_' {
@@ -129,7 +131,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 		switch {
 		case r == '_' && last != '_' && !apart:
 			if i == len(runes)-1 && i > 0 {
-				exact = false // with the `__` before the next member, there would be three underscores
+				exact = false // together with `__`, there would be three underscores before the next member
 			}
 			write(r)
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
@@ -140,7 +142,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 			write(unicode.ToLower(r))
 			words = true
 		case r == '_':
-			exact = false // two underscores would look like the end of the member
+			exact = false // `__` would look like the end of the member
 			apart = true
 		default:
 			apart = true
@@ -152,8 +154,8 @@ func snake(b *strings.Builder, member string) (exact bool) {
 	return exact && words
 }
 
-// stable reports whether case folding and Unicode normalization leave the lower-case form of r unchanged, and
-// distinct from all other letters.
+// stable reports whether the lower-case form of r is safe in a name: case folding and Unicode normalization must
+// leave it unchanged, and distinct from all other letters.
 func stable(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -168,7 +170,7 @@ func stable(r rune) bool {
 		r >= '\uac00' && r <= '\ud7a3' // Hangul syllables
 }
 
-// wordStart reports whether a word begins at runes[i], as in userID and HTMLBody.
+// wordStart reports whether a word begins at runes[i], for example at I in userID and at B in HTMLBody.
 func wordStart(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
 		return false

@@ -24,7 +24,7 @@ func TestColumn(t *testing.T) {
 		"line1":                         "line1",
 		"address2Line":                  "address2_line",
 		"2fa":                           "2fa",
-		"order":                         "order", // always quoted, so no word is special
+		"order":                         "order", // names are always quoted in SQL, so no word is special
 		"select":                        "select",
 		"_id":                           "_id",
 		"/billing_address/city":         "billing_address__city",
@@ -69,10 +69,10 @@ func TestColumnWithSuffix(t *testing.T) {
 	tests := map[string]string{ // expected names, without the eight digits of the hash
 		"/":                      "_",
 		" ":                      "_",
-		"a__b":                   "a_b_", // otherwise equal to the member b of a
+		"a__b":                   "a_b_", // "a__b" would be the member b of a
 		"a_":                     "a_",
 		"a-_b":                   "a_b_",
-		"e\u0301":                "e\u0301_", // decomposed
+		"e\u0301":                "e\u0301_", // e and a combining accent, two runes
 		"\u212b":                 "å_",       // the Ångström sign
 		"ısı":                    "ısı_",
 		"🦤":                      "_",
@@ -80,7 +80,7 @@ func TestColumnWithSuffix(t *testing.T) {
 		"a\xffb":                 "a_b_",
 		"ctid":                   "ctid_",
 		"xmin":                   "xmin_",
-		"tableOID":               "table_oid", // not tableoid, which is reserved
+		"tableOID":               "table_oid", // its name is not the reserved one
 		"tableoid":               "tableoid_",
 		"rowid":                  "rowid_",
 		"_penstock_ord":          "penstock_ord_",
@@ -152,7 +152,7 @@ func TestNamerKeepsExistingColumns(t *testing.T) {
 func TestNamerLengthensTakenHash(t *testing.T) {
 	short := Column("a__b")
 	n := NewNamer(nil)
-	require.Equal(t, short, n.Name("/"+short), "a field may have this name")
+	require.Equal(t, short, n.Name("/"+short), "a field of the source may be named like this")
 	longer := n.Name("a__b")
 	require.Equal(t, "a_b_", longer[:4])
 	require.Len(t, longer, len("a_b_")+16)

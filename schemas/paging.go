@@ -12,10 +12,10 @@ import (
 //go:embed paging/vocabulary.yaml
 var vocabulary []byte
 
-// Role is the meaning of a scalar next to a list's records.
+// Role is the meaning of a scalar beside the records of a list's answer.
 type Role string
 
-// The roles. A scalar without a role is unexplained.
+// The roles. The meaning of a scalar without a role is unknown.
 const (
 	RoleTotal     Role = "total"     // number of records in the list
 	RoleCount     Role = "count"     // number of records in the list or on the page
@@ -28,16 +28,16 @@ const (
 	RoleLast      Role = "last"      // true: there are no more records
 	RoleRemaining Role = "remaining" // records after this page
 	RoleNext      Role = "next"      // link, token or number of the next page
-	RoleToken     Role = "token"     // token of the next page; a number at the top level of the answer does not count as one
+	RoleToken     Role = "token"     // token of the next page; ignored if it is a number at the top level of the answer
 	RoleOther     Role = "other"     // a link to a page other than the next
 	RolePartial   Role = "partial"   // true: the answer is incomplete
 	RoleComplete  Role = "complete"  // false: the answer is incomplete
 	RoleState     Role = "state"     // a word that may say that the answer is incomplete
-	RoleFaults    Role = "faults"    // errors, as a list or a text: any content means that the answer is incomplete
+	RoleFaults    Role = "faults"    // list or text of errors; if it is not empty, the answer is incomplete
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The families of paging parameters. The parameters of a family have the same meaning.
+// The families of paging parameters. All parameters of a family have the same meaning.
 const (
 	ParamPage    = "page"    // number of the page
 	ParamOffset  = "offset"  // index of the page's first record
@@ -45,15 +45,16 @@ const (
 	ParamLater   = "later"   // time of the last record, if the oldest comes first
 	ParamEarlier = "earlier" // time of the last record, if the newest comes first
 	ParamRecord  = "record"  // value of another member of the last record
-	ParamChange  = "change"  // a time: leaves out records last changed before it; %s in a name is the field with the time of change
-	ParamToken   = "token"   // token from the answer
-	ParamLink    = "link"    // usual paging parameters of next links
-	ParamSize    = "size"    // page size
+	// a time: records last changed before it are left out; %s in a name stands for the field with the time of change
+	ParamChange = "change"
+	ParamToken  = "token" // token from the answer
+	ParamLink   = "link"  // parameters that next links usually contain
+	ParamSize   = "size"  // page size
 )
 
-// Vocabulary contains the words that list answers use next to their records, and the parameters of paging. It
-// is immutable and safe for concurrent use. Names are compared in folded form (see [FoldName]) unless a method
-// says otherwise. Callers must not change returned slices.
+// Vocabulary contains the words that list answers use beside the records, and the parameters of paging. It is
+// immutable and safe for concurrent use. Names are compared in folded form (see [FoldName]) unless a method says
+// otherwise. Callers must not change returned slices.
 type Vocabulary struct {
 	file       vocabularyFile
 	roles      map[string]Role
@@ -103,7 +104,7 @@ type vocabularyFile struct {
 	Sandbox         map[string][]string
 }
 
-// Paging returns the embedded vocabulary. It panics if the vocabulary is invalid, which tests exclude.
+// Paging returns the embedded vocabulary. It panics if the vocabulary is invalid. Tests make sure that it is valid.
 var Paging = sync.OnceValue(func() *Vocabulary {
 	v, err := parseVocabulary(vocabulary)
 	if err != nil {
@@ -148,16 +149,16 @@ func set(words []string) map[string]bool {
 	return all
 }
 
-// Role returns the role of a member by its name, or "".
+// Role returns the role of a member with this name, or "".
 func (v *Vocabulary) Role(name string) Role { return v.roles[FoldName(name)] }
 
-// HeaderRole returns the role of a header by its name, or "".
+// HeaderRole returns the role of a header with this name, or "".
 func (v *Vocabulary) HeaderRole(name string) Role { return v.headers[foldHeader(name)] }
 
 var folding = strings.NewReplacer("_", "", "-", "", ".", "", ":", "", "$", "", "@", "", "[", "", "]", "", " ", "")
 
-// FoldName normalizes a name across the spellings of APIs: page[size], page_size, pageSize and $PageSize are
-// equal, and so are nextLink and @odata.nextLink.
+// FoldName returns the common form of the spellings of a name. page[size], page_size, pageSize and $PageSize have the
+// same form, and so do nextLink and @odata.nextLink.
 func FoldName(name string) string {
 	name = folding.Replace(strings.ToLower(name))
 	for _, prefix := range []string{"odata", "hydra", "opensearch"} {

@@ -7,8 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// TypeName returns the name of a lattice type as [ParseType] reads it: bool, int64, decimal(16,2), float64, date,
-// timestamp, text, json, null, or list(…) with one of these names.
+// TypeName returns the name of a lattice type in the form that [ParseTypeName] reads: bool, int64, decimal(16,2),
+// float64, date, timestamp, text, json, null, or list(…) around one of these names.
 func TypeName(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *JSONType:
@@ -42,7 +42,7 @@ func ParseTypeName(s string) (arrow.DataType, error) {
 	}
 	var d arrow.Decimal128Type
 	if n, _ := fmt.Sscanf(s, "decimal(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale <= d.Precision {
-		return &d, nil // exact; ParseType rounds declared types up
+		return &d, nil // exactly this type; ParseType would round it up
 	}
 	elem, ok := strings.CutPrefix(s, "list(")
 	if !ok {

@@ -8,24 +8,24 @@ import (
 
 // Verdict is the effect of a stream's rules on one column.
 type Verdict struct {
-	Drop    bool   // the column is not loaded
-	Partial bool   // with Drop: some members of the object, or of the objects in the array, are loaded
+	Drop    bool   // do not load the column
+	Partial bool   // with Drop: load some members of the object, or of the objects in the array
 	Mask    Mask   // Action is "" if the value is stored unchanged
-	Rename  string // name of the column in its table; "" if it is not renamed
+	Rename  string // name of the column in its table; "" if the name is not changed
 
 	allSelected bool // the column is selected, with all its members
-	memberMask  Mask // with Partial: mask of the members that no other rule applies to
+	memberMask  Mask // with Partial: the mask of members that no other rule matches
 }
 
-// Touched reports whether any rule applies to the column.
+// Touched reports whether the rules change anything about the column.
 func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" }
 
 // Masked reports whether the values are replaced.
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
 // Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. If an object is
-// dropped, all its members are, unless Partial is set. If masks match both the field and an object around it, the
-// mask of the field applies.
+// dropped, its members are dropped too, unless Partial is set. If one mask matches the field and another the object
+// around it, the mask of the field applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}
@@ -37,8 +37,8 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below returns the verdict on the field at source, given the verdict on the object or array around the field. For
-// a member of the record, around is the zero value. The cost of Below does not depend on the field's depth.
+// Below returns the verdict on the field at source. around is the verdict on the object or array around the field,
+// and the zero value for a member of the record. The cost of Below does not depend on the field's depth.
 func (s Stream) Below(around Verdict, source string) Verdict {
 	r := &s.Rules
 	if around.Drop && !around.Partial {
@@ -73,7 +73,7 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 }
 
 // PathPointer returns the JSON pointer of the field whose column has this path: /a/b for a__b. It assumes that the
-// source spells each member as the column does.
+// names of members in the source are the same as in the path.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
 type ruleNames struct {

@@ -16,15 +16,15 @@ import (
 //go:embed views/*.yaml
 var viewFiles embed.FS
 
-// View is a question that many workspaces have, answered by one SELECT over the current rows.
+// View is a question that many workspaces have. One SELECT over the current rows answers it.
 type View struct {
-	Name  string                     // its file name
+	Name  string                     // name of the file, without .yaml
 	Title string                     // the question
-	Needs map[string]map[string]Kind // the columns that the SELECT reads, by table and name
-	SQL   string                     // common SQL of DuckDB and Postgres; {table} stands for the current rows of a table
+	Needs map[string]map[string]Kind // columns that the SELECT reads, by table and name
+	SQL   string                     // SELECT for both DuckDB and Postgres; {table} stands for the current rows of a table
 }
 
-// Kind is what a view requires of a column's type. A view works in every workspace whose columns are of these kinds.
+// Kind is what a view requires of a column's type. A workspace can use the view if its columns are of these kinds.
 type Kind string
 
 // The kinds of columns.
@@ -114,7 +114,7 @@ func (v View) validate() error {
 	return nil
 }
 
-// Lacks returns the tables and columns that the view needs and that are missing, sorted.
+// Lacks returns the tables and columns that the view needs and the workspace does not have, sorted.
 func (v View) Lacks(tables map[string]Table) []string {
 	var lacks []string
 	for table, columns := range v.Needs {
@@ -137,8 +137,10 @@ func (v View) Lacks(tables map[string]Table) []string {
 }
 
 // Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. The parameter
-// schema is the database schema of the tables, or "". If sources share the tables, the view is computed for each
-// source separately, because equal ids of two sources are two records. The first column then names the source.
+// schema is the database schema of the tables, or "".
+//
+// If several sources share the tables, equal ids of two sources are two records. So the view is computed for each
+// source separately, and the first column names the source.
 func (v View) Query(schema string, tables map[string]Table) string {
 	owner := ""
 	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
@@ -156,8 +158,8 @@ func (v View) Query(schema string, tables map[string]Table) string {
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
-// currentRows returns a subquery of the current rows of a table. If sources share the table, it selects the rows of
-// the source that the outer query names.
+// currentRows returns a subquery of the current rows of a table. If several sources share the table, the subquery
+// returns the rows of the source that the outer query names.
 func currentRows(schema string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// patience limits how long operations are retried after a lost connection or a restart of the database. // Invariant
-// 15
+// patience limits how long operations are retried after a lost connection or a restart of the database.
+// Invariant 15
 const patience = 10 * time.Second
 
 // errUncertain means that a commit was sent and no answer came.
