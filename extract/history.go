@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// history compares when records were changed and when they were created. The two orders are equal until somebody
+// history compares when records were changed and when they were created. The two orders are equal until a user
 // edits a record. So only an edited record shows that a list goes by the time of change.
 type history struct {
 	key           []string

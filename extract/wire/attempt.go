@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Attempt describes one sent request for metrics and traces, without parameters, header and body.
+// Attempt describes one sent request for metrics and traces, without its parameters, header and body.
 type Attempt struct {
 	Method  string
 	Path    string // the route's template
 	Status  int    // 0 without an answer
 	Sent    time.Time
-	Elapsed time.Duration // until the answer was read, or the request failed
+	Elapsed time.Duration // until the answer was read or the request failed
 }
 
 func (k *call) attempted(sent time.Time, resp *http.Response) {

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// These errors are final: a retry would bring the same body.
+// These errors are final: a retry would get the same body.
 var (
 	errTooBig   = errors.New("body is larger than allowed")
 	errTooDense = errors.New("body decompresses to more than allowed for its size")
@@ -24,9 +24,9 @@ var (
 
 const (
 	firstBuffer = 64 << 10
-	trustLength = 4 << 20  // most memory that is allocated because of a Content-Length, before any bytes arrive
-	keepBuffer  = 16 << 20 // larger buffers are left to the garbage collector
-	denseFloor  = 1 << 20  // up to this size, any compression ratio is allowed
+	trustLength = 4 << 20  // a Content-Length leads to at most this much memory before any bytes arrive
+	keepBuffer  = 16 << 20 // larger buffers are not used again
+	denseFloor  = 1 << 20  // smaller bodies may have any compression ratio
 )
 
 type bufferPool struct {
@@ -34,7 +34,7 @@ type bufferPool struct {
 	inflaters sync.Pool // of *inflater
 }
 
-// buffer is the memory of one body. It goes back to the pool when the response is released. // Invariant 6
+// buffer is the memory of one body. It returns to the pool when the response is released. // Invariant 6
 type buffer struct {
 	pool   *sync.Pool
 	mem    []byte
@@ -52,7 +52,7 @@ func (m *bufferPool) buffer(size int64) *buffer {
 	b.expect = size
 	size = min(max(size, firstBuffer), trustLength)
 	if int64(cap(b.mem)) < size {
-		b.mem = make([]byte, 0, size+512) // the extra bytes let the last read see EOF
+		b.mem = make([]byte, 0, size+512) // with the extra bytes, the last read sees EOF without a larger buffer
 	}
 	b.mem = b.mem[:0]
 	return b
@@ -65,7 +65,8 @@ func (b *buffer) release() {
 	}
 }
 
-// larger returns the expected length once an eighth of it has arrived, otherwise double the size.
+// larger returns the next size of the buffer: the expected length if an eighth of it has arrived, otherwise double
+// the size.
 func (b *buffer) larger() int64 {
 	have, all := int64(cap(b.mem)), b.expect+512
 	if have < all && all <= 8*have {
@@ -105,7 +106,7 @@ type inflater struct {
 	limit int64
 }
 
-// Read reads compressed bytes. It fails once more than f.limit bytes were read.
+// Read reads compressed bytes. It fails after more than f.limit bytes.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.limit {
@@ -123,7 +124,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 		f.src = nil
 		c.buffers.inflaters.Put(f)
 	}()
-	// Empty gzip members yield no text, so the compressed bytes are bounded too.
+	// An endless series of empty gzip members gives no text, so the compressed bytes are limited too.
 	f.src, f.read, f.limit = r, 0, c.opts.MaxBody+denseFloor
 	f.in.Reset(f)
 	if err := f.gz.Reset(f.in); err != nil {
@@ -176,7 +177,7 @@ func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file boo
 	if file || !isGzip(b.text) {
 		return nil
 	}
-	// JSON never begins with gzip's magic number: the Content-Encoding header was lost.
+	// The body begins with gzip's magic number, so the Content-Encoding header is missing.
 	packed := bytes.Clone(b.text)
 	b.mem = b.mem[:0]
 	if err := c.inflate(b, bytes.NewReader(packed)); err != nil {
@@ -190,7 +191,7 @@ func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file boo
 
 func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
 
-// stripMark removes several marks, because some servers send the mark twice.
+// stripMark removes byte order marks. Some servers send the mark twice.
 func stripMark(b []byte) []byte {
 	for {
 		b = bytes.TrimLeft(b, " \t\r\n")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A body that is longer than stated is still read. // Invariant 6
+// A body that is longer than its Content-Length is still read. // Invariant 6
 func TestBufferGrowsToTheLength(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), 20<<20)
 	for name, tt := range map[string]struct {

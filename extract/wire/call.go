@@ -22,11 +22,11 @@ type call struct {
 	template  string
 	url       *url.URL
 	body      []byte
-	anonymous bool // without the credential
+	anonymous bool // send no credential
 	file      bool
 	ranges    string
 	probe     bool
-	session   bool // answers contain tokens, so errors must not quote them
+	session   bool // answers hold tokens, so errors must not quote the answers
 	check     func([]byte) error
 
 	token     Secret
@@ -37,11 +37,11 @@ type call struct {
 	renewals  int // attempted renewals of the credential
 	renewal   *Error
 	renewed   bool
-	hops      int // redirects of this try
+	hops      int // redirects in this try
 }
 
 const (
-	maxMalformed = 3  // tries of a request whose answers are broken
+	maxMalformed = 3  // broken answers to one request
 	maxThrottles = 12 // 429 answers to one request
 	maxRenewals  = 2
 )
@@ -81,17 +81,17 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 			return nil, fmt.Errorf("read %s: %w", k.template, context.Cause(ctx))
 		}
 		if fault = k.recover(ctx, fault); fault != nil {
-			fault.Method, fault.Path = k.method, k.template // of this call, even if a call of the session failed
+			fault.Method, fault.Path = k.method, k.template // of this call, even if the request for a token failed
 			fault.Attempts = k.attempts
 			return nil, fault
 		}
 	}
 }
 
-// recover prepares another try. It returns the fault that ends the call, or nil to try again.
+// recover prepares another try. It returns the fault if the call ends, or nil to try again.
 func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	if !fault.NotBefore.IsZero() {
-		return fault // the wait is too long for this process
+		return fault // the wait is longer than MaxWait
 	}
 	switch fault.Class {
 	case Throttled: // the next try waits for the gate
@@ -116,9 +116,9 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	return nil
 }
 
-// maxFailures returns how many transient faults end the call. A transient message under status 400 is usually a bug
-// of the server, and a host that was never reached is usually misspelt, so both end the call early. A probe ends with
-// the first status, unless the answer has a Retry-After.
+// maxFailures returns how many transient faults end the call. Two kinds end it early: a transient message with status
+// 400, which is usually a bug of the server, and a host that was never reached, which is usually misspelled. A probe
+// ends with the first status, unless the answer has a Retry-After.
 func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {
@@ -150,8 +150,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case k.renewals >= maxRenewals:
 		return orDefault(k.renewal, fault)
 	case k.renewed, k.c.tokenRefused.has(k.template):
-		// A new token did not help. So this endpoint's 401 is not about the token, and other endpoints may accept
-		// the token.
+		// A new token did not help, so this endpoint's 401 is not about the token. Other endpoints may accept the
+		// token.
 		k.c.tokenRefused.add(k.template)
 		return fault
 	}
@@ -162,21 +162,21 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case err == nil && token != k.token:
 		k.renewed = true
 		return nil
-	case err == nil, err == ErrNotRenewable: //nolint:errorlint // bare: there is nothing to add
+	case err == nil, err == ErrNotRenewable: //nolint:errorlint // a bare error has nothing to add
 		return fault
 	case errors.Is(err, ErrNotRenewable):
 		return k.withSpentReason(fault, err)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
-		k.renewal = e // the token may still be valid for this call
+		k.renewal = e // the old token may still be valid for this call
 		return k.recover(ctx, e)
 	}
 	fault.Err = err
 	return fault
 }
 
-// deadToken reports whether a 403 of class Auth is about the token itself: the answer's challenge says so, or the
-// credential is an OAuth grant.
+// deadToken reports whether a 403 of class Auth is about the token itself. Either the answer's challenge says so, or
+// the credential is an OAuth grant.
 func (k *call) deadToken(fault *Error) bool {
 	_, grant := k.c.cred.(*OAuth)
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
@@ -187,8 +187,8 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// pause doubles the wait each time. Half of the wait is random, so that clients that failed together do not retry
-// together.
+// pause waits before a retry. It doubles the wait each time. Half of the wait is random, so that clients that failed
+// together do not retry together.
 func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
 	d := jittered(backoff(firstPause, maxPause, n))
 	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
@@ -272,7 +272,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	defer func() { k.attempted(started, resp) }()
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
-		// Neither a caller that gave up nor a host that was never reached counts as a failure of the server.
+		// A caller that gave up is no failure of the server. Nor is a host that was never reached.
 		if ctx.Err() == nil && !k.neverReached(fault) {
 			permit.Lost()
 		}

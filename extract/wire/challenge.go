@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The reasons why a token is not accepted, as in RFC 6750, section 3.1.
+// Why the server does not accept a token, as in RFC 6750, section 3.1.
 const (
-	ChallengeToken = "invalid_token"      // it has expired or was revoked
-	ChallengeScope = "insufficient_scope" // it does not permit this request
+	ChallengeToken = "invalid_token"      // the token has expired or was revoked
+	ChallengeScope = "insufficient_scope" // the token does not permit this request
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 	challengeScope = regexp.MustCompile(`(?i)\bscope\s*=\s*(?:"([^"]*)"|([^\s,"]+))`)
 )
 
-// challengeOf reads WWW-Authenticate or, as some servers do, the error in the body.
+// challengeOf reads the WWW-Authenticate header. Some servers send the error in the body instead.
 func challengeOf(resp *http.Response, body []byte) (challenge, scope string) {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return "", ""

@@ -94,12 +94,12 @@ func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	return k.fault(Malformed, resp, "body is not JSON"+k.quote(body))
 }
 
-// notices matches the warnings that PHP prints, as HTML or text, before an answer when display_errors is on.
-// Fatal errors are not included: no answer follows them.
+// notices matches warnings that PHP prints before an answer, as HTML or text, when display_errors is on. It does not
+// match fatal errors, because no answer follows them.
 var notices = regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
 
-// stripNotices removes PHP warnings before a JSON text, and returns the text and the first warning. Any other prefix
-// stays, and the caller refuses the body.
+// stripNotices removes PHP warnings before a JSON text. It returns the text and the first warning. Any other prefix
+// stays, and makes the body invalid.
 func stripNotices(b []byte) (text []byte, notice string) {
 	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
 		return b, ""
@@ -167,8 +167,8 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// statusClass also looks at the message, since these servers answer 400 for nearly everything, and 401 for a module
-// that is switched off.
+// statusClass also looks at the message. The platform's servers answer 400 to most errors, and 401 for a module that
+// is switched off.
 func statusClass(status int, message string) Class {
 	said := MessageClass(message)
 	switch {
@@ -195,7 +195,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // the next try of a Throttled error waits for the gate, which only a 429 closes
+			return Transient // after Throttled, a retry only waits for the gate, which this status does not close
 		}
 		return orDefault(said, Invalid)
 	case status < 400:
@@ -204,7 +204,7 @@ func statusClass(status int, message string) Class {
 	return Invalid
 }
 
-// The wordings of these servers, and of Laravel, with which they are built.
+// Messages of the platform's servers, and of Laravel, the framework in which they are written.
 var (
 	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
 		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|absent|revoked|blacklisted|not provided|could not be)\b` +
@@ -220,8 +220,8 @@ var (
 	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
 )
 
-// MessageClass classifies a failure by its message only, for answers that report an error with status 200. It
-// returns 0 for an unknown message. The order matters: "CRM Module Not Found!" is about the plan, not about a
+// MessageClass classifies a failure by its message, for answers that report an error with status 200. It returns 0
+// for an unknown message. The order of the cases matters: "CRM Module Not Found!" is about the plan, not about a
 // record.
 func MessageClass(message string) Class {
 	switch {
@@ -243,8 +243,8 @@ func MessageClass(message string) Class {
 	return 0
 }
 
-// ErrorMessage returns the human-readable message of an error body. It looks in the members "message", "error",
-// "errors" and "detail", for a text or for an object or list that contains one. It returns "" if there is none.
+// ErrorMessage returns the message of an error body. It looks in the members "message", "error", "errors" and
+// "detail", for a text, or for an object or list that contains one. It returns "" if there is none.
 func ErrorMessage(body []byte) string {
 	var e struct {
 		Message json.RawMessage `json:"message"`

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// ErrNotRenewable is returned by a [Credential] that cannot be renewed, such as a revoked key or a refused login. A
-// person has to act.
+// ErrNotRenewable is returned by a [Credential] that penstock cannot renew, such as a revoked key or a refused login.
+// A person has to act.
 var ErrNotRenewable = errors.New("credential cannot be renewed")
 
-// ErrSignIn is returned by a [Credential] that is unusable until a person signs in with `penstock login`. Such an
-// error also matches [ErrNotRenewable].
+// ErrSignIn is returned by a [Credential] that is unusable until a person signs in with `penstock login`. Its errors
+// also match [ErrNotRenewable].
 var ErrSignIn = errors.New("sign in again")
 
-// Credential provides the bearer token of requests. Implementations are safe for concurrent use, and the
-// clients of one account share one credential.
+// Credential provides the bearer token of requests. Implementations are safe for concurrent use. The clients of one
+// account share one credential.
 type Credential interface {
 	// Token returns the token to send, or "" if none is needed. The first call may sign in.
 	Token(ctx context.Context, s Session) (Secret, error)
 
-	// Renew is called after the server has answered 401 to a request. The argument spent is the token that the
-	// request carried. Renew returns another token, or an error wrapping [ErrNotRenewable] if there is none.
-	// Concurrent calls with the same spent token renew it once.
+	// Renew is called after a 401. spent is the token of that request. Renew returns another token. If there is none,
+	// its error wraps [ErrNotRenewable]. Concurrent calls with the same spent token renew the token once.
 	Renew(ctx context.Context, s Session, spent Secret) (Secret, error)
 
-	// Secrets returns the texts that must never be printed: the credential's own secrets, and every token that
-	// it has had.
+	// Secrets returns the texts that must never be printed: the credential's own secrets, and all tokens that it has
+	// had.
 	Secrets() []Secret
 }
 
@@ -35,11 +34,11 @@ type Credential interface {
 type Keeper interface {
 	Credential
 
-	// State returns the stored state, without a request.
+	// State returns what is stored, without a request.
 	State() (CredentialState, error)
 }
 
-// CredentialState describes a credential as stored, without asking its server.
+// CredentialState describes a stored credential. It does not show whether the server still accepts it.
 type CredentialState struct {
 	Account       string    // the e-mail address of a login, or the client of an OAuth grant
 	Where         string    // where the tokens are stored
@@ -50,14 +49,14 @@ type CredentialState struct {
 
 	NoRefresh bool      // the token cannot be renewed: a person has to sign in when it expires
 	Failing   time.Time // since when renewals fail; zero: they work
-	Redirect  string    // the redirect address to register with the server; "" if none
+	Redirect  string    // redirect address that must be registered with the server; "" if none
 
-	Trouble string    // why it is unusable; "" if no problem is known
-	Retry   time.Time // when penstock signs in by itself; zero: a person has to
+	Trouble string    // why the credential is unusable; "" if no problem is known
+	Retry   time.Time // when penstock signs in automatically; zero: a person has to sign in
 }
 
-// Bearer returns the credential of a key or token that a person created on the platform. It is never refreshed,
-// because a refresh would revoke the token that its owner knows.
+// Bearer returns the credential of a key or token that a person created on the platform. penstock never refreshes it:
+// a refresh would revoke the token that its owner knows.
 func Bearer(token Secret) Credential { return bearer{token} }
 
 // None returns the empty credential.
@@ -68,7 +67,7 @@ type bearer struct{ token Secret }
 // Token returns the token.
 func (b bearer) Token(context.Context, Session) (Secret, error) { return b.token, nil }
 
-// Renew fails: only the owner can create another token.
+// Renew returns an error, because only the owner can create another token.
 func (b bearer) Renew(context.Context, Session, Secret) (Secret, error) { return "", ErrNotRenewable }
 
 // Secrets returns the token.
@@ -82,7 +81,7 @@ type spentError struct {
 	err error
 }
 
-// Error returns the reason, and what to do.
+// Error says why the credential is unusable.
 func (e *spentError) Error() string { return e.why }
 
 // Unwrap returns the server's error.

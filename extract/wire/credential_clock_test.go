@@ -46,7 +46,7 @@ func (p offsetStore) Write(name string, what state.Entry, text []byte, _ func(st
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
-// A process whose own clock is hours off does not renew a valid token, and stores times that are right for the other
+// A process whose own clock is hours off renews no valid token. The times that it stores are right for other
 // processes.
 func TestTokensByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
@@ -74,7 +74,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		}
 		require.Equal(t, 1, r.refreshes, "only the code")
 
-		// A token that has expired by that clock is renewed, once.
+		// A token that has expired by the shared clock is renewed once.
 		x := exchange{h: first.hold}
 		x.g, x.n, err = first.hold.load()
 		require.NoError(t, err)

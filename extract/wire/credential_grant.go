@@ -9,17 +9,17 @@ import (
 )
 
 type grant struct {
-	id       string // of this token; notes refer to it
+	id       string // id of this token, for notes
 	access   Secret
-	refresh  Secret    // of an OAuth grant; a login renews its token with the token itself
-	expires  time.Time // zero: the server has not said
-	scopes   []string  // granted scopes; nil: those that were requested
+	refresh  Secret    // refresh token of an OAuth grant; a login renews its token with the token itself
+	expires  time.Time // zero: the server does not state it
+	scopes   []string  // granted scopes; nil: the requested scopes
 	signedIn time.Time
 	renewed  time.Time
 	rotation rotation
 }
 
-// rotation says whether the server rotates refresh tokens, as the last renewal showed.
+// rotation says whether the server replaces the refresh token at each renewal. The last renewal showed it.
 type rotation string
 
 const (
@@ -27,16 +27,17 @@ const (
 	rotationUsed rotation = "used" // each refresh token is valid once, and perhaps for a moment after its use
 )
 
-// margin renews a short-lived token later, so that at least three quarters of its life are used.
+// margin is how long before its expiry a token is renewed. A short-lived token is used for at least three quarters of
+// its life.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
-// due reports whether the token is about to expire. A token that had expired when it was issued is used until the
-// server refuses it.
+// due reports whether the token expires soon. A token that had expired when it was issued is used until the server
+// refuses it.
 func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
 
-// storedGrant is the only form in which a token is written out.
+// storedGrant is the stored form of a grant. Tokens are written in no other form.
 type storedGrant struct {
 	Version  int       `json:"version"`
 	ID       string    `json:"id"`
@@ -75,27 +76,27 @@ func decodeGrant(text []byte) (grant, error) {
 	return grant{s.ID, Secret(s.Access), Secret(s.Refresh), s.Expires, s.Scopes, s.SignedIn, s.Renewed, s.Rotation}, nil
 }
 
-// note records what happened to a credential. It contains no secret.
+// note records what happened to a credential. It holds no secret.
 type note struct {
 	Version int       `json:"version"`
-	Call    *openCall `json:"call,omitzero"`    // a call with an unknown outcome
-	Refused *refusal  `json:"refused,omitzero"` // of the stored grant, or of the sign-in
-	Outage  *outage   `json:"outage,omitzero"`  // of the token endpoint
+	Call    *openCall `json:"call,omitzero"`    // a call whose outcome is unknown
+	Refused *refusal  `json:"refused,omitzero"` // the server refused the stored grant, or the sign-in
+	Outage  *outage   `json:"outage,omitzero"`  // the token endpoint is failing
 
 	SignedOut time.Time `json:"signed_out,omitzero"` // when a person removed the grant
 
 	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last sign-ins, at most maxSignIns
-	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, including the last
-	Retry  time.Time   `json:"retry,omitzero"`           // no automatic sign-in before this time, after a failed one
+	Failed int         `json:"failed_sign_ins,omitzero"` // failed sign-ins in a row
+	Retry  time.Time   `json:"retry,omitzero"`           // after a failed sign-in: no automatic one before this time
 }
 
-// openCall is stored before the call is made, so that a later process knows about the call if this one is killed.
+// openCall is stored before the call is made. If this process is killed, a later process knows of the call.
 type openCall struct {
 	Kind callKind  `json:"kind"`
 	At   time.Time `json:"at"`
-	Of   string    `json:"of,omitzero"` // the grant to replace
+	Of   string    `json:"of,omitzero"` // id of the grant to replace
 
-	Words string `json:"words,omitzero"` // the error that came instead of the answer, if known
+	Words string `json:"words,omitzero"` // the error, if there was one instead of an answer
 }
 
 type refusal struct {
@@ -103,7 +104,7 @@ type refusal struct {
 	At    time.Time `json:"at"`
 	Of    string    `json:"of,omitzero"`
 	Words string    `json:"words"`
-	Lost  time.Time `json:"lost,omitzero"` // when an earlier answer was lost
+	Lost  time.Time `json:"lost,omitzero"` // time of an earlier call whose answer was lost
 }
 
 type callKind string
@@ -132,7 +133,7 @@ func decodeNote(text []byte) (note, error) {
 	return n, nil
 }
 
-// unquoted replaces a JSON error, which may quote the text, by one that does not.
+// unquoted replaces an error of package json, which may quote the secret text.
 func unquoted(err error) error {
 	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // as Unmarshal returns it
 		return fmt.Errorf("not JSON at byte %d", s.Offset)
@@ -140,22 +141,22 @@ func unquoted(err error) error {
 	return fmt.Errorf("not written by penstock")
 }
 
-// maxSignIns is how many automatic sign-ins the processes that share a credential make within signInWindow. A sign-in
-// ends every other token of its user, so two programs that keep signing in as the same user would lock each other
-// out.
+// Limits for the automatic sign-ins of all processes that share a credential. A sign-in ends all other tokens of the
+// user. Without a limit, two programs that sign in as the same user would lock each other out again and again.
 const (
 	maxSignIns   = 3
 	signInWindow = time.Hour
 )
 
-// refusedPause returns the wait before the next automatic sign-in after n refused ones in a row.
+// refusedPause returns the wait before the next automatic sign-in after n refused sign-ins in a row.
 func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
 
-// lostPause is for unanswered sign-ins. The first wait is shorter than that of refusedPause, because the cause may
+// lostPause returns the wait after n unanswered sign-ins. It begins shorter than refusedPause, because the cause may
 // pass by itself.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
-// nextSignIn ignores stored times that only a wrong clock could have produced.
+// nextSignIn returns when penstock may sign in automatically. It ignores stored times that are implausible: a wrong
+// clock has produced them.
 func (n note) nextSignIn(now time.Time) time.Time {
 	next := now
 	if n.Retry.Sub(now) <= 48*time.Hour {
@@ -183,7 +184,8 @@ func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
 	return n
 }
 
-// refreshing keeps the record of an earlier refresh that was not answered, because it may have taken effect.
+// refreshing notes a refresh that begins. If an earlier refresh was not answered, its note stays, because it may have
+// taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}

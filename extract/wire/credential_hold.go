@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	exchangeTime = 5 * time.Minute // for the call itself: a late answer may contain the only copy of a token
-	exchangeTail = 5 * time.Second // how long a cancelled caller waits for the call
-	exchangeWait = 6 * time.Minute // for another process's exchange to end
+	exchangeTime = 5 * time.Minute // for the call; a late answer may hold the only copy of a token
+	exchangeTail = 5 * time.Second // how long a canceled caller waits for the call
+	exchangeWait = 6 * time.Minute // how long to wait for another process's exchange
 )
 
-// maxLost is how many exchanges without an answer one process makes before it makes no more.
+// maxLost is how many calls without an answer one process makes. After that it makes no more.
 const maxLost = 3
 
-// holder keeps the tokens of one credential: in memory for this process, and in a slot for other and later processes.
-// All processes that share the slot together make one exchange at a time.
+// holder keeps the tokens of one credential, in memory and in a slot. Other processes share the slot. Only one of
+// them at a time replaces a token. A replacement is called an exchange.
 type holder struct {
 	slot *state.Slot
-	sem  chan struct{} // held during an exchange
+	sem  chan struct{} // held during an exchange of this process
 
 	mu          sync.Mutex
 	read        bool
 	grant       grant
-	signInErr   error // why a person has to sign in; then no further exchange is made
-	lostCalls   int   // exchanges without an answer
-	failedCalls int   // consecutive exchanges without a token
+	signInErr   error // why a person has to sign in; then there are no more exchanges
+	lostCalls   int   // calls without an answer
+	failedCalls int   // consecutive failed calls
 	seen        []Secret
 }
 
@@ -46,7 +46,7 @@ func (h *holder) secrets() []Secret {
 	return slices.Clone(h.seen)
 }
 
-// addSecrets adds secrets, so that no later text can contain them. // Invariant 5
+// addSecrets adds secrets to those that must not be printed. // Invariant 5
 func (h *holder) addSecrets(all ...Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *holder) current() (grant, error) {
 func (h *holder) load() (grant, note, error) {
 	text, err := h.slot.Secret()
 	if errors.Is(err, state.ErrBound) {
-		text, err = nil, nil // not signed in here: a token of another origin is never sent to this one. Invariant 10
+		text, err = nil, nil // the stored token is for another origin and is never sent to this one. Invariant 10
 	}
 	if err != nil {
 		return grant{}, note{}, err
@@ -99,15 +99,15 @@ func (h *holder) adopt(g grant) {
 	h.grant, h.read = g, true
 }
 
-// exchange is one replacement of a token under the slot's lock, with the grant and note that were stored before.
+// exchange is one replacement of a token under the slot's lock. It holds the stored grant and note.
 type exchange struct {
 	h *holder
 	g grant
 	n note
 }
 
-// replace calls renew if the spent token is still current. Concurrent callers that replace the same token get the
-// same new one, also in other processes.
+// replace calls renew if spent is still the current token. Concurrent callers with the same token, in all processes,
+// get the same new token.
 func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
@@ -132,9 +132,8 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive runs f under the slot's lock, and calls the function done at the end. If ctx is cancelled, exclusive
-// returns soon, but the exchange continues: its answer may mean that the server has ended the old token, so the new
-// token must be stored.
+// exclusive runs f under the slot's lock, and calls done at the end. If ctx is canceled, exclusive returns soon, but
+// f continues. The server may have ended the old token, so the new token must be stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -185,8 +184,8 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call stores its note durably before it makes the call, and the new grant before that is used. So after a kill at
-// any point, the slot has the old grant, the new grant, or the note of a call whose answer was lost.
+// call asks the server for a grant. It stores the note began before the call, and the new grant before its use. After
+// a kill at any moment, the slot has the old grant, the new grant, or the note of a call whose answer was lost.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {
@@ -231,7 +230,7 @@ func (x *exchange) setNote(n note) error {
 	return err
 }
 
-// failed records the outcome of a call that returned no grant. The stored grant stays in any case.
+// failed records the outcome of a call that returned no grant. The stored grant stays.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
 	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {
@@ -269,8 +268,7 @@ func (h *holder) countFailure() int {
 	return h.failedCalls
 }
 
-// stamp returns the time on the clock of the slot, since all processes that share the slot compare each other's
-// times.
+// stamp returns the time of the slot's clock, because processes that share the slot compare each other's times.
 func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
@@ -283,8 +281,8 @@ func latest(a, b time.Time) time.Time {
 type renewalOutcome uint8
 
 const (
-	lost         renewalOutcome = iota // unknown: no answer came, or it could not be understood
-	notProcessed                       // the server did not process the call: nothing has changed
+	lost         renewalOutcome = iota // unknown: no answer, or an unreadable one
+	notProcessed                       // the server did not process the call, so nothing has changed
 	refused                            // the server processed the call and refused it
 )
 
@@ -326,7 +324,7 @@ func wordsOf(err error) string {
 	return err.Error()
 }
 
-// checkLost returns an error if maxLost calls of this process were not answered. The next run continues with the
+// checkLost returns an error if this process made maxLost calls without an answer. The next run continues with the
 // stored token.
 func (h *holder) checkLost() error {
 	h.mu.Lock()

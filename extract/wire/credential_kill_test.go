@@ -20,11 +20,11 @@ import (
 )
 
 type killTask struct {
-	kind string // of the credential
+	kind string // kind of the credential
 	act  string
 	base string
 	dir  string
-	stop int // the step of storing tokens at which it kills itself; 0: none
+	stop int // the step at which the process kills itself; 0: none
 }
 
 const killTaskVar = "PENSTOCK_TEST_CREDENTIAL"
@@ -131,8 +131,8 @@ func scenarios() []scenario {
 	}
 }
 
-// A process is killed at each step of each scenario, by itself or by the server. The next process works, or says that
-// a person has to sign in. After the sign-in everything works.
+// A process is killed at each step of each scenario, by itself or by the server. The next process works, or reports
+// that a person has to sign in. After the sign-in, everything works.
 func TestKilledAnywhere(t *testing.T) {
 	if text := os.Getenv(killTaskVar); text != "" {
 		f := strings.Fields(text)
@@ -176,7 +176,7 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	require.Equal(t, killed, first.end == "", "%s: %+v", what, first)
 
 	logins, _ := r.counts()
-	works := s.works(r, dir, t) || s.kind == "login" // a login signs in by itself
+	works := s.works(r, dir, t) || s.kind == "login" // a login signs in automatically
 	next := runChildProcess(t, r, killTask{s.kind, "read", base, dir, 0}, "")
 	if works {
 		require.Equal(t, "works", next.end, what)
@@ -199,7 +199,7 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 	return first.steps
 }
 
-// works reports whether the server accepts or would renew the stored tokens. It does not try a refresh token that a
+// works reports whether the server accepts or would renew the stored tokens. It does not use a refresh token that a
 // killed process may have sent: this server ends the grant if a refresh token is used twice.
 func (s scenario) works(r *realm, dir string, t *testing.T) bool {
 	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()

@@ -13,10 +13,10 @@ const (
 	refreshPathAPI = "/api/refresh"
 )
 
-// Login is the credential of an e-mail address and a password. Each refresh replaces its token. It signs in
-// when no usable token is stored, at most three times an hour, because each sign-in revokes every other token
-// of the user. After a failed sign-in it waits, longer each time. Processes that share the slot share the token
-// and these limits. It never signs out at the server.
+// Login is the credential of an e-mail address and a password. Each refresh replaces its token. Without a usable
+// token it signs in, at most three times an hour, because each sign-in revokes all other tokens of the user. After a
+// failed sign-in it waits, longer each time. Processes that share the slot share the token and these limits. Login
+// never signs out at the server.
 type Login struct {
 	email    string
 	password Secret
@@ -25,7 +25,7 @@ type Login struct {
 
 var _ Keeper = (*Login)(nil)
 
-// NewLogin returns the credential, which stores its tokens in slot. It makes no request.
+// NewLogin returns a credential that stores its tokens in slot. It makes no request.
 func NewLogin(email string, password Secret, slot *state.Slot) *Login {
 	return &Login{email: email, password: password, hold: newHolder(slot, password)}
 }
@@ -36,7 +36,7 @@ func (l *Login) Secrets() []Secret { return l.hold.secrets() }
 // Format redacts the secrets in printed Options. // Invariant 5
 func (l *Login) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
 
-// Token returns the stored token, or signs in for the first one.
+// Token returns the stored token. If there is none, it signs in.
 func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	if g, err := l.hold.current(); g.access != "" || err != nil {
 		return g.access, err
@@ -44,8 +44,8 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInAgain(ctx, s, x) })
 }
 
-// Renew refreshes the spent token, once for all concurrent callers. If the server has refused to refresh this
-// token, now or earlier, Renew signs in.
+// Renew refreshes the spent token, once for all concurrent callers. If the server refuses to refresh this token,
+// Renew signs in.
 func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
 		if x.g.access != "" && !x.n.dead(x.g) {
@@ -104,7 +104,7 @@ func (l *Login) signIn(ctx context.Context, s Session, _ SignInMethod) error {
 	return err
 }
 
-// State returns the stored state.
+// State returns what is stored.
 func (l *Login) State() (CredentialState, error) {
 	return l.hold.standing(l.email, func(x *exchange) error {
 		if !x.n.maySignIn(x.h.stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
@@ -142,7 +142,7 @@ func askToken(ctx context.Context, s Session, path string, have Secret, body []b
 	return "", fmt.Errorf("read %s: no token in the answer", path)
 }
 
-// refusedBy returns the message of an answer that refuses the call with status 200, as these servers do.
+// refusedBy returns the message if the answer refuses the call with status 200, as the platform's servers do.
 func (s Session) refusedBy(answer []byte) string {
 	message := ErrorMessage(answer)
 	switch MessageClass(message) {
@@ -152,14 +152,14 @@ func (s Session) refusedBy(answer []byte) string {
 	return ""
 }
 
-// findToken looks in all places where versions of the platform have put the token.
+// findToken returns the token of an answer. It looks in all places where versions of the platform put it.
 func findToken(body []byte) Secret {
 	type tokens struct {
 		Token       string `json:"token"`
 		AccessToken string `json:"access_token"`
 	}
 	var answer struct {
-		Data          json.RawMessage `json:"data"` // a message if there is no token
+		Data          json.RawMessage `json:"data"` // an object, or a message if there is no token
 		Authorisation tokens          `json:"authorisation"`
 		Authorization tokens          `json:"authorization"`
 		tokens

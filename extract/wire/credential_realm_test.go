@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// realm is a server with strict rotation: refreshing a login's token ends it, and a refresh token that is used twice
-// ends its grant. It runs on real sockets, for processes that may be killed.
+// realm is a server with strict rotation. A refresh of a login's token ends the old token. A refresh token that is
+// used twice ends its grant. realm runs on real sockets, for processes that may be killed.
 type realm struct {
 	mu        sync.Mutex
 	access    string
@@ -26,10 +26,10 @@ type realm struct {
 	issued    int
 	logins    int
 	refreshes int
-	answer    http.HandlerFunc    // replaces the answers of session calls; nil: the real ones
-	at        func(moment string) // called before and after a call takes effect
+	answer    http.HandlerFunc    // answers the requests for tokens; nil: the real answers
+	at        func(moment string) // called before and after a request takes effect
 	life      int                 // expires_in of access tokens
-	reuse     reuse               // of refresh tokens
+	reuse     reuse               // what happens if a refresh token is used twice
 	answered  map[string]int
 	calls     sync.WaitGroup
 }
@@ -38,8 +38,8 @@ type reuse int
 
 const (
 	detected  reuse = iota // the grant ends
-	graced                 // it is valid once more
-	unrotated              // it is always valid, and no other is issued
+	graced                 // the token is valid once more
+	unrotated              // the token is always valid, and there is never another
 )
 
 func newRealm() *realm {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Rotating returns the credential of a key or token that its owner may replace in a file or secret manager. The
-// function reread reads the token again after a 401. It is nil if the token never changes.
+// Rotating returns the credential of a key or token that its owner may replace in a file or secret manager. After a
+// 401, it calls reread to get the token again. If reread is nil, the token never changes.
 func Rotating(token Secret, reread func() (Secret, error)) Credential {
 	if reread == nil {
 		return Bearer(token)
@@ -17,8 +17,8 @@ func Rotating(token Secret, reread func() (Secret, error)) Credential {
 	return &rotating{tokens: []Secret{token}, reread: reread, now: time.Now}
 }
 
-// rereadEvery limits how often a refused credential is read again, and mostTokens how many of its tokens are
-// remembered, since a secret manager may print a different one each time.
+// rereadEvery is the shortest time between two readings of a token. mostTokens limits how many earlier tokens are
+// remembered, because a secret manager may print a different token each time.
 const (
 	rereadEvery = 30 * time.Second
 	mostTokens  = 64
@@ -30,9 +30,9 @@ type rotating struct {
 
 	mu      sync.Mutex
 	tokens  []Secret  // the tokens so far, the current one last
-	last    time.Time // when the token was last read again
+	last    time.Time // time of the last reading
 	err     error
-	reading chan struct{} // closed when the current read ends; nil if none runs
+	reading chan struct{} // closed when the current reading ends; nil if there is none
 }
 
 // Token returns the current token.
@@ -42,8 +42,9 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	return r.tokens[len(r.tokens)-1], nil
 }
 
-// Renew returns [ErrNotRenewable] if the token has not changed, or was read a moment ago. Reading may run a slow
-// command. Meanwhile calls with another spent token return at once, and a waiting call ends when its context ends.
+// Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read less than
+// rereadEvery ago. Reading may run a slow command. Meanwhile, calls with another spent token return at once, and
+// waiting calls end with their context.
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
 	for {
 		r.mu.Lock()
@@ -70,7 +71,7 @@ func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, 
 	}
 }
 
-// due expects that r.mu is held.
+// due reports whether the token may be read again. The caller holds r.mu.
 func (r *rotating) due() bool {
 	since := r.now().Sub(r.last)
 	return r.last.IsZero() || since < 0 || since >= rereadEvery

@@ -50,7 +50,8 @@ func TestRotating(t *testing.T) {
 	})
 }
 
-// If a command hangs, requests with the token go on, and those that wait for another end with their contexts.
+// If a command hangs, requests with the current token continue. Requests that wait for another token end with their
+// contexts.
 func TestRotatingSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -73,8 +74,8 @@ func TestRotatingSlow(t *testing.T) {
 	})
 }
 
-// A secret manager that prints a new token each time is not run for every refused request, and the tokens use bounded
-// memory.
+// A secret manager may print a new token each time. It is not run for every refused request, and the tokens use
+// limited memory.
 func TestRotatingAlwaysNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Session makes the requests that fetch tokens for a credential, through a client. No stream may make these
-// requests. The zero Session has no client and cannot make requests.
+// Session sends a credential's requests for tokens through a client. Streams cannot send these requests. The zero
+// Session has no client and sends no requests.
 type Session struct{ c *Client }
 
 func (s Session) maxWait() time.Duration {
@@ -21,7 +21,7 @@ func (s Session) maxWait() time.Duration {
 	return s.c.opts.MaxWait
 }
 
-// post makes one request to the client's origin. It is never redirected, and it is not repeated: if the answer to a
+// post sends one request to the client's origin. It follows no redirect and does not retry: if the answer to a
 // refresh is lost, the new token is lost with it. // Invariant 9
 func (s Session) post(ctx context.Context, path string, have Secret, body []byte) ([]byte, error) {
 	if s.c == nil {
@@ -42,8 +42,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// permitted runs the function ask with a permit of the governor. The function ask makes one request without the client. The
-// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+// permitted calls ask with a permit of the governor. ask makes one request without the client. The request counts
+// against the same limit, and a 429 closes the gate for all requests. // Invariant 4
 func (s Session) permitted(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
@@ -61,8 +61,8 @@ func (s Session) permitted(ctx context.Context, path string, ask func() error) e
 	return err
 }
 
-// SignIn signs in now, even if a token is stored. Call it only if a person has requested it, since a sign-in may
-// end other tokens of the same user.
+// SignIn signs in now, even if a token is stored. Call it only for a person, because a sign-in may end other tokens
+// of the user.
 func (c *Client) SignIn(ctx context.Context, by SignInMethod) error {
 	k, ok := c.cred.(interface {
 		signIn(context.Context, Session, SignInMethod) error
@@ -75,8 +75,8 @@ func (c *Client) SignIn(ctx context.Context, by SignInMethod) error {
 	return err
 }
 
-// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. A 401 of such an endpoint
-// does not renew the token again.
+// tokenRefused holds the endpoints that answered 401 to a token that was just renewed. A 401 of such an endpoint does
+// not renew the token again.
 type tokenRefused struct {
 	mu    sync.Mutex
 	paths map[string]bool

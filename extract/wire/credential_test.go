@@ -19,7 +19,7 @@ import (
 
 type platform struct {
 	mu        sync.Mutex
-	shape     string // of an answer with a token; %s is the token
+	shape     string // format of an answer with a token; %s is the token
 	valid     string
 	logins    int
 	refreshes int
@@ -241,7 +241,7 @@ func TestLoginLimit(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
 		dir := t.TempDir()
 		var at []time.Time
-		for i := range 3 * 36 { // runs of two hosts in turn, every ten minutes, for 18 hours
+		for i := range 3 * 36 { // two hosts run in turn, every ten minutes, for 18 hours
 			before := p.logins
 			_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 			switch {
@@ -285,15 +285,15 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 		require.Less(t, time.Since(began), 5*time.Second)
 		require.Equal(t, 2, p.logins)
 
-		// Nothing was lost: a valid token is not replaced.
+		// A valid token is not replaced.
 		_, err = virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Equal(t, 2, p.logins)
 	})
 }
 
-// With another daily user of the same account, and tokens that live for a day, there is one sign-in a day and no
-// failed run.
+// Another program signs in to the same account every day, and tokens live for a day. Then penstock signs in once a
+// day, and no run fails.
 func TestLoginDaily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}

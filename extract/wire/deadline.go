@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Missing one of these deadlines of a try is a transient fault.
+// Deadlines of one try. A missed deadline is a transient fault.
 var (
 	errTotal = errors.New("answer took too long")
 	errIdle  = errors.New("answer stalled")
 	errSlow  = errors.New("answer came too slowly")
 )
 
-// watch bounds one try: its total time, the pause between two reads of the body, and the body's minimum speed. //
-// Invariant 15
+// watch limits one try: its total time, the pause between two reads of the body, and the slowest speed of the body.
+// // Invariant 15
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    context.CancelFunc
 	t      Timeouts
 	idle   *time.Timer
-	since  time.Time // start of the current SlowAfter period
+	since  time.Time // start of the current period of length SlowAfter
 	got    int64     // bytes in this period
 }
 
@@ -58,7 +58,7 @@ type watchedBody struct {
 	r io.Reader
 }
 
-// Read reads from the body and applies the limits.
+// Read reads from the body and checks the deadlines.
 func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w

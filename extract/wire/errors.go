@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// Class groups errors by what the caller can do about them.
+// Class groups errors by what the caller can do.
 type Class uint8
 
 // The classes of errors.
 const (
 	Transient   Class = iota + 1 // may pass by itself: server faults, broken connections, deadlines
-	Throttled                    // the server asks to slow down: see NotBefore
+	Throttled                    // the server's rate limit is reached: see NotBefore
 	Auth                         // the credential is missing, wrong or expired
-	NotEntitled                  // the module, plan or permission is missing; the list need not be empty
+	NotEntitled                  // the module, plan or permission is missing; the list may still have records
 	Missing                      // the object or path does not exist
 	Malformed                    // the answer is cut, broken or of an unexpected type
 	Invalid                      // the server does not accept these parameters
-	Refused                      // not sent, or a redirect not followed: outside the allow-list or the origin
-	NotData                      // an HTML page instead of data, such as a front end or a notice
+	Refused                      // a request or redirect outside the allow-list or the origin, which was not sent
+	NotData                      // an HTML page instead of data, such as a maintenance page
 )
 
-// String returns the class in lower-case words.
+// String returns the class as text in lower case.
 func (c Class) String() string {
 	names := [...]string{"unknown", "transient", "throttled", "auth", "not entitled", "missing", "malformed", "invalid", "refused", "not data"}
 	if int(c) < len(names) {
@@ -37,15 +37,15 @@ func (c Class) String() string {
 	return names[0]
 }
 
-// Error says why a request failed. No field holds a secret or a query string: the texts are redacted, and the
-// path is the template.
+// Error says why a request failed. No field holds a secret or a query string: the texts are redacted, and Path is a
+// template.
 type Error struct {
 	Class     Class
-	Status    int       // of the answer; 0 for none
+	Status    int       // status of the answer; 0 without an answer
 	Method    string    // of the request
-	Path      string    // template
+	Path      string    // template of the path
 	Message   string    // the server's message, or what is wrong with the answer
-	NotBefore time.Time // for [Throttled] and [Transient]: do not retry earlier; zero if unknown
+	NotBefore time.Time // for [Throttled] and [Transient]: when to retry; zero if unknown
 	Attempts  int       // requests made
 	Challenge string    // why the token is not accepted: [ChallengeToken], [ChallengeScope] or ""
 	Scope     string    // with ChallengeScope: the required scope, if the server names it
@@ -53,12 +53,12 @@ type Error struct {
 
 	retryAfter time.Duration
 	cut        bool   // the body ended early
-	unchanged  bool   // credential's call: the server has changed nothing
-	outage     bool   // credential's call: the token endpoint is failing
+	unchanged  bool   // request for a token: the server has changed nothing
+	outage     bool   // request for a token: the token endpoint is failing
 	code       string // error code of a token endpoint: RFC 6749, section 5.2
 }
 
-// Error returns a text such as: read /v2/contacts: 429 too many requests after 5 attempts.
+// Error returns a text like: read /v2/contacts: 429 too many requests after 5 attempts.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read %s: ", e.Path)
@@ -92,7 +92,7 @@ func statusText(code int) string {
 }
 
 func (e *Error) unreachable() bool {
-	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause belongs to another call
+	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause is that of another call
 	if !ok {
 		return false
 	}
@@ -100,7 +100,7 @@ func (e *Error) unreachable() bool {
 	return ok && op.Op == "dial"
 }
 
-// cause wraps an underlying error with a redacted text. errors.Is finds the error, but its own text is never printed.
+// cause is an error with a redacted text. errors.Is finds the underlying error, whose own text is never printed.
 type cause struct {
 	text string
 	err  error
@@ -139,7 +139,7 @@ func (k *call) broken(resp *http.Response, err error) *Error {
 	return e
 }
 
-// untrusted reports whether the TLS handshake failed. Nothing was sent, and a retry would fail in the same way.
+// untrusted reports whether the TLS handshake failed. Nothing was sent. A retry would fail in the same way.
 func untrusted(err error) bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
@@ -147,7 +147,7 @@ func untrusted(err error) bool {
 	return certificate || plain || alert
 }
 
-// unanswered removes the URL from an error, because its query may contain secrets.
+// unanswered returns the class of the error, and the error without its URL, whose query may hold secrets.
 func unanswered(err error) (Class, error) {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -158,13 +158,13 @@ func unanswered(err error) (Class, error) {
 	return Transient, err
 }
 
-// longHeader matches texts, because net/http has no error types for too long headers and trailers.
+// longHeader compares texts, because net/http has no error types for headers and trailers that are too long.
 func longHeader(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// oneLine removes control characters and line breaks, so that a server's text cannot forge log lines or colour a
+// oneLine removes control characters and line breaks. Otherwise a server's text could forge log lines or color a
 // terminal.
 func oneLine(s string) string {
 	if len(s) > 64<<10 {

@@ -115,7 +115,7 @@ func TestFaultCutPage(t *testing.T) {
 					cut.Store(int64(at))
 					_, err := c.Read(t.Context(), r)
 					require.Error(t, err, "cut at %d", at)
-					succeed(t, c) // so many failures in a row would count as an outage
+					succeed(t, c) // without a success in between, the failures would count as an outage
 				}
 			})
 		})

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// accept includes media types of APIs that answer only with their own, such as application/vnd.api+json or
-// application/hal+json.
+// accept includes media types like application/vnd.api+json and application/hal+json. Some APIs answer only with
+// their own.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
 var reservedHeaders = map[string]string{
@@ -22,8 +22,7 @@ var reservedHeaders = map[string]string{
 	"If-Modified-Since": "would empty answers", "If-Unmodified-Since": "would empty answers",
 }
 
-// HeaderFault returns what is wrong with a configured header, or "". It does not repeat the
-// value. // Invariant 5
+// HeaderFault returns what is wrong with a configured header, or "". The text does not hold the value. // Invariant 5
 func HeaderFault(name string, value Secret) string {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }) {
 		return "is not a header name"
@@ -41,7 +40,7 @@ func HeaderFault(name string, value Secret) string {
 	return ""
 }
 
-// AuthHeaderFault returns what is wrong with the name of the header that carries the credential, or "".
+// AuthHeaderFault returns what is wrong with the name of the header for the credential, or "".
 func AuthHeaderFault(name string) string {
 	if http.CanonicalHeaderKey(name) == "Authorization" {
 		return ""
@@ -67,7 +66,8 @@ func (o Options) checkHeaders() error {
 	return nil
 }
 
-// header sends configured headers, like the credential, only to the client's origin. // Invariant 10
+// header returns the headers of the request. Configured headers go only to the client's origin, like the credential.
+// // Invariant 10
 func (k *call) header() http.Header {
 	h := http.Header{
 		"Accept":          {accept},

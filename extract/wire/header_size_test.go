@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The header or trailer is refused at once and not requested again. // Invariants 6 and 15
+// A header or trailer that is too long is an error at once. The request is not repeated. // Invariants 6 and 15
 func TestLongHeadersAreRefused(t *testing.T) {
 	long := strings.Repeat("v", 1000)
 	for name, tt := range map[string]struct {

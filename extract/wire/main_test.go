@@ -26,7 +26,7 @@ var reads = []Route{
 	{"GET", "/api/leads"}, {"POST", "/api/lead/leadboard"},
 }
 
-// How the governor handles a server that fails: see budget.
+// How the governor handles a server that fails: see package budget.
 const (
 	outageFailures = 16 // failures in a row that close the gate
 	firstOutage    = 2 * time.Second
@@ -67,7 +67,7 @@ func virtualClient(t *testing.T, h http.Handler, change func(*Options)) *Client 
 	return c
 }
 
-// pipes is a listener without a network.
+// pipes is a listener that uses no network.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -167,7 +167,8 @@ func answer(t *testing.T, c *Client, resp *http.Response) {
 	p.Done()
 }
 
-// bubble runs f in virtual time, at a date whose seconds look like an epoch.
+// bubble runs f in virtual time, from 2026 on. Without the wait, it would be 2000. In headers, Unix times of 2000 are
+// not recognized.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,15 +16,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required, and either AuthorizeURL and TokenURL,
-// or an Issuer that publishes metadata.
+// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required. So are AuthorizeURL and TokenURL,
+// unless Issuer publishes them as metadata.
 type OAuthOptions struct {
 	ClientID     string
 	ClientSecret Secret // "" for a public client
-	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "": basic, unless the issuer allows only post
+	ClientAuth   string // [ClientBasic], [ClientPost], or "": basic, unless the issuer accepts only post
 
-	// Issuer is the authorization server. Its metadata provides the endpoints that are not set here (RFC 8414,
-	// OpenID Connect Discovery). An answer to a sign-in that names another issuer is refused (RFC 9207).
+	// Issuer is the authorization server. Its metadata provides the endpoints that are not set here (RFC 8414, OpenID
+	// Connect Discovery). penstock refuses an answer to a sign-in that names another issuer (RFC 9207).
 	Issuer       string
 	AuthorizeURL string
 	TokenURL     string
@@ -33,23 +33,23 @@ type OAuthOptions struct {
 
 	AuthorizeParams map[string]string // additional parameters of the sign-in page's URL
 
-	// RedirectURI is the address to which the server sends the browser back. If it is a loopback address,
-	// penstock listens there. If that address has no port, penstock takes any free one. "" means
-	// http://127.0.0.1/callback.
+	// RedirectURI is the address to which the server sends the browser back. If it is a loopback address, penstock
+	// listens there, on any free port if it has none. "" means http://127.0.0.1/callback.
 	RedirectURI string
 
 	Scopes []string
 
-	// Grace is how long the server accepts a refresh token again after its first use, or [GraceAlways]. 0 means
-	// unknown: after a call whose answer was lost, the refresh token is not sent again, unless the last renewal
-	// has shown that the server does not rotate refresh tokens.
+	// Grace is how long the server accepts a refresh token again after its first use. If the server does not rotate
+	// refresh tokens, it is [GraceAlways]. 0 means unknown. Then penstock does not send a refresh token again after a
+	// call whose answer was lost. It does so only if the last renewal has shown that the server does not rotate
+	// refresh tokens.
 	Grace time.Duration
 
 	Slot     *state.Slot
 	Patience time.Duration // how long to wait for the person who signs in; default 10 minutes
 }
 
-// The ways in which a client can send its secret (RFC 6749, section 2.3.1).
+// The ways in which a client sends its secret (RFC 6749, section 2.3.1).
 const (
 	ClientBasic = "basic" // in the Authorization header
 	ClientPost  = "post"  // in the body
@@ -58,9 +58,8 @@ const (
 // GraceAlways is the grace of a server that does not rotate refresh tokens.
 const GraceAlways time.Duration = 1<<63 - 1
 
-// OAuth is the credential of an OAuth 2.0 grant: a person has authorized penstock in a browser, and penstock
-// keeps the grant alive by renewing its tokens. It sends requests only to the origins of the configured
-// endpoints, or of the issuer. // Invariant 10
+// OAuth is the credential of an OAuth 2.0 grant. A person has authorized penstock in a browser, and penstock renews
+// the tokens. It sends requests only to the origins of the configured endpoints or of the issuer. // Invariant 10
 type OAuth struct {
 	opts     OAuthOptions
 	redirect *url.URL
@@ -74,8 +73,8 @@ type OAuth struct {
 
 var _ Keeper = (*OAuth)(nil)
 
-// NewOAuth returns the credential. It refuses URLs that would send a token in clear text, and scopes that
-// permit writing. It makes no request.
+// NewOAuth returns the credential. It refuses URLs that would send a token in clear text, and scopes that permit
+// writing. It makes no request.
 func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	for _, u := range []struct{ what, raw string }{
 		{"token_url", o.TokenURL}, {"authorize_url", o.AuthorizeURL}, {"revoke_url", o.RevokeURL}, {"device_url", o.DeviceURL}, {"issuer", o.Issuer},
@@ -84,7 +83,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 			continue
 		}
 		if u.what == "issuer" && o.TokenURL != "" && o.AuthorizeURL != "" {
-			continue // only compared with the name in answers, never requested
+			continue // penstock sends no request to it, and only compares it with the name in answers
 		}
 		if _, err := endpoint(u.what, u.raw); err != nil {
 			return nil, err
@@ -122,7 +121,7 @@ func (o *OAuth) Secrets() []Secret { return o.hold.secrets() }
 // Format redacts the secrets in printed Options. // Invariant 5
 func (o *OAuth) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
 
-// Token returns the stored access token, renewed if it is about to expire.
+// Token returns the stored access token. If the token expires soon, Token renews it.
 func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 	g, err := o.hold.current()
 	switch {
@@ -136,7 +135,7 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 	return g.access, nil
 }
 
-// Renew renews the grant, once for all concurrent callers. It waits for a token endpoint that is failing: see
+// Renew renews the grant, once for all concurrent callers. If the token endpoint is failing, Renew waits: see
 // [outageWait].
 func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	w := newOutageWait(s.maxWait())
@@ -162,8 +161,8 @@ func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	return err
 }
 
-// spent reports whether a call with a lost answer may have used up the refresh token. Then it is not sent again,
-// because a server that detects reuse ends the grant.
+// spent reports whether a call with a lost answer may have used the refresh token. If so, penstock does not send the
+// token again: a server that detects reuse ends the grant.
 func (o *OAuth) spent(x *exchange) bool {
 	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
 		return false
@@ -192,7 +191,7 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// State returns the stored state.
+// State returns what is stored.
 func (o *OAuth) State() (CredentialState, error) {
 	var g grant
 	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
@@ -211,8 +210,8 @@ func (o *OAuth) State() (CredentialState, error) {
 	return st, err
 }
 
-// lacking returns the scopes in want that the server has not granted. A grant with a refresh token has
-// offline_access, even if the server does not list that scope.
+// lacking returns the wanted scopes that the server has not granted. A grant with a refresh token has offline_access,
+// even if the server does not list that scope.
 func (g grant) lacking(want []string) []string {
 	if g.scopes == nil {
 		return nil
@@ -228,8 +227,8 @@ func (g grant) lacking(want []string) []string {
 
 const offlineAccess = "offline_access"
 
-// ScopeWords splits texts into scopes, without duplicates and in order. The separator is a space (RFC 6749) or,
-// with some servers, a comma.
+// ScopeWords splits texts into scopes, in order and without duplicates. The separator is a space (RFC 6749); some
+// servers use a comma.
 func ScopeWords(texts ...string) []string {
 	var all []string
 	for _, text := range texts {
@@ -242,7 +241,7 @@ func ScopeWords(texts ...string) []string {
 	return all
 }
 
-// ScopePermitsWriting reports whether a scope's name suggests that it permits changes. // Invariant 9
+// ScopePermitsWriting reports whether the name of a scope suggests that it permits changes. // Invariant 9
 func ScopePermitsWriting(scopes string) bool {
 	return slices.ContainsFunc(ScopeWords(strings.ToLower(scopes)), func(scope string) bool {
 		return scope == "*" || slices.ContainsFunc([]string{"write", "admin", "manage", "delete"}, func(verb string) bool {

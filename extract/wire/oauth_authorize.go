@@ -10,18 +10,18 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// SignInMethod says how a person takes part in a sign-in. Show is required for an [OAuth] credential, unless Device is
-// set. At most one of Paste and Device may be set.
+// SignInMethod says how a person takes part in a sign-in. An [OAuth] credential needs Show or Device. At most one of
+// Paste and Device may be set.
 type SignInMethod struct {
-	// Show opens the server's page for the person, and should return at once. The address contains no secret
-	// except this sign-in's one-time state.
+	// Show opens the server's page for the person, and returns at once. The address holds no secret except the
+	// one-time state of this sign-in.
 	Show func(address string) error
 
-	// Paste returns the address on which the person's browser ended, for a browser on another machine. If nil,
-	// penstock listens on a loopback address.
+	// Paste returns the last address in the person's browser, if the browser runs on another machine. If Paste is
+	// nil, penstock listens on a loopback address.
 	Paste func(context.Context) (string, error)
 
-	// Device shows a code that the person enters on any other device (RFC 8628).
+	// Device shows a code that the person enters on another device (RFC 8628).
 	Device func(DeviceCode) error
 }
 
@@ -74,15 +74,15 @@ func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 	return listen(o.redirect, nonce, issuer)
 }
 
-// namedIssuer returns the issuer that an answer must name. An answer may omit the name only if the issuer's metadata
-// was read and does not say that answers name the issuer.
+// namedIssuer returns the issuer that an answer must name. The name may be missing only if the issuer has metadata
+// that does not promise it.
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return issuerName{o.opts.Issuer, o.issuerMetadata != nil && !o.issuerMetadata.NamesIssuer}
 }
 
-// scopes adds offline_access if the issuer supports it, to get a refresh token.
+// scopes returns the scopes to request. It adds offline_access if the issuer supports that, to get a refresh token.
 func (o *OAuth) scopes() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +93,8 @@ func (o *OAuth) scopes() []string {
 	return all
 }
 
-// authorizeParams adds prompt=consent, without which OpenID Connect does not grant offline_access.
+// authorizeParams returns the parameters of the sign-in page. It adds prompt=consent, because OpenID Connect grants
+// offline_access only with it.
 func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthCodeOption {
 	all := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
 	if slices.Contains(scopes, offlineAccess) && o.opts.AuthorizeParams["prompt"] == "" {
@@ -136,10 +137,10 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 	}
 }
 
-// firstGrant keeps what earlier renewals have shown about rotation.
+// firstGrant completes the grant of a sign-in. What earlier renewals have shown about rotation stays.
 func (o *OAuth) firstGrant(x *exchange, g grant, asked []string) grant {
 	if g.scopes == nil {
-		g.scopes = asked // RFC 6749 5.1: as requested
+		g.scopes = asked // no list means: as requested (RFC 6749, section 5.1)
 	}
 	g.rotation = x.g.rotation
 	return g

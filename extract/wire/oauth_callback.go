@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// callback receives the browser's answer after a sign-in. It listens on a loopback address, accepts one answer and
+// callback receives the browser's answer after a sign-in. It listens on a loopback address, accepts one answer, and
 // closes. If a person pastes the answer, it does not listen.
 type callback struct {
 	nonce    string
 	issuer   issuerName
-	redirect *url.URL // where the server sends the browser, with the port
+	redirect *url.URL // address to which the server sends the browser, with the port
 	server   *http.Server
 	serving  sync.WaitGroup
 
@@ -78,7 +78,7 @@ func (c *callback) code(ctx context.Context, paste func(context.Context) (string
 	return c.pasted(text)
 }
 
-// close finishes sending the page, then stops listening. It may be called more than once.
+// close sends the rest of the page, then stops listening. It may be called more than once.
 func (c *callback) close() {
 	c.once.Do(func() {
 		if c.server == nil {
@@ -93,14 +93,14 @@ func (c *callback) close() {
 	})
 }
 
-// The pages contain no text from the request.
+// The pages hold no text of the request.
 const (
 	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has received the answer. See the terminal for the result. You can close this page.</p>`
 	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`
 )
 
-// ServeHTTP accepts one answer with this sign-in's state. It refuses all other requests: any program on this machine
-// can send a request here.
+// ServeHTTP accepts one answer with the state of this sign-in. It refuses all other requests, because any program on
+// this machine can send one.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

@@ -12,16 +12,16 @@ import (
 
 // DeviceCode is what a person needs to sign in from another device.
 type DeviceCode struct {
-	Address  string    // to open
-	Code     string    // to enter at Address
+	Address  string    // page to open
+	Code     string    // code to enter there
 	Complete string    // an address that contains the code; "" if the server sent none
-	Expires  time.Time // zero if the server does not say
+	Expires  time.Time // zero if the server does not state it
 }
 
 const mostInterval = 60
 
-// signInByDevice gets a grant by a device code (RFC 8628). x/oauth2 pauses between the requests for the token, for
-// longer if the server asks for it, and stops when the code expires.
+// signInByDevice gets a grant with a device code (RFC 8628). x/oauth2 requests the token again and again until the
+// code expires, and pauses longer if the server requests it.
 func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceCode) error) error {
 	conf, err := o.configSoon(ctx, s)
 	if err != nil {
@@ -46,8 +46,7 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	// The slot is not locked during the wait: a person takes minutes, and other processes may renew tokens
-	// meanwhile.
+	// The slot is not locked during the wait. A person takes minutes, and other processes may renew tokens meanwhile.
 	_, err = o.hold.locked(ctx, func(_ context.Context, x *exchange) error { return x.keep(o.firstGrant(x, g, conf.Scopes)) })
 	return err
 }
@@ -77,7 +76,7 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	}
 }
 
-// pollDevice repeats a request that is not answered, because only an answer uses up the code.
+// pollDevice requests the token. It repeats a request without an answer, because only an answer uses up the code.
 func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {

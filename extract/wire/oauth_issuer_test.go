@@ -25,11 +25,11 @@ type issuer struct {
 	at       string
 	metadata map[string]any
 	polls    []time.Time
-	pending  []string // answers to polls, before the tokens
+	pending  []string // answers to the first requests with the device code
 	revoked  []string
 	auths    []string // how clients sent their secret
 	down     bool
-	refuses  string // kind of token that it does not revoke
+	refuses  string // kind of token that the server does not revoke
 	note     func()
 }
 
@@ -124,8 +124,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Metadata must name the issuer from which it was requested. If it names an endpoint at another host, nothing is sent
-// there unless the configuration names that address.
+// Metadata must name the issuer from which it was requested. If it names an endpoint at another host, penstock sends
+// nothing there. The configuration may name the endpoint instead.
 func TestDiscoveryRefuses(t *testing.T) {
 	other := newIssuer(t)
 	for name, tt := range map[string]struct {
@@ -213,7 +213,7 @@ func TestRedirectAddress(t *testing.T) {
 
 func TestPaste(t *testing.T) {
 	for name, tt := range map[string]struct {
-		end  string // STATE is the state
+		end  string // STATE stands for the state
 		want string
 	}{
 		"as it is":         {"http://127.0.0.1/callback?code=c&state=STATE", ""},
@@ -267,7 +267,7 @@ func TestDeviceCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && tt.least > 3*time.Second {
-				t.Skip("it waits")
+				t.Skip("takes too long")
 			}
 			t.Parallel()
 			i := newIssuer(t)
@@ -333,7 +333,7 @@ func TestSignOut(t *testing.T) {
 	require.Empty(t, kept(t, o))
 }
 
-// The server revokes only the refresh token. A sign-out fails if the server does not revoke that token.
+// The server revokes only refresh tokens. If the server does not revoke the refresh token, the sign-out fails.
 func TestSignOutRefreshTokenOnly(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)

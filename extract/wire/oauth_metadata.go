@@ -44,8 +44,9 @@ var (
 	deviceEndpoint    = endpointKind{"device_url", "device_authorization_endpoint", func(o *OAuthOptions) string { return o.DeviceURL }, func(m *metadata) string { return m.Device }}
 )
 
-// endpointOf returns the configured address, or else the issuer's. An address with another origin than the issuer's
-// must be configured: a server's metadata must not decide to which other hosts secrets are sent. // Invariant 10
+// endpointOf returns the configured address, or else the one in the issuer's metadata. If the latter has another
+// origin than the issuer, a user must configure it: metadata must not decide to which hosts penstock sends secrets.
+// // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
 	if own := k.fromOptions(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil
@@ -87,7 +88,8 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	// A server may have metadata at only one of the two addresses. If both fail, the more important error is returned.
+	// A server may have metadata at only one of the two addresses. If both fail, the error that says more is
+	// returned.
 	var worst *Error
 	for _, at := range wellKnown(issuer) {
 		m, fault := o.readMetadata(ctx, at)

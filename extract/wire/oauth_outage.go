@@ -7,18 +7,18 @@ import (
 )
 
 // ErrOutage is wrapped by the error of a token endpoint that did not recover in time. The stored tokens are
-// unchanged: a later run can use them.
+// unchanged, and a later run can use them.
 var ErrOutage = errors.New("the token endpoint returned no token")
 
 const (
-	outageWaits   = 2 * time.Minute  // in total, unless the server says how long
-	outageFirst   = time.Second      // after the first call; doubled each time
-	outageLongest = 30 * time.Second // between two calls, unless the server says how long
-	outagePerson  = 30 * time.Second // in total, while a person signs in or out
-	outageAsked   = 24 * time.Hour   // a longer Retry-After is shortened to this
+	outageWaits   = 2 * time.Minute  // longest total wait, unless the server requests another one
+	outageFirst   = time.Second      // wait after the first call; it doubles each time
+	outageLongest = 30 * time.Second // longest wait between two calls, unless the server requests another one
+	outagePerson  = 30 * time.Second // longest total wait while a person signs in or out
+	outageAsked   = 24 * time.Hour   // longest wait that a Retry-After can cause
 )
 
-// outage records a failing token endpoint in the note, for all processes that share the grant.
+// outage is a part of the note, for all processes with the same grant: the token endpoint is failing.
 type outage struct {
 	Since time.Time `json:"since"`
 	Again time.Time `json:"again"` // no call before this time
@@ -54,22 +54,22 @@ func (x *exchange) noteOutage(err error) error {
 
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
-	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong
+	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // a time further ahead comes from a wrong clock
 		return nil
 	}
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}
 }
 
-// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same moment;
-// the first one then makes the call.
+// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait until the same time.
+// Then the first one makes the call.
 type outageWait struct {
-	limit  time.Duration // of all waits together
+	limit  time.Duration // longest total wait
 	waited time.Duration
 }
 
 func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: limit} }
 
-// personWait returns a shorter wait, for calls during which a person waits at the terminal.
+// personWait returns a shorter wait, because a person waits at the terminal.
 func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
 func (w *outageWait) sleep(ctx context.Context, err error) bool {
@@ -96,7 +96,7 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 }
 
-// retrySoon reports whether to make another call. It does not record the outage in the note.
+// retrySoon waits, and reports whether to make another call. It does not record the outage in the note.
 func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	e, ok := isOutage(err)
 	if !ok {

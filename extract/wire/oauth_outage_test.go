@@ -93,8 +93,8 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	require.NoError(t, err, "the token endpoint is back")
 }
 
-// A renewal waits for the governor or for the issuer's metadata. If its process is killed meanwhile, no lost answer
-// is noted.
+// A renewal waits for the governor or for the issuer's metadata. If its process is killed meanwhile, the note has no
+// lost answer.
 func TestWaitSendsNothing(t *testing.T) {
 	open := func(t *testing.T, o *OAuth) bool {
 		_, n, err := o.hold.load()
@@ -119,7 +119,7 @@ func TestWaitSendsNothing(t *testing.T) {
 			require.False(t, open(t, o), "it waits")
 			cancel()
 			require.Error(t, <-over)
-			o.hold.sem <- struct{}{} // waits until the exchange is over
+			o.hold.sem <- struct{}{} // waits until the exchange has ended
 		})
 	})
 	t.Run("the metadata", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWaitSendsNothing(t *testing.T) {
 	})
 }
 
-// The answer contains the only copy of a token: it is stored, even if the stream that requested it has ended.
+// The answer holds the only copy of a token. So it is stored, even if the stream that requested it has ended.
 func TestLateAnswerIsTaken(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"the stream waits": time.Hour, "the stream has gone": 170 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestLateAnswerIsTaken(t *testing.T) {
 	}
 }
 
-// The answer to a renewal is cut off. The refresh token, which may be used up, is sent again only if that is known to
-// be safe.
+// The answer to a renewal is cut off, and the refresh token may be used up. penstock sends it again only if that is
+// safe.
 func TestSpentRefreshToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reuse   reuse
@@ -266,7 +266,7 @@ type shifted struct {
 
 func (s shifted) Now() time.Time { return time.Now().Round(0).Add(time.Duration(s.by.Load())) }
 
-// A short-lived token is renewed when most of its time is over, and not for each burst of requests.
+// A short-lived token is renewed when most of its time has passed, not for each burst of requests.
 func TestGrantRenewsInTime(t *testing.T) {
 	for _, tt := range []struct {
 		life   int

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// DefaultRedirect is the default redirect address. Without a port, any free one is used (RFC 8252, section
-// 7.3).
+// DefaultRedirect is the default redirect address. Any free port is used (RFC 8252, section 7.3).
 const DefaultRedirect = "http://127.0.0.1/callback"
 
 // RedirectFault returns why an address cannot be the redirect_uri of a sign-in, or "".
@@ -27,8 +26,8 @@ func RedirectFault(raw string) string {
 	return ""
 }
 
-// listens reports whether penstock can listen on the redirect address. If not, a person has to paste the address at
-// which the browser ended.
+// listens reports whether penstock can listen on the redirect address. If not, a person has to paste the last address
+// in the browser.
 func (o *OAuth) listens() bool { return o.redirect.Scheme == "http" }
 
 func (o *OAuth) redirectWords() string {
@@ -38,12 +37,12 @@ func (o *OAuth) redirectWords() string {
 	return o.opts.RedirectURI
 }
 
-// withRedirect adds to an error the address that must be registered with the server.
+// withRedirect adds the address that a person must register with the server.
 func (o *OAuth) withRedirect(err error) error {
 	return fmt.Errorf("%w; the redirect address to register for client %s is %s", err, o.opts.ClientID, o.redirectWords())
 }
 
-// listenFor listens, for localhost, on IPv4 and IPv6, since a browser may use either.
+// listenFor listens on the redirect address. For localhost, it listens on IPv4 and IPv6, because browsers use either.
 func listenFor(redirect *url.URL) ([]net.Listener, *url.URL, error) {
 	at, port := *redirect, orDefault(redirect.Port(), "0")
 	host := redirect.Hostname()

@@ -22,12 +22,12 @@ func queryEscaped(s string) string { return url.QueryEscape(s) }
 type SignedOut struct {
 	Nothing     bool // nothing was stored
 	Revoked     bool // the server has ended the grant
-	AccessLasts bool // the server does not revoke access tokens: the last one stays valid until it expires
+	AccessLasts bool // the server does not revoke access tokens; the last one is valid until it expires
 }
 
 // SignOut revokes the stored tokens at the server (RFC 7009), and then removes them. If the server does not confirm,
-// the tokens stay stored, so that SignOut can be called again. If local is true, SignOut makes no request, and the
-// tokens stay valid at the server until they expire. The tokens of a [Login] are always removed without a request.
+// the tokens stay, so that SignOut can be called again. If local is true, SignOut only removes them; at the server,
+// they stay valid until they expire. The tokens of a [Login] are always removed without a request.
 func (c *Client) SignOut(ctx context.Context, local bool) (SignedOut, error) {
 	k, ok := c.cred.(interface {
 		signOut(context.Context, Session, bool) (SignedOut, error)
@@ -56,13 +56,13 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 		return x.forget()
 	})
 	if err != nil {
-		return SignedOut{}, err // not done: after a cancellation the exchange may still change it
+		return SignedOut{}, err // done may still change after a cancellation
 	}
 	return done, nil
 }
 
-// revoke revokes the refresh token, and then the access token. accessLasts is true if the server revokes only refresh
-// tokens.
+// revoke revokes the refresh token, and then the access token. accessLasts reports that the server revokes only
+// refresh tokens.
 func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {
@@ -102,7 +102,7 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts boo
 // unsupportedToken is the error code of a server that does not revoke this kind of token (RFC 7009, section 2.2.1).
 const unsupportedToken = "unsupported_token_type"
 
-// revokeOne cannot notice an unknown token: servers report success for it.
+// revokeOne revokes a token. It cannot detect an unknown token, because servers report success for it.
 func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind string) error {
 	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {kind}}
 	secret := o.opts.ClientSecret
@@ -132,7 +132,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 		return fail(class, err.Error())
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // needed only for the message
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for the message
 	e.retryAfter, _ = budget.RetryAfter(resp.Header)
 	words := fmt.Sprintf("%d %s %s", resp.StatusCode, statusText(resp.StatusCode), ErrorMessage(body))
 	switch status := resp.StatusCode; {
@@ -150,7 +150,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	return fail(Auth, words)
 }
 
-// forget removes the stored grant. The note that stays informs running processes.
+// forget removes the stored grant. It writes a note, which running processes read.
 func (x *exchange) forget() error {
 	if err := x.h.slot.Remove(); err != nil {
 		return err
@@ -161,12 +161,12 @@ func (x *exchange) forget() error {
 	return x.setNote(note{SignedOut: x.h.stamp()})
 }
 
-// signOut makes no request: a sign-out at that server is not a read. // Invariant 9
+// signOut makes no request, because a sign-out at the platform is not a read. // Invariant 9
 func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, error) {
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
-			return x.h.slot.Remove() // a killed process may have left files
+			return x.h.slot.Remove() // a killed process may leave files
 		}
 		n := x.n
 		if err := x.forget(); err != nil {

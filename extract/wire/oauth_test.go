@@ -239,13 +239,13 @@ func TestNewOAuthRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Some answers of a token endpoint end a grant. The stored grant does not change in any case.
+// Some answers of a token endpoint end a grant. The stored grant never changes.
 func TestGrantOutlivesFaults(t *testing.T) {
 	elsewhere := httptestURL(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a redirect was followed: " + r.URL.Path) })
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		class  Class
-		ended  string // why the grant is not used again; "": it is
+		ended  string // why the grant is not used again; "" if it is
 	}{
 		"500":                  {jsonText(500, `{"error":"server_error"}`), Throttled, ""},
 		"502 html":             {text(502, "text/html", `<html>bad gateway</html>`), Throttled, ""},
@@ -298,7 +298,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 
 			r.respond(nil)
 			if tt.class == Throttled {
-				place.by.Store(int64(time.Minute)) // no run calls it before
+				place.by.Store(int64(time.Minute)) // no process calls the endpoint before
 			}
 			_, asked := r.counts()
 			next := open()
@@ -348,7 +348,7 @@ func TestGrantLacksScopes(t *testing.T) {
 	o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
 	r.respond(jsonText(200, `{"access_token":"a-token","refresh_token":"r-token","scope":"crm.read"}`))
 	signedIn(t, o, base)
-	o.opts.Scopes = []string{"crm.read", "helpdesk.read"} // another stream was selected in the meantime
+	o.opts.Scopes = []string{"crm.read", "helpdesk.read"} // the user has selected another stream
 	st, err := o.State()
 	require.NoError(t, err)
 	require.Equal(t, []string{"helpdesk.read"}, st.MissingScopes)

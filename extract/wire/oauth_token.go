@@ -53,9 +53,9 @@ func (o *OAuth) clientAuth() string {
 	return ClientBasic
 }
 
-// ask makes one call to the token endpoint with a permit of the governor, and stores the grant. It stores the note of the
-// call only after it got the permit. So a process that is killed while it waits for the permit, and has sent nothing,
-// leaves no note. x/oauth2 uses the HTTP client in the context, which can reach only the endpoint's origin.
+// ask makes one call to the token endpoint with a permit of the governor, and stores the grant. It stores the note of
+// the call after it got the permit. So a process that is killed before it sent anything leaves no note. x/oauth2 uses
+// the HTTP client in ctx, which reaches only the endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -75,8 +75,8 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 	})
 }
 
-// client follows no redirects, which would send the grant to another origin. It reuses no connections: if the server
-// closes a reused connection, it is unknown whether the server has read the call. // Invariant 10
+// client follows no redirects, because they would send the grant to another origin. It reuses no connections: if the
+// server closes a reused one, it is unknown whether the server has read the call. // Invariant 10
 func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	origin := *u
 	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""
@@ -100,12 +100,12 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	return c
 }
 
-// tokenTransport returns errors that say whether the server may have used up the token that was sent.
+// tokenTransport returns errors that say whether the server may have used up the sent token.
 type tokenTransport struct{ base http.RoundTripper }
 
 type exchangeError struct {
 	sent   bool // at least a part of the request was sent
-	status int  // status of a complete answer that did not come from a token endpoint; otherwise 0
+	status int  // status of an answer that is complete but not from a token endpoint; otherwise 0
 	header http.Header
 	err    error
 }
@@ -181,7 +181,7 @@ func (o *OAuth) granted(t *oauth2.Token) grant {
 	return g
 }
 
-// fault classifies an error of the token endpoint: refused, or failing for now. // Invariant 5
+// fault classifies an error of the token endpoint. // Invariant 5
 func (o *OAuth) fault(path string, err error) *Error {
 	o.redact.Add(o.hold.secrets()...)
 	e := &Error{Method: http.MethodPost, Path: path, Attempts: 1}
@@ -194,7 +194,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 		e.outage = e.Class == Transient || e.Class == Throttled
 		e.retryAfter, _ = budget.RetryAfter(r.Response.Header)
 		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
-		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.permitted
+		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // Session.permitted reads r
 		return e
 	}
 	x, came := errors.AsType[*exchangeError](err)
@@ -208,11 +208,12 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
-// tokenClass returns kept true if the server has changed nothing. Only invalid_grant means that the grant has ended;
-// other refusals are about the configuration. After a gateway timeout, the server may still have processed the call.
+// tokenClass returns the class of a status and error code. kept is true if the server has changed nothing. Only
+// invalid_grant ends the grant; other refusals are about the configuration. After a gateway timeout, the server may
+// still have processed the call.
 func tokenClass(status int, code string) (class Class, kept bool) {
 	switch {
-	case code == "invalid_grant", code == "bad_refresh_token": // the latter is GitHub's
+	case code == "invalid_grant", code == "bad_refresh_token": // GitHub sends bad_refresh_token
 		return Auth, false
 	case status == http.StatusTooManyRequests, code == "slow_down":
 		return Throttled, true

@@ -14,7 +14,7 @@ import (
 
 const maxRedirects = 3
 
-// parseBase never quotes the URL in its errors, because it may contain a password.
+// parseBase parses a base URL. Its errors never quote the URL, which may hold a password.
 func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
@@ -42,7 +42,7 @@ func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort returns a URL's host and port in normal form: lower case, without a trailing dot, always with the port.
+// hostPort returns a URL's host and port in normal form: lower case, no trailing dot, always with the port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -58,12 +58,13 @@ func loopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// sameOrigin reports whether u has the base's scheme, host and port. // Invariant 10
+// sameOrigin reports whether u has the scheme, host and port of base. // Invariant 10
 func sameOrigin(base, u *url.URL) bool {
 	return u.User == nil && u.Opaque == "" && strings.EqualFold(base.Scheme, u.Scheme) && base.Host == hostPort(u)
 }
 
-// newTransport uses HTTP/1.1: a few big pages from one host transfer twice as fast as over one HTTP/2 connection.
+// newTransport returns a transport for HTTP/1.1. It transfers a few large pages of one host twice as fast as one
+// HTTP/2 connection.
 func newTransport(o Options, base *url.URL) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
@@ -71,9 +72,9 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 		TLSHandshakeTimeout:    o.Timeouts.Handshake,
 		ResponseHeaderTimeout:  o.Timeouts.Header,
 		IdleConnTimeout:        60 * time.Second,
-		MaxIdleConnsPerHost:    1024, // the governor bounds the requests in flight
+		MaxIdleConnsPerHost:    1024, // the governor limits the requests in flight
 		MaxResponseHeaderBytes: 256 << 10,
-		DisableCompression:     true, // readBody decompresses, within bounds
+		DisableCompression:     true, // readBody decompresses, with a limit
 		Protocols:              new(http.Protocols),
 		ReadBufferSize:         64 << 10,
 	}
@@ -113,7 +114,7 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	case !k.c.allow.permits(target): // Invariant 9
 		return nil, k.fault(Refused, resp, "redirect to a path outside the read list")
 	}
-	// A redirect may omit the query. Without the query, every page would be the first one.
+	// A redirect may omit the query. Then every page would be the first one.
 	query := location.Query()
 	for name, values := range k.url.Query() {
 		query[name] = values

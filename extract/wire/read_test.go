@@ -141,7 +141,7 @@ func TestReadFile(t *testing.T) {
 }
 
 func TestReadRefusesWhatIsNotListed(t *testing.T) {
-	c := open(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }), nil)
+	c := open(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }), nil)
 	for _, r := range []Request{
 		{Path: "/v2/other"},
 		{Method: "DELETE", Path: "/v2/contacts"},
@@ -269,7 +269,7 @@ func TestReadUnreachable(t *testing.T) {
 	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused after 3 attempts")
 }
 
-// A host that was never reached is not waited for like one that is down.
+// The wait for a host that was never reached is shorter than for a host that is down.
 func TestReadUnreachableByMany(t *testing.T) {
 	c := client(t, "http://127.0.0.1:1", nil)
 	begin := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A 5xx answer to a probe ends that request at once and does not delay other requests. Other requests with the same
-// answer are repeated and close the gate, and so does an answer with Retry-After.
+// A 5xx answer to a probe ends that request at once, and does not delay other requests. With a Retry-After, the
+// answer closes the gate. Other requests with a 5xx answer are repeated, and close the gate.
 func TestProbeRefuted(t *testing.T) {
 	for _, status := range []int{500, 501, 502, 503} {
 		bubble(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // refused, and then the first to go
+		hung.Go(func() { read("/a") }) // refused first; goes first when the gate opens
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Route is one permitted request: a method, and a path template with variable segments in the form {name}.
+// Route is one permitted request: a method, and a path template with variable segments like {name}.
 type Route struct {
 	Method string
 	Path   string
 }
 
-// allowList contains every request that a client can make. // Invariant 9
+// allowList holds every request that a client can make. // Invariant 9
 type allowList map[Route][]string // the template's segments
 
-// sessionPaths are reserved for credentials: a stream that requested one of them could end the sessions of all
-// programs that sign in as the same user.
+// sessionPaths are reserved for credentials. A stream that requests one of them could end the sessions of all
+// programs of the same user.
 var sessionPaths = []string{"/api/login", "/api/refresh", "/api/logout", "/api/tracker-login"}
 
 func compile(routes []Route) (allowList, error) {
@@ -90,7 +90,7 @@ func (l allowList) expand(r Route, params map[string]string) (string, error) {
 }
 
 // checkParam refuses values that a server or proxy could read as several path segments, or as another segment. It
-// refuses percent signs, because a server that decodes twice would see the escaped character.
+// also refuses percent signs, because some servers decode twice.
 func checkParam(v string) error {
 	switch {
 	case v == "":

@@ -15,10 +15,10 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is text that is printed, marshalled and logged as [redacted]. // Invariant 5
+// Secret is text that appears as [redacted] when it is printed, marshaled or logged. // Invariant 5
 type Secret string
 
-// Reveal returns the text itself.
+// Reveal returns the secret text.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns [redacted].
@@ -39,11 +39,11 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `
 // LogValue returns [redacted].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// minSecret is the minimum length of a secret that is redacted. A shorter one would match too much text.
+// minSecret is the minimum length of a secret that is redacted. Shorter ones would match too much text.
 const minSecret = 4
 
-// Redactor replaces known secrets in text, also when encoded as base64, hex, or URL or JSON escapes. It never
-// forgets a secret, because a token may still be valid after it was replaced. It is safe for concurrent use.
+// Redactor replaces known secrets in text, also if they are encoded as base64, hex, or URL or JSON escapes. It never
+// forgets a secret, because a replaced token may still be valid. It is safe for concurrent use.
 type Redactor struct {
 	mu       sync.RWMutex
 	known    map[string]bool // every form of every secret
@@ -58,7 +58,7 @@ func NewRedactor(secrets ...Secret) *Redactor {
 	return r
 }
 
-// Add adds secrets. It ignores those shorter than four bytes.
+// Add adds secrets. It ignores secrets that are shorter than four bytes.
 func (r *Redactor) Add(secrets ...Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,14 +88,14 @@ func (r *Redactor) Add(secrets ...Secret) {
 	r.replacer = strings.NewReplacer(pairs...)
 }
 
-// Redact returns text with known secrets replaced.
+// Redact returns text in which known secrets are replaced.
 func (r *Redactor) Redact(text string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.replacer.Replace(text)
 }
 
-// excerpt returns about the first n bytes of text, redacted. No part of a secret remains at the cut.
+// excerpt returns about the first n bytes of text, redacted. At its end, no part of a secret remains.
 func (r *Redactor) excerpt(text string, n int) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -122,14 +122,14 @@ func forms(s string) []string {
 	return append(all, jsonForms(s)...)
 }
 
-// base64Forms returns the parts of a secret's base64 that do not depend on the text around it: one for each of the
-// three offsets at which a secret can begin, for example in an encoded "user:password".
+// base64Forms returns the parts of a secret's base64 that do not depend on the text around it. A secret may begin at
+// three offsets, for example in an encoded "user:password".
 func base64Forms(s string) []string {
 	var all []string
 	for offset := range 3 {
 		text := base64.StdEncoding.EncodeToString(append(make([]byte, offset), s...))
-		first := (offset*8 + 5) / 6       // characters that mix with the text before
-		last := (offset + len(s)) * 8 / 6 // characters that the text after cannot change
+		first := (offset*8 + 5) / 6       // characters that depend on the text before
+		last := (offset + len(s)) * 8 / 6 // end of the characters that do not depend on the text after
 		if form := text[first:last]; len(form) >= minSecret {
 			all = append(all, form, strings.NewReplacer("+", "-", "/", "_").Replace(form))
 		}

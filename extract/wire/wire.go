@@ -1,13 +1,12 @@
-// Package wire makes penstock's HTTP requests to a source. No other package connects to a source. It does not
-// interpret the records of an answer.
+// Package wire sends penstock's HTTP requests to a source. No other package connects to a source. Package wire does
+// not interpret records.
 //
-// A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list into the only
-// requests that the client can make; no method takes a URL. Every request waits for the [budget.Governor] of its
-// credential, so that the server never counts more requests than its limit. The time and the size of answers are
-// bounded, requests are retried where that is safe, and each failure has one of a few classes: see [Error].
+// A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list. The client can make
+// no other requests, and no method takes a URL. Every request waits for the [budget.Governor] of its credential,
+// which keeps the server's rate limit. The time and the size of answers are limited. Requests are retried if that is
+// safe. Each failure has one of a few classes: see [Error].
 //
-// Create a client with [New], make requests with [Client.Read], and return the body's memory with
-// [Response.Release].
+// Create a client with [New], make requests with [Client.Read], and free the body's memory with [Response.Release].
 package wire
 
 import (
@@ -22,28 +21,27 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// Options configure a [Client]. BaseURL and Allow are required; all other fields work with their zero value.
+// Options configure a [Client]. BaseURL and Allow are required. All other fields may be zero.
 type Options struct {
-	Name       string     // of the source, for error messages
-	BaseURL    string     // scheme://host[:port], optionally with a path that precedes the path of every route
+	Name       string     // name of the source, for error messages
+	BaseURL    string     // scheme://host[:port], optionally with a path that precedes every route
 	Allow      []Route    // the only requests that the client can make; GET and POST
 	Credential Credential // nil: none
 
-	// AuthHeader is the header that carries the token. If AuthScheme is set, it precedes the token, as Bearer in
-	// "Bearer TOKEN". An AuthHeader of "" means Authorization: Bearer TOKEN.
+	// AuthHeader is the header for the token. AuthScheme is a word before the token, such as Bearer in "Bearer
+	// TOKEN". If AuthHeader is "", the header is Authorization: Bearer TOKEN.
 	AuthHeader, AuthScheme string
 
-	// Headers are sent with every request. [HeaderFault] says which headers are not allowed. They must not include
-	// AuthHeader.
+	// Headers are sent with every request, without AuthHeader. [HeaderFault] says which headers are not allowed.
 	Headers map[string]Secret
 
-	// Governor is shared by all clients with the same credential, since the server counts their requests
-	// together. Nil creates one from Rate.
+	// Governor is shared by all clients with the same credential, because the server counts their requests together.
+	// If it is nil, New creates one from Rate.
 	Governor *budget.Governor
 	Rate     budget.Rate // zero: learned from the answers
 
-	// Redactor is shared by all clients of a process, since one server may repeat a secret that was sent to
-	// another. Nil creates one.
+	// Redactor is shared by all clients of a process, because one server may repeat a secret that was sent to
+	// another. If it is nil, New creates one.
 	Redactor *Redactor
 
 	UserAgent string
@@ -51,39 +49,37 @@ type Options struct {
 	MaxBody   int64 // maximum size of a decompressed body; default 64 MiB
 	MaxRatio  int64 // maximum ratio of decompressed to compressed size; default 200
 
-	// MaxAttempts is how many transient faults end a request; default 10. A 429 does not count as one.
+	// MaxAttempts is how many transient faults end a request; default 10. A 429 is not a transient fault.
 	MaxAttempts int
 
-	// MaxWait is the longest wait within a request. If a longer wait is needed, the request ends with an [Error]
-	// whose NotBefore is set. Default 15 minutes.
+	// MaxWait is the longest wait in a request; default 15 minutes. If a longer wait is necessary, the request ends
+	// with an [Error] with NotBefore.
 	MaxWait time.Duration
 
-	// Attempted is called after every request that was sent, from many goroutines. It must not block, and may
-	// be nil.
+	// Attempted is called after every sent request, from many goroutines. It must not block. It may be nil.
 	Attempted func(Attempt)
 
 	AllowPlaintext bool        // http:// to hosts other than this machine
-	Identity       bool        // ask the server not to compress bodies
+	Identity       bool        // tell the server not to compress bodies
 	TLS            *tls.Config // for example with the RootCAs of a private certificate authority
-	Proxy          *url.URL    // for https origins: the tunnel to go through
+	Proxy          *url.URL    // proxy for https origins
 }
 
-// Timeouts bound one try of a request. Zero fields take their default.
+// Timeouts limit one try of a request. A zero field means the default.
 type Timeouts struct {
 	Connect   time.Duration // TCP; default 10 s
 	Handshake time.Duration // TLS; default 10 s
-	Header    time.Duration // from the request being sent to the answer's header; default 60 s
+	Header    time.Duration // from the sent request to the answer's header; default 60 s
 	Idle      time.Duration // between two reads of a body; default 30 s
 	Total     time.Duration // the whole try; default 10 min
 
-	// In every period of length SlowAfter, at least MinBytes of a body must arrive. The defaults, 256 KiB and 60 s,
-	// are about 4 kB/s.
+	// In every period of length SlowAfter, at least MinBytes of a body must arrive. The defaults are 256 KiB and 60
+	// s, about 4 kB/s.
 	MinBytes  int64
 	SlowAfter time.Duration
 }
 
-// Client reads from one origin. It is safe for concurrent use. The governor bounds the number of requests in
-// flight.
+// Client reads from one origin. It is safe for concurrent use. The governor limits the requests in flight.
 type Client struct {
 	opts         Options
 	base         *url.URL
@@ -98,8 +94,9 @@ type Client struct {
 	sizeHint     atomic.Int64 // size of the last body, used when there is no Content-Length
 }
 
-// New returns a client for one origin. It returns an error if the base URL contains a credential or would send the
-// credential in clear text, or if a route is not a read or is reserved for the credential. It makes no request.
+// New returns a client for one origin. It returns an error if the base URL contains a credential, or would send the
+// credential in clear text. Each route must be a read, and must not be reserved for the credential. New makes no
+// request.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	base, err := parseBase(o.BaseURL, o.AllowPlaintext)
@@ -165,20 +162,19 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Governor returns the governor that this client's requests wait for.
+// Governor returns the governor of this client's requests.
 func (c *Client) Governor() *budget.Governor { return c.gov }
 
-// Redactor returns the redactor that knows this client's secrets, including those from later logins and
-// refreshes.
+// Redactor returns the redactor that knows this client's secrets, including those of later logins and refreshes.
 func (c *Client) Redactor() *Redactor { return c.redact }
 
-// Close closes idle connections. It does not disturb requests under way.
+// Close closes idle connections. Requests under way continue.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
 }
 
-// Request is one read: a route of the allow-list and its parameters.
+// Request is one read: a route of the allow-list, and its parameters.
 type Request struct {
 	Method string            // "" means GET
 	Path   string            // the route's template: /api/leads/{id}
@@ -191,13 +187,13 @@ type Request struct {
 	Anonymous bool // send no credential
 	File      bool // accept any content type; otherwise the body must be JSON
 
-	// Probe marks a request that tests a hypothesis about the API, for example that a parameter exists. A 5xx
-	// answer refutes the hypothesis: the request is not repeated, and the governor does not count a failure of the
-	// server. A 5xx with Retry-After shows that the server is failing, and is handled as for any other request.
+	// Probe marks a request that tests a hypothesis about the API, for example that a parameter exists. A 5xx answer
+	// refutes the hypothesis: the request is not repeated, and does not count as a failure of the server. A 5xx
+	// answer with Retry-After shows that the server is failing, so it is handled as usual.
 	Probe bool
 
-	// Check, if not nil, inspects the body of a successful answer before Read returns it. If Check returns an
-	// error, the body is cut or broken: the request is repeated a few times, and then fails as [Malformed].
+	// Check, if not nil, inspects the body of a successful answer before Read returns it. If Check returns an error,
+	// the body is broken. The request is repeated a few times, and then fails as [Malformed].
 	Check func(body []byte) error
 }
 
@@ -206,16 +202,16 @@ type Response struct {
 	Status   int
 	Header   http.Header
 	Body     []byte        // decompressed, without byte order mark; valid until Release
-	Notice   string        // a PHP warning that preceded the body, redacted; usually ""
+	Notice   string        // a PHP warning before the body, redacted; usually ""
 	Attempts int           // requests made, including redirects and retries
-	Sent     time.Time     // when the last of them was sent
+	Sent     time.Time     // when the last request was sent
 	Elapsed  time.Duration // from Sent until the body was read
 
 	buf *buffer
 }
 
-// Release returns the body's memory for reuse. Body must not be used afterwards. A second call does nothing. A
-// Response that is never released is left to the garbage collector.
+// Release frees the body's memory for reuse. Do not use Body afterwards. A second call does nothing. Release is
+// optional.
 func (r *Response) Release() {
 	r.Body = nil
 	if r.buf != nil {
@@ -224,9 +220,9 @@ func (r *Response) Release() {
 	}
 }
 
-// Read makes the request and returns its answer. It waits for the governor, follows redirects within the
-// origin, renews a refused token, and retries faults that may pass. Its error is an *[Error]. If ctx has ended, the
-// error wraps the cause instead.
+// Read makes the request and returns its answer. It waits for the governor, follows redirects within the origin,
+// renews a refused token, and retries faults that may pass. Its error is an *[Error], or wraps the cause if ctx has
+// ended.
 func (c *Client) Read(ctx context.Context, r Request) (*Response, error) {
 	k, err := c.newCall(r)
 	if err != nil {

@@ -12,7 +12,7 @@ const (
 	parkedGate  = 16 * time.Minute // longer than any configured wait
 	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate
 
-	patience    = 16 // fewer failures in a row do not close the gate: one stream may have caused them all
+	patience    = 16 // fewer failures in a row do not close the gate, because one bad stream may cause them
 	firstOutage = 2 * time.Second
 	mostOutages = 8 // outages in a row after which the gate closes for parkedGate
 )
@@ -20,8 +20,8 @@ const (
 // BlockedError says that the next request is allowed only after a longer wait than the caller accepts.
 type BlockedError struct {
 	Reason  string
-	Until   time.Time // of the next request
-	Failing bool      // the server is failing; otherwise it asks to slow down
+	Until   time.Time // when the next request is allowed
+	Failing bool      // the server is failing; otherwise the limit is reached
 }
 
 // Error returns the reason and the time of the next request.
@@ -37,32 +37,32 @@ const (
 	failing
 )
 
-// String returns the reason as errors and statistics show it.
+// String returns the reason as it appears in errors and statistics.
 func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }
 
-// probeWait is how long other requests wait for the first one after the gate opens. It is limited because the
-// process of the first request may have died, or the answer may never come.
+// After the gate opens, one request goes first. probeWait is how long the others wait for its answer. The wait is
+// limited, because the first request's process may have died.
 const probeWait = 5 * time.Second
 
 // breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down. When
-// it opens, one request goes first, and the others follow once it has succeeded. The caller has exclusive access to
-// the budget record.
+// the gate opens, one request goes first. Once it has succeeded, the others follow. The caller has exclusive access
+// to the budget record.
 type breaker struct {
 	until      instant
 	reason     reason
-	epoch      int64   // number of closings: answers to requests from an earlier epoch are ignored
-	probing    bool    // open again, but no request has succeeded yet
-	probeUntil instant // until when the other requests wait for the first one
+	epoch      int64   // number of closings; an answer counts only if its request has the current epoch
+	probing    bool    // no request has succeeded since the gate closed
+	probeUntil instant // the other requests wait for the first one until then
 
-	strikes  int64 // 429 closings since a request succeeded
-	failures int64 // failed requests since one succeeded
-	outages  int64 // failure closings since a request succeeded
+	strikes  int64 // closings because of 429, since a request succeeded
+	failures int64 // failed requests since a request succeeded
+	outages  int64 // closings because of failures, since a request succeeded
 }
 
-// refused returns false for a late answer, whose request was in flight when the gate closed. Such an answer can only
-// make the wait longer.
+// refused records a 429 and closes the gate. If the request was sent before the last closing, refused only makes the
+// wait longer, and returns false.
 func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	if epoch != g.epoch {
 		g.extend(now.add(retry), tooMany)
@@ -78,7 +78,8 @@ func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	return true
 }
 
-// failed records a request that the server could not answer. Many in a row, or a Retry-After, close the gate.
+// failed records a request that the server could not answer. Many failures in a row, or a Retry-After, close the
+// gate.
 func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.failures++
 	if epoch != g.epoch {
@@ -96,13 +97,13 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
-// doubled returns first, doubled for each closing in a row but the first.
+// doubled returns first for the first closing in a row, and doubles it for each further one.
 func doubled(first time.Duration, closings int64) time.Duration {
 	return min(longestGate, first<<min(closings-1, 20))
 }
 
-// stumbled records a 5xx answer. If the request was a probe and the answer has no Retry-After, the probe caused the
-// error, so the gate stays as it is.
+// stumbled records a 5xx answer. If the request was a probe, the probe may have caused the error, so the gate stays
+// open. With a Retry-After, the server is at fault.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0

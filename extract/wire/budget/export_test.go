@@ -2,11 +2,11 @@ package budget
 
 import "time"
 
-// For the tests that need a client, which are in another package because the client's package imports this one.
+// For tests that need a client. They are in another package, because the client's package imports this one.
 
 type Link = link
 
-// NewLink returns a server that counts in the given way, and states its limit.
+// NewLink returns a server that counts requests in the given way, and states its limit.
 func NewLink(kind string, limit Rate) *Link {
 	return &link{counter: modelsOf(limit)[kind], headers: true, retry: "reset"}
 }

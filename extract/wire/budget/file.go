@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Name returns the name under which an account's record is stored. It does not reveal the account, which is often a
+// Name returns the name under which an account's record is stored. The name is a hash, because the account is often a
 // secret.
 func Name(account string) string {
 	sum := sha256.Sum256([]byte("penstock budget\x00" + account))
@@ -19,12 +19,14 @@ func Name(account string) string {
 }
 
 // ShareFile connects the governor with all processes on this machine that share the file called name in folder dir.
-// Together they keep the limit, stop when the server refuses one of them, and use what any of them has learned.
-// A gate that the last process leaves closed stays closed, unless it was closed because the server failed.
-// If a process dies, its requests still count for as long as the server may count them.
+// Together they keep the limit. When the server refuses one of them, all of them stop. Each uses what the others have
+// learned.
 //
-// If ShareFile fails, the governor must not be used: processes that do not share a record would together exceed the
-// limit. Call ShareFile before the first request, and [Governor.Close] at the end.
+// If a process dies, its requests still count for as long as the server may count them. A closed gate stays closed
+// after the last process ends. Only a gate that closed because the server failed opens again.
+//
+// If ShareFile fails, do not use the governor: processes with separate records would exceed the limit together. Call
+// ShareFile before the first request, and [Governor.Close] at the end.
 func (g *Governor) ShareFile(dir, name string) error {
 	file, err := state.OpenShared(filepath.Join(dir, name))
 	if err != nil {
@@ -39,7 +41,7 @@ func (g *Governor) ShareFile(dir, name string) error {
 	return nil
 }
 
-// Close removes this governor from the shared record, and reports its last requests. No request may be under way. A
+// Close removes this governor from the shared record, and reports its last requests. All requests must have ended. A
 // governor that is not shared need not be closed.
 func (g *Governor) Close() error {
 	if g.fleet != nil {
@@ -55,22 +57,21 @@ func (g *Governor) Close() error {
 	return errors.Join(err, g.file.Close())
 }
 
-// How long to wait for a file that another process uses, and how soon to retry.
+// How long to wait for a file that another process has locked, and how soon to retry.
 const (
 	sharePatience   = 10 * time.Second
 	firstSharePause = 20 * time.Microsecond
 	mostSharePause  = time.Millisecond
 )
 
-// errFileHeld says that another process did not release the file in time. The cause may be that this process was
-// suspended while it changed the record.
+// errFileHeld says that another process did not release the file in time. That process may be suspended.
 var errFileHeld = errors.New("another process holds the rate-limit file and does not respond")
 
-// waitForFile continues [Governor.with] while another process has locked the file.
+// waitForFile repeats [Governor.change] while another process has locked the file.
 func (g *Governor) waitForFile(f func(r *record, now instant) bool) error {
 	pause := firstSharePause
 	for begun := time.Now(); time.Since(begun) < sharePatience; pause = min(2*pause, mostSharePause) {
-		time.Sleep(pause) // no lock is held
+		time.Sleep(pause) // no lock is held during the pause
 		if done, err := g.change(f); done {
 			return err
 		}
@@ -81,7 +82,7 @@ func (g *Governor) waitForFile(f func(r *record, now instant) bool) error {
 	return g.broken
 }
 
-// changeFile is [Governor.change] for a record in a file. g.mu is held.
+// changeFile is [Governor.change] for a record in a file. The caller holds g.mu.
 func (g *Governor) changeFile(f func(r *record, now instant) bool) (done bool, err error) {
 	if g.broken != nil {
 		return true, g.broken
@@ -106,14 +107,14 @@ func (g *Governor) changeFile(f func(r *record, now instant) bool) (done bool, e
 	return done || err != nil, g.broken
 }
 
-// restore reads the record and joins it. The file may be new, or damaged because a process was killed while it wrote.
-// restore reports whether it changed the record.
+// restore reads the record, and adds this governor to it. The file may be new, or damaged by a process that was
+// killed while it wrote. restore reports whether it changed the record.
 func (g *Governor) restore(stored []byte) (changed bool, err error) {
 	err = g.record.load(stored)
 	wall, joined := time.Now(), g.joined
 	switch {
 	case joined && errors.Is(err, errOtherVersion):
-		return false, err // another release of penstock uses this file now
+		return false, err // another release of penstock has written this file
 	case joined && err == nil:
 		return g.syncClock(g.record, wall), nil
 	case err != nil:
@@ -134,10 +135,9 @@ func (g *Governor) restore(stored []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// syncClock handles a machine clock that was set, or that advanced while the machine was asleep. Members that joined
-// before that use another time than members that joined after it. All members adopt the later time, and send no
-// requests for as long as requests recorded under the other time may count. syncClock reports whether it changed the
-// record.
+// syncClock handles a clock that was set, or that advanced while the machine was asleep. Members that joined before
+// use another time than members that joined after. All members adopt the later time. They send no requests for as
+// long as requests under the other time may count. syncClock reports whether it changed the record.
 func (g *Governor) syncClock(r *record, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(r.ahead)
 	switch behind := r.stamp.sub(own); {

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Ledger stores the records that processes on several hosts share: one for each credential, changed by one process at
-// a time.
+// Ledger stores the records that processes on several hosts share, one record per credential. Only one process at a
+// time can change a record.
 type Ledger interface {
-	// ChangeBudget calls change with the record stored under name, or nil, while no other process can change it. It
-	// durably stores what change returns. If change returns nil, the stored record stays. The argument now is the
-	// time of the ledger's clock, read under the lock. After a failure, ChangeBudget may call change again.
+	// ChangeBudget calls change with the record called name, or with nil if there is none. No other process can
+	// change it meanwhile. ChangeBudget stores what change returns durably; if change returns nil, the record stays
+	// as it is. now is the time of the ledger's clock. After an error, ChangeBudget may call change again.
 	ChangeBudget(ctx context.Context, name string, change func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
-// A ledger is too slow to use for every request. So a governor leases several grants at a time, each for an instant
-// soon to come, and reports later what became of them. A grant that is not used in time is given back.
+// A ledger is too slow for an exchange per request. So a governor leases several grants at once. Each grant is for an
+// instant in the near future. Later the governor reports what became of the requests, and gives unused grants back.
 const (
-	leaseSpan   = 60 * time.Millisecond // length of a lease, if the ledger is near
+	leaseSpan   = 60 * time.Millisecond // length of a lease if the ledger is fast
 	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
-	mostAhead   = 2 * time.Second       // how far ahead leases may be granted
-	mostUntold  = 5 * time.Second       // a report waits for the next lease so long at most, or a quarter of the window
+	mostAhead   = 2 * time.Second       // how far ahead grants are leased
+	mostUntold  = 5 * time.Second       // a report waits at most this long for the next exchange, or a quarter of the window
 	ledgerTime  = 10 * time.Second      // timeout of an exchange
 	ledgerLost  = 30 * time.Second      // how long the ledger may be unreachable before requests fail
 	firstPeriod = 100 * time.Millisecond
 	lastPeriod  = 2 * time.Second
 )
 
-// fleet is a governor's connection to a ledger. The governor's lock guards it.
+// fleet is a governor's connection to a ledger. The lock of the governor protects it.
 type fleet struct {
 	ledger  Ledger
 	name    string
@@ -39,16 +39,16 @@ type fleet struct {
 	stop    context.CancelFunc
 	leases  []grant
 	waiting int      // callers that wait for a grant
-	reports []report // since the last exchange
-	telling bool     // an exchange for them is due
+	reports []report // reports since the last exchange
+	telling bool     // an exchange for the reports is planned
 	retry   time.Time
-	failed  time.Time // when the ledger stopped answering; zero: it answers
+	failed  time.Time // when the ledger stopped answering; zero if it answers
 	pause   time.Duration
 	err     error
 	trip    time.Duration // recent round trip to the ledger
 }
 
-// ShareLedger connects the governor with all processes on any host that use the record called name in the ledger. See
+// ShareLedger connects the governor with all processes on any host that use the ledger's record called name. See
 // [Governor.ShareFile]. While the ledger does not answer, no request is sent. // Invariant 4
 func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) error {
 	f := &fleet{ledger: ledger, name: name}
@@ -82,13 +82,13 @@ func (g *Governor) leaveFleet() error {
 	return nil
 }
 
-// expire gives a grant back that was not used in time. g.mu is held.
+// expire gives back a grant that was not used in time. The caller holds g.mu.
 func (g *Governor) expire(l grant) {
 	g.tell(g.record, report{outcome: expired, settles: true, noted: l.noted, at: g.now()})
 }
 
-// leased takes a grant from the leases, or returns how long to wait. When an exchange ends, the waiting caller is
-// woken earlier. g.mu is held.
+// leased takes a leased grant, or returns how long to wait. The end of an exchange also wakes the waiting caller. The
+// caller holds g.mu.
 func (g *Governor) leased(now instant, longest time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
@@ -116,8 +116,9 @@ func (g *Governor) leased(now instant, longest time.Duration) (got *grant, wait 
 	return nil, time.Minute, nil
 }
 
-// queueReport keeps a report for the next exchange. Until the ledger has it, the request counts for longer than it must. So an
-// exchange begins soon, even if no lease is needed; at once, if the gate has changed. g.mu is held.
+// queueReport keeps a report for the next exchange. Until the ledger has the report, the request counts longer than
+// necessary. So an exchange begins soon, even if no lease is needed. If the gate has changed, the exchange begins at
+// once. The caller holds g.mu.
 func (g *Governor) queueReport(s report, gateChanged bool) {
 	f := g.fleet
 	f.reports = append(f.reports, s)
@@ -136,7 +137,7 @@ func (g *Governor) queueReport(s report, gateChanged bool) {
 	}
 }
 
-// prefetch requests the next lease early enough to avoid a pause.
+// prefetch leases more grants before the last one is used, so that no request has to wait.
 func (g *Governor) prefetch(now instant) {
 	f, end := g.fleet, now
 	if n := len(f.leases); n > 0 {
@@ -147,7 +148,8 @@ func (g *Governor) prefetch(now instant) {
 	}
 }
 
-// startExchange starts an exchange that leases up to want grants, unless an exchange is under way. g.mu is held.
+// startExchange starts an exchange that leases up to want grants. It does nothing while another exchange runs. The
+// caller holds g.mu.
 func (g *Governor) startExchange(want int) {
 	f := g.fleet
 	if f.busy || f.ctx.Err() != nil {
@@ -174,8 +176,8 @@ func (g *Governor) startExchange(want int) {
 	})
 }
 
-// exchange reports to the ledger what became of this process's requests, reads what the other processes have
-// learned, and leases up to want grants.
+// exchange exchanges data with the ledger. It reports what became of this process's requests, reads what other
+// processes have learned, and leases up to want grants.
 func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 	f := g.fleet
 	g.mu.Lock()
@@ -225,7 +227,7 @@ func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 	f.trip += (took - f.trip) / 8
 	g.setClock(at, asked)
 	*g.record, f.reports = r, f.reports[len(told):]
-	for _, p := range f.reports { // reports that came during the exchange
+	for _, p := range f.reports { // reports during the exchange
 		g.record.apply(p)
 	}
 	f.leases = append(f.leases, got...)
@@ -236,8 +238,8 @@ func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 	return nil
 }
 
-// lease reserves up to want requests, at instants that the governor can still use after a round trip to the ledger. If
-// it reserves none, it returns how long to wait.
+// lease reserves up to want requests. Their instants come after a round trip to the ledger, so that the governor can
+// still use them. If it reserves none, lease returns how long to wait.
 func (r *record) lease(now instant, trip time.Duration, want int) (got []grant, wait time.Duration) {
 	if wait := r.gate.until.sub(now); wait > 0 {
 		return nil, min(wait, lastPeriod)
@@ -261,12 +263,12 @@ func (r *record) lease(now instant, trip time.Duration, want int) (got []grant, 
 	return got, wait
 }
 
-// setClock sets the governor's clock by the ledger's. The governor's clock may be behind by at most the fastest round
-// trip, and is never ahead, so that no leased instant is used before its time. The ledger's clock showed at, at an
-// unknown moment after asked.
+// setClock sets the governor's clock by the ledger's clock, which showed at some time after asked. The governor's
+// clock must never be ahead, because a grant must not be used before its instant. It may be behind by at most the
+// fastest round trip.
 func (g *Governor) setClock(at time.Time, asked time.Time) {
-	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
-	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if the ledger read its clock when the request was sent
+	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // as if the ledger read its clock just now
+	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // as if the ledger read its clock at the time asked
 	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}

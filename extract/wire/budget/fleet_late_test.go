@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Permits whose connections open late, or whose process was suspended, are not used in the time of other
-// workers. // Invariant 4
+// A connection may open late, or its process may be suspended. The expired permits are not used: they would exceed
+// the limit together with those of other workers. // Invariant 4
 func TestFleetLateConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{20, time.Second}
 		g := joinFleet(t, newMemoryLedger(2*time.Millisecond), Plan{Rate: limit})
 		var sent []time.Time
 		var permits []*Permit
-		for range 30 { // they all wait until the last of them gets a permit
+		for range 30 { // all of them wait until the last one gets a permit
 			p, err := g.Take(t.Context(), time.Minute)
 			require.NoError(t, err)
 			permits = append(permits, p)

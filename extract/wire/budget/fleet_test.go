@@ -15,7 +15,7 @@ import (
 // memoryLedger is a ledger in memory, with its own clock and a delay.
 type memoryLedger struct {
 	trip time.Duration
-	off  time.Duration // of its clock
+	off  time.Duration // offset of its clock
 
 	turn chan struct{}
 	mu   sync.Mutex
@@ -53,7 +53,8 @@ func joinFleet(t *testing.T, d *memoryLedger, p Plan) *Governor {
 	return g
 }
 
-// Workers on several hosts that share a ledger keep one limit, however the server counts. // Invariant 4
+// Workers on several hosts that share a ledger keep one limit, for every way in which the server counts. // Invariant
+// 4
 func TestFleet(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for _, limit := range []Rate{{100, time.Second}, {60, time.Minute}} {
@@ -86,7 +87,7 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	require.GreaterOrEqual(t, used, 0.95, "used share")
 }
 
-// When one worker's 429 closes the gate, it closes for all. While the ledger does not answer, nothing is sent.
+// When one worker's 429 closes the gate, the gate closes for all. While the ledger does not answer, nothing is sent.
 func TestFleetGateAndOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)

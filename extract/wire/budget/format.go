@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The stored form of a record is the same in a file and in a database: a version, the length and the checksum of the
-// fields, and the fields. What follows is ignored, because a file does not become shorter.
+// The stored form of a record: a version, the length and the checksum of the fields, and the fields. It is the same
+// in a file and in a database. Further bytes are ignored, because a file does not become shorter.
 const (
 	version    = 1
 	headLength = 12
@@ -18,7 +18,7 @@ const (
 var (
 	errDamaged = errors.New("the stored rate limit is damaged")
 
-	// errOtherVersion says that another release of penstock has stored the record.
+	// errOtherVersion is the error for a record that another release of penstock has stored.
 	errOtherVersion = errors.New("this version cannot read the stored rate limit")
 )
 
@@ -61,10 +61,10 @@ func (r *record) load(stored []byte) error {
 type coder struct {
 	bytes []byte
 	reads bool
-	short bool // bytes ended too early, or a field is out of range
+	short bool // bytes end too early, or a field is out of range
 }
 
-// fields appends or reads the fields that the arguments point to.
+// fields appends or reads the fields to which the arguments point.
 func (c *coder) fields(all ...any) {
 	for _, field := range all {
 		switch p := field.(type) {
@@ -110,7 +110,7 @@ func number[T ~int | ~int64 | ~uint64 | ~uint32 | ~uint8](c *coder, p *T) {
 	*p, c.bytes = T(v), c.bytes[n:]
 }
 
-// code appends or reads all fields of the record. If their order or meaning changes, the version changes.
+// code appends or reads all fields of the record. When you change their order or meaning, change the version.
 func (r *record) code(c *coder) {
 	g, l, w := &r.gate, &r.limit, &r.window
 	c.fields(&r.stamp, &r.ahead, &r.paced, &r.sent, &r.refused)
@@ -133,7 +133,7 @@ func (r *record) code(c *coder) {
 	}
 }
 
-// code appends or reads the buckets that are not empty: for each, how far it is from the previous one, and its count.
+// code appends or reads the buckets that are not empty: the distance from the previous one, and the count.
 func (l *requestWindow) code(c *coder) {
 	if l.oldest < 0 || l.newest == math.MaxInt64 || l.newest-l.oldest >= buckets {
 		c.short = true

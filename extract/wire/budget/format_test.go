@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stored record is read as it was written, whatever was done to it, and any damage is detected.
+// A record is read as it was stored, after all kinds of changes. Any damage is detected.
 func TestFormat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRecord(Plan{Rate: Rate{rapid.IntRange(0, 3000).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 3600).Draw(t, "window")) * time.Second}, Reserve: 0.1})
@@ -47,8 +47,8 @@ func TestFormatOfAnotherRelease(t *testing.T) {
 	require.ErrorIs(t, r.load(stored), errOtherVersion)
 }
 
-// FuzzFormat reads fields with a correct checksum. They are refused, or they are a record that is stored and read again
-// as it is.
+// FuzzFormat reads fields with a correct checksum. They are an error, or a record that does not change when it is
+// stored and read again.
 func FuzzFormat(f *testing.F) {
 	now := instant(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixNano())
 	r := newRecord(Plan{Rate: Rate{50, time.Second}})

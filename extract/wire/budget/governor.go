@@ -1,9 +1,9 @@
 // Package budget keeps the requests of a credential within the server's limit.
 //
-// What is known about the requests and the limit is one record. It is in memory, in a file that the processes of a
-// machine share ([Governor.ShareFile]), or in a database that several hosts share ([Governor.ShareLedger]). One
-// algorithm decides on it: [golang.org/x/time/rate] paces the requests evenly, and a count of the requests that the
-// server may still count keeps the limit in every window.
+// A record holds what is known about the requests and the limit of a credential. It is in memory, in a file that the
+// processes of a machine share ([Governor.ShareFile]), or in a database that several hosts share
+// ([Governor.ShareLedger]). The algorithm is always the same. [golang.org/x/time/rate] spaces the requests evenly. A
+// count of the requests that the server may still count keeps the limit in every window.
 package budget
 
 import (
@@ -16,33 +16,33 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Governor keeps the requests of one credential within the server's limit. Every client, stream and retry that
-// uses the credential shares one governor, and other processes share its record, because the server counts all their
-// requests together. A governor paces requests evenly, counts the requests that the server may still count, stops all
-// requests when the server answers 429, and learns from the answers how much the server accepts. // Invariant 4
+// Governor keeps the requests of one credential within the server's limit. The server counts all requests of a
+// credential together. So all clients, streams and retries share one governor, and all processes share its record. A
+// governor spaces requests evenly, and counts the requests that the server may still count. When the server answers
+// 429, it stops all requests. It learns from the answers how much the server accepts. // Invariant 4
 //
 // It is safe for concurrent use.
 type Governor struct {
-	queue chan struct{} // held by the one request that waits for its permit; the others wait for this channel, in order of arrival
+	queue chan struct{} // held by the request that waits for the next permit; the others queue for this channel
 	wake  chan struct{} // wakes that request early
-	id    uint64        // as a member of the record
+	id    uint64        // id of this governor in the record
 	base  time.Time
 
 	mu         sync.Mutex
 	plan       Plan
-	record     *record           // with a file, as last read; with a ledger, a copy that has this process's reports
-	file       *state.LockedFile // where the record is stored; nil: nowhere
+	record     *record           // with a file, as last read; with a ledger, a copy with this process's reports
+	file       *state.LockedFile // file of the record; nil: none
 	stored     []byte            // memory for the stored form
-	fleet      *fleet            // the connection to the ledger that has the record; nil: none
+	fleet      *fleet            // ledger of the record; nil: none
 	origin     atomic.Int64      // the instant of base on the record's clock
 	joined     bool              // this governor is a member of the record
-	broken     error             // the file could not be written, so the record is no longer true
+	broken     error             // the file could not be written, so the record is wrong
 	inFlight   int
-	probeUntil instant // until when to wait for this process's first request after the gate opened
+	probeUntil instant // after the gate opened: wait until then for this process's first request
 	waiting    string
 }
 
-// Plan is the configured limit. The zero value starts slowly and learns the limit.
+// Plan is the configured limit. For the zero value, the governor starts slowly and learns the limit.
 type Plan struct {
 	Rate    Rate    // the limit; zero while nothing is known
 	Reserve float64 // share of the limit that is left to other programs, from 0 to 0.9
@@ -63,7 +63,7 @@ func New(p Plan) *Governor {
 	return g
 }
 
-// now returns the time on the record's clock, which does not jump with the machine's.
+// now returns the time on the record's clock. It does not jump when the machine's clock is set.
 func (g *Governor) now() instant { return instant(g.origin.Load()).add(time.Since(g.base)) }
 
 // time converts i to the time of day.
@@ -74,18 +74,18 @@ func (g *Governor) time(i instant) time.Time {
 	return time.Now().Add(i.sub(g.now())).Round(0)
 }
 
-// lookAgain is how long to wait at most if another process may end the wait earlier.
+// lookAgain is the longest wait if another process may end the wait earlier.
 const lookAgain = 20 * time.Millisecond
 
-// What a request waits for, besides the reasons of the gate.
+// What a request waits for. The reasons of the gate come in addition.
 const (
 	waitsForPace    = "pace"
 	waitsForLimit   = "limit"
 	waitsForAnswers = "answers outstanding"
 )
 
-// Take waits for a permit. It returns a *[BlockedError] at once if the wait would exceed longest, or the cause of ctx's
-// end.
+// Take waits for a permit. It returns a *[BlockedError] at once if the wait would be longer than longest. If ctx
+// ends, it returns the cause.
 func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, error) {
 	if g.fleet != nil {
 		g.fleetWaits(1)
@@ -113,7 +113,7 @@ func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, er
 	return nil, context.Cause(ctx)
 }
 
-// try returns a permit, or how long to wait before the next call.
+// try returns a permit, or how long to wait before the next try.
 func (g *Governor) try(longest time.Duration) (p *Permit, wait time.Duration, err error) {
 	broken := g.with(func(r *record, now instant) bool {
 		p, wait, err = g.decide(r, now, longest)
@@ -139,11 +139,11 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	}
 	if g.inFlight >= r.limit.maxInFlight() {
 		g.waiting = waitsForAnswers
-		return nil, time.Minute, nil // Done wakes us sooner
+		return nil, time.Minute, nil // Done ends the wait earlier
 	}
 	if wait := g.probeDelay(r, now); wait > 0 {
 		g.waiting = waitsForAnswers
-		return nil, wait, nil // Done wakes us sooner
+		return nil, wait, nil // Done ends the wait earlier
 	}
 	got, wait, err := g.reserve(r, now, longest)
 	if got == nil {
@@ -156,7 +156,7 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	return &Permit{g: g, grant: *got, epoch: r.gate.epoch}, 0, nil
 }
 
-// reserve returns a grant for now, or how long to wait. g.mu is held.
+// reserve returns a grant for now, or how long to wait. The caller holds g.mu.
 func (g *Governor) reserve(r *record, now instant, longest time.Duration) (*grant, time.Duration, error) {
 	if g.fleet != nil {
 		return g.leased(now, longest)
@@ -173,15 +173,15 @@ func (g *Governor) reserve(r *record, now instant, longest time.Duration) (*gran
 	return nil, wait, nil
 }
 
-// probeDelay returns how long a request must still wait after the gate has opened: until the first request of this
-// process and its requests from before the gate closed are answered, but at most probeWait. For the first request of
-// all processes, see [record.reserve]. g.mu is held.
+// probeDelay returns how long a request must still wait after the gate has opened. It waits for the answers to this
+// process's requests: the first request after the gate opened, and all requests from before it closed. The wait ends
+// after probeWait. [record.reserve] handles the first request of all processes. The caller holds g.mu.
 func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 	if !r.gate.probing || g.inFlight == 0 {
 		return 0
 	}
 	until := r.gate.until.add(probeWait)
-	if g.fleet != nil { // the copy of the record has the time of the next request of any process
+	if g.fleet != nil { // leased does not call record.reserve, which otherwise waits for the first request
 		until = max(until, g.probeUntil)
 	}
 	return until.sub(now)
@@ -198,11 +198,11 @@ func (g *Governor) poke() {
 	}
 }
 
-// with runs f on the current record, exclusively. It stores the record if f reports a change, or if a sign of
-// life is due. If the record is in a ledger, f gets the copy.
+// with runs f on the current record, with exclusive access. It stores the record if f reports a change, or if a sign
+// of life is due. If the record is in a ledger, f gets the local copy.
 //
-// Errors come from the file and are final: a request that could not be recorded would be missing from the
-// count. // Invariant 4
+// Errors come from the file and are final, because a request that was not recorded would be missing from the count.
+// // Invariant 4
 func (g *Governor) with(f func(r *record, now instant) bool) error {
 	if done, err := g.change(f); done {
 		return err

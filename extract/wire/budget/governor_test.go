@@ -47,15 +47,15 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
 }
 
-// A request with a permit counts before it is on the wire: connections may open slowly, and then all at once. When
-// the permits have expired, they are replaced.
+// A request with a permit counts before it is on the wire. Connections may open slowly, and then all at once. When
+// permits have expired, they are replaced.
 func TestGovernorUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{10, time.Minute}
 		g := New(Plan{Rate: limit})
 		begun := time.Now()
 		var permits []*Permit
-		for range 9 { // of ten: before the headers confirm the limit, one is not used
+		for range 9 { // one of ten is not used before headers confirm the limit
 			p, err := g.Take(t.Context(), time.Minute)
 			require.NoError(t, err)
 			permits = append(permits, p)
@@ -99,7 +99,7 @@ func TestGovernorJitter(t *testing.T) {
 	}
 }
 
-// A server that is slow for some requests looks like a delayed connection. That costs little of the budget.
+// A server that answers some requests slowly looks like a slow connection. That costs little of the budget.
 func TestGovernorSlowServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
@@ -109,7 +109,7 @@ func TestGovernorSlowServer(t *testing.T) {
 	})
 }
 
-// One request in three is refused at random: all requests wait as the answer says, then continue.
+// One request in three is refused at random. All requests wait as the answer says, then continue.
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}
@@ -132,7 +132,7 @@ type closed struct{}
 
 func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
 
-// Refusals without Retry-After cause doubling waits, and finally an end.
+// Refusals without Retry-After lead to longer and longer waits, and finally to an error.
 func TestGovernorRefusalsWithoutRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
@@ -167,7 +167,7 @@ func TestGovernorUselessRetryAfter(t *testing.T) {
 	}
 }
 
-// A wait beyond MaxWait ends the request.
+// A wait longer than MaxWait ends the request.
 func TestGovernorParks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: time.Millisecond, retry: "99999999999"}
@@ -197,7 +197,7 @@ func (c *changing) take(now time.Time) (bool, int, time.Time) {
 	return c.slidingWindow.take(now)
 }
 
-// The plan changes during the run.
+// The limit changes during the run.
 func TestGovernorLimitHalves(t *testing.T) {
 	for _, headers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("headers %t", headers), func(t *testing.T) {
@@ -224,7 +224,7 @@ func after(arrivals []time.Time, from time.Time) []time.Time {
 	return later
 }
 
-// Another program uses the same key: its share is left to it.
+// Another program uses the same key, and gets its share.
 func TestGovernorForeignUse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		model := &slidingWindow{limit: 100, window: time.Second}
@@ -244,7 +244,7 @@ func TestGovernorForeignUse(t *testing.T) {
 	})
 }
 
-// A limit that is not stated is found.
+// The governor finds a limit that is not stated.
 func TestGovernorLearns(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -253,8 +253,8 @@ func TestGovernorLearns(t *testing.T) {
 		retry   string
 		latency time.Duration
 		span    time.Duration
-		least   int // requests
-		refused int // at most
+		least   int // smallest number of requests
+		refused int // largest number of refused requests
 	}{
 		{"headers say it", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
 		{"headers on a bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
@@ -278,8 +278,7 @@ func TestGovernorLearns(t *testing.T) {
 	}
 }
 
-// Consecutive refusals say how long to wait, but not which rate is too fast: the requests before them show
-// that.
+// Several refusals in a row say how long to wait, but not which rate is too fast. The requests before them show that.
 func TestGovernorRefusedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &refuseRange{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}
@@ -300,7 +299,7 @@ func (s *refuseRange) take(now time.Time) (bool, int, time.Time) {
 	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
 }
 
-// If the first requests are refused, the rate stays low for a minute; after that, accepted requests raise it.
+// If the first requests are refused, the rate stays low for a minute. After that, accepted requests raise it.
 func TestGovernorRefusedEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &refuseRange{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}

@@ -2,9 +2,8 @@ package budget
 
 import "sync"
 
-// Governors holds the open governors of a process, one for each budget. All parts of the process that use a
-// budget share its governor: they count as one member of the budget record, and their requests are sent in
-// order of arrival.
+// Governors holds the open governors of a process, one for each budget. All parts of the process that use a budget
+// share its governor. They count as one member of the budget record. Their requests are sent in order of arrival.
 //
 // The zero value is empty. It is safe for concurrent use.
 type Governors struct {
@@ -12,17 +11,18 @@ type Governors struct {
 	all map[string]*sharedGovernor
 }
 
-// sharedGovernor is a governor with its number of users.
+// sharedGovernor is a governor and the number of its users.
 type sharedGovernor struct {
-	users int // guarded by the lock of Governors
+	users int // protected by Governors.mu
 
 	mu sync.Mutex // held while the governor is opened
 	g  *Governor  // nil until opened
 }
 
-// Open returns the governor of the budget called name. If a governor is open for this name, Open returns it, and
-// lowers its limit to that of g if g's is lower. Otherwise Open calls share, which connects g with other processes,
-// and returns g. Call close when no request of the caller is under way; the last call closes the governor.
+// Open returns the governor of the budget called name. If a governor is already open for this name, Open returns that
+// one, and lowers its limit if the limit of g is lower. Otherwise Open calls share, which connects g with other
+// processes, and returns g. Call close after the caller's last request has ended. The last call of close closes the
+// governor.
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {
@@ -36,7 +36,7 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	t.users++
 	gs.mu.Unlock()
 	if common, err = t.open(g, share); err != nil {
-		_ = gs.release(name, t) // an error of release would repeat err
+		_ = gs.release(name, t) // release would return the same error
 		return nil, nil, err
 	}
 	return common, sync.OnceValue(func() error { return gs.release(name, t) }), nil
@@ -55,8 +55,8 @@ func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Govern
 	return g, nil
 }
 
-// release releases one use of t. A caller that arrives while the governor is being closed opens another one, as
-// another process would.
+// release ends one use of t. While the governor is being closed, another caller opens a new one, as another process
+// would.
 func (gs *Governors) release(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--
@@ -71,12 +71,12 @@ func (gs *Governors) release(name string, t *sharedGovernor) error {
 	return t.g.Close()
 }
 
-// applyLimit applies another limit if it is lower.
+// applyLimit lowers the limit to that of p, if that is lower.
 func (g *Governor) applyLimit(p Plan) error {
 	mine := newLimitEstimate(p)
 	return g.with(func(r *record, _ instant) bool {
 		if planned := newLimitEstimate(g.plan); mine.tighter(&planned) {
-			g.plan, g.joined = p, g.joined && g.fleet == nil // the next exchange applies it in the ledger
+			g.plan, g.joined = p, g.joined && g.fleet == nil // the next exchange applies p in the ledger
 		}
 		return r.applyLimit(mine)
 	})

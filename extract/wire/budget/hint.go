@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// longestHint is the longest wait that a header can cause. A longer wait is cut to this.
+// longestHint is the longest wait that a header can cause. Longer waits are shortened to it.
 const longestHint = 24 * time.Hour
 
-// longestReset is the longest plausible time until a window's reset, if only the size of the number suggests its
-// unit. A longer time is ignored.
+// longestReset is the longest plausible time until a window resets, if only the size of a number suggests its unit.
+// Longer times are ignored.
 const longestReset = 15 * time.Minute
 
-// hints are the rate-limit facts in an answer's headers.
+// hints are what an answer's headers state about the rate limit.
 type hints struct {
-	retry    time.Duration // the wait that the answer asks for
+	retry    time.Duration // the wait that the answer requests
 	hasRetry bool
-	reset    time.Duration // until the window resets
+	reset    time.Duration // time until the window resets
 	hasReset bool
 	left     int  // remaining requests of the window; -1 if unknown
-	limit    Rate // as stated; Window is zero if no length is stated
+	limit    Rate // the stated limit; Window is zero if not stated
 }
 
-// readHints reads an answer's rate-limit headers. window is the known length of the limit's window, or
-// zero. // Invariant 4
+// readHints reads the rate-limit headers of an answer. window is the length of the limit's window, or zero if
+// unknown. // Invariant 4
 func readHints(h http.Header, window time.Duration) hints {
 	at := clockOf(h)
 	in := hints{left: count(firstItem(firstHeader(h, remainingNames...))), limit: statedLimit(h)}
@@ -39,9 +39,8 @@ func readHints(h http.Header, window time.Duration) hints {
 	return in
 }
 
-// The header names in use, in order of preference. A delta in seconds is preferred to a time of day, which depends on
-// two clocks.
-// All are in canonical form, so that lookups need not convert them.
+// The header names in use, the best first. A number of seconds is better than a time of day, which depends on two
+// clocks. All names are in canonical form, so lookups need not convert them.
 var (
 	resetNames = []string{
 		"X-Ratelimit-Reset-After", "X-Ratelimit-Reset", "Ratelimit-Reset", "X-Rate-Limit-Reset",
@@ -57,10 +56,10 @@ var (
 	}
 )
 
-// clock is the time that an answer's waits are measured from.
+// clock is the time from which the waits of an answer are measured.
 type clock struct {
 	now    time.Time
-	stated bool // from the Date header; otherwise this machine's clock, which may be wrong
+	stated bool // from the Date header; otherwise it is this machine's clock, which may be wrong
 }
 
 // clockOf returns the server's time from an answer's Date header, or this machine's time.
@@ -71,19 +70,18 @@ func clockOf(h http.Header) clock {
 	return clock{now: time.Now()}
 }
 
-// until returns the wait until t, between 0 and longestHint. It returns false if c is this machine's clock and t is
-// more than longestReset away.
+// until returns the wait until t, between 0 and longestHint. It returns false if t is implausible: more than
+// longestReset away by this machine's clock, which may be wrong.
 func (c clock) until(t time.Time) (time.Duration, bool) {
 	d := t.Sub(c.now)
 	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
 }
 
-// RetryAfter returns the wait that the Retry-After of an answer asks for. The result is false if there is none.
+// RetryAfter returns the wait that the Retry-After header requests. The bool is false if there is none.
 func RetryAfter(h http.Header) (time.Duration, bool) { return retryAfter(h, clockOf(h)) }
 
-// retryAfter reads Retry-After in all its forms: seconds, with or without a fraction, or a date in one of the
-// three formats of HTTP. It returns a wait between 0 and longestHint, the longest if there are several values,
-// and false if there is none.
+// retryAfter reads all forms of Retry-After: seconds, with or without a fraction, or a date in one of the three
+// formats of HTTP. The wait is between 0 and longestHint. Of several values, it returns the longest.
 func retryAfter(h http.Header, at clock) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for _, v := range h.Values("Retry-After") {
@@ -104,16 +102,16 @@ func parseRetryAfter(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// The magnitudes from which a reset value's unit is guessed.
+// A reset value from this size on has this unit.
 const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
 	mostEpochMillis   = 1e14
-	leastMillis       = 100 // a smaller value is read as seconds: if it was milliseconds, the wait is not much too long
+	leastMillis       = 100 // a smaller value is in seconds; if it is not, the wait is only a little too long
 )
 
-// resetAfter returns the time until the rate window resets. No header states the unit: large numbers are Unix
-// times in seconds or milliseconds, small ones count from now.
+// resetAfter returns the time until the rate window resets. No header states the unit. So large numbers are Unix
+// times in seconds or milliseconds, and small ones are counted from now.
 func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
 	v := firstItem(firstHeader(h, resetNames...))
 	n, ok := parseNumber(v)
@@ -133,8 +131,8 @@ func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, b
 	return resetDelta(n, window)
 }
 
-// resetDelta reads a reset value that counts from now. The unit is seconds, unless the value only fits into the
-// window as milliseconds. A number too large for a wait is ambiguous and ignored.
+// resetDelta reads a reset value that is counted from now. The unit is seconds, unless the value fits into the window
+// only as milliseconds. A number that is too large for a wait is ignored.
 func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	const whole = time.Second // servers round up
 	d := seconds(n)
@@ -144,7 +142,7 @@ func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	return d, d <= max(longestReset, min(window+whole, longestHint))
 }
 
-// Date layouts with a time zone, and without.
+// Date layouts with a time zone, and without one.
 var (
 	resetLayouts = []string{
 		http.TimeFormat, time.RFC1123, time.RFC1123Z, time.RFC3339Nano, time.RFC850, "Mon Jan 02 2006 15:04:05 GMT-0700",
@@ -152,13 +150,13 @@ var (
 	resetLocals = []string{"2006-01-02T15:04:05", time.DateTime, time.ANSIC}
 )
 
-// resetText reads a duration or a date. A date without a zone is read as UTC, and ignored unless the result is
-// a plausible wait: in the server's local zone it would be hours off.
+// resetText reads a duration or a date. A date without a zone is read as UTC. It may be in the server's local zone,
+// hours off, so it counts only if the wait is plausible.
 func resetText(v string, at clock) (time.Duration, bool) {
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
 		return clamp(d), true
 	}
-	v, _, _ = strings.Cut(v, " (") // the zone's name, which JavaScript appends
+	v, _, _ = strings.Cut(v, " (") // JavaScript appends the name of the zone
 	for _, layout := range resetLayouts {
 		if t, err := time.Parse(layout, v); err == nil {
 			return at.until(t)
@@ -174,8 +172,8 @@ func resetText(v string, at clock) (time.Duration, bool) {
 }
 
 // statedLimit reads the stated limit and, if stated, the length of its window. Of several windows it takes the
-// shortest, which limits bursts. Longer windows are noticed when they are used up. A list usually begins with the
-// limit of the current window, without a length, such as 100, 100;w=60.
+// shortest, which limits bursts. Longer windows are noticed when they are used up. A list often begins with the limit
+// of the current window, without its length: 100, 100;w=60.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate
 	for item := range strings.SplitSeq(firstHeader(h, limitNames...), ",") {
@@ -189,7 +187,7 @@ func statedLimit(h http.Header) Rate {
 		}
 	}
 	if bare.Limit > 0 && bare.Limit != best.Limit {
-		return bare // the limit of a window whose length the list does not state
+		return bare // the list does not state the length of this window
 	}
 	return best.or(bare)
 }
@@ -220,8 +218,8 @@ func parseLimit(item string) (Rate, bool) {
 	return r, r.Limit > 0
 }
 
-// firstItem returns the first item of a list of numbers, without its parameters. Any other value is returned
-// unchanged, since dates contain commas too.
+// firstItem returns the first number of a list, without parameters. It returns any other value unchanged, because
+// dates contain commas too.
 func firstItem(v string) string {
 	item, _, _ := strings.Cut(v, ",")
 	item, _, _ = strings.Cut(item, ";")
@@ -267,13 +265,13 @@ func seconds(n float64) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, 0), longestHint) }
 
-// standardWindow returns the shortest usual window length in which d can remain until the reset.
+// standardWindow returns the shortest usual window length from which d may still remain.
 func standardWindow(d time.Duration) time.Duration {
 	usual := []time.Duration{
 		time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 		15 * time.Minute, time.Hour, 24 * time.Hour,
 	}
-	// The header counts whole seconds, so it may be one too high.
+	// The header counts whole seconds, so it may be one second too high.
 	i := slices.IndexFunc(usual, func(w time.Duration) bool { return w >= d-time.Second })
 	if i < 0 {
 		return longestHint

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// bodyHints returns the rate-limit facts in the body of a 429, as headers. Some gateways copy the headers of the
-// server behind them into the JSON body, and some APIs state the wait only in the body.
+// bodyHints returns what the body of a 429 states about the rate limit, in the form of headers. Some gateways copy
+// headers into the JSON body. Some APIs state the wait only in the body.
 func bodyHints(body []byte) http.Header {
 	h := http.Header{}
 	if len(body) > 0 && len(body) <= 64<<10 {
@@ -16,8 +16,8 @@ func bodyHints(body []byte) http.Header {
 	return h
 }
 
-// gatherHints adds the hints among the members of a JSON object. It searches as many levels as depth says.
-// Outer levels win.
+// gatherHints adds the hints among the members of a JSON object. It searches depth levels. The outermost value of a
+// name counts.
 func gatherHints(h http.Header, v json.RawMessage, depth int) {
 	var object map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(v, &object) != nil {
@@ -38,7 +38,7 @@ func isHint(name string) bool {
 	return name == "Retry-After" || strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Rate-Limit-")
 }
 
-// scalar returns a JSON string's text, or a number as written.
+// scalar returns the text of a JSON string, or a number as written.
 func scalar(v json.RawMessage) string {
 	var text string
 	if json.Unmarshal(v, &text) == nil {
@@ -48,7 +48,7 @@ func scalar(v json.RawMessage) string {
 }
 
 // LearnBody learns from the body of a 429, after [Permit.Answered] has closed the gate. It can only make the wait
-// longer. A number in a body may be in milliseconds, so a number that is too large for a wait is ignored.
+// longer. A number may be in milliseconds, so a number that is too large for a wait is ignored.
 func (p *Permit) LearnBody(resp *http.Response, body []byte) {
 	h := bodyHints(body)
 	if len(h) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server's clock is an hour ahead of this machine's.
+// The server's clock is one hour ahead of this machine's clock.
 var serverNow = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 
 func TestRetryAfter(t *testing.T) {
@@ -61,8 +61,8 @@ func TestResetAfter(t *testing.T) {
 		{strconv.FormatInt(epoch+3, 10) + ".500", 3500 * time.Millisecond, true},
 		{strconv.FormatInt(epoch*1000+3000, 10), 3 * time.Second, true},
 		{strconv.FormatInt(epoch-60, 10), 0, true},
-		{"600000", 0, false},  // seconds or milliseconds: unknown
-		{"2163603", 0, false}, // a monthly quota
+		{"600000", 0, false},  // unknown: seconds or milliseconds
+		{"2163603", 0, false}, // the reset of a monthly quota
 		{"9223372036854775808", 0, false},
 		{"2026-11-21T11:00:03Z", 3 * time.Second, true},
 		{"2026-11-21 11:00:03", 3 * time.Second, true},
@@ -92,7 +92,7 @@ func TestStatedLimit(t *testing.T) {
 		"60": {Limit: 60}, "": {}, "many": {}, "0": {}, "-5": {}, "1e9": {},
 		"100, 100;window=60, 10000;window=86400": {100, time.Minute},
 		"10000;w=86400, 100;w=60":                {100, time.Minute},
-		"50, 100;window=60":                      {Limit: 50}, // of neither window
+		"50, 100;window=60":                      {Limit: 50}, // the limit of another window
 		`"default";q=20;w=10`:                    {20, 10 * time.Second},
 		"100;w=0":                                {}, "100;w=99999999": {}, ";;;": {}, ",,": {},
 	} {
@@ -127,7 +127,7 @@ func TestKnownResetHeaders(t *testing.T) {
 		{"RateLimit-Reset-Date", "2026-11-21T11:00:05Z", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "2026-11-21T12:00:05+01:00", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "2026-11-21 11:00:05", 0, 5 * time.Second, true},
-		{"X-RateLimit-Reset", "2026-11-21 13:00:05", 0, 0, false}, // of an unknown zone
+		{"X-RateLimit-Reset", "2026-11-21 13:00:05", 0, 0, false}, // the zone is unknown
 		{"X-RateLimit-Reset", "2026-11-21 10:59:05", 0, 0, false},
 		{"X-RateLimit-Reset", "Sat Nov 21 2026 12:00:05 GMT+0100 (Central European Standard Time)", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "Sat, 21 Nov 2026 11:00:05 GMT", 0, 5 * time.Second, true},
@@ -148,8 +148,8 @@ func TestKnownResetHeaders(t *testing.T) {
 	}
 }
 
-// A time is compared with the server's own Date, which may differ by years from this machine's clock. Without a
-// Date, a distant time is not a wait.
+// A time is compared with the server's own Date header. This machine's clock may differ from it by years. Without a
+// Date header, a distant time is not a wait.
 func TestResetByDate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, ahead := range []time.Duration{0, 2 * time.Hour, -2 * time.Hour, 87600 * time.Hour, -87600 * time.Hour} {
@@ -209,7 +209,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// For any header, the wait is between zero and a day, and digits mean exactly what they say.
+// For any header, the wait is between zero and a day. Digits are read exactly.
 func FuzzRetryAfter(f *testing.F) {
 	for _, v := range []string{"3", "1.5", "-5", "abc", "", "99999999999", "Sat, 21 Nov 2026 11:00:03 GMT", "Sat Nov 21 11:00:03 2026", "\x00", "1e9", "٣"} {
 		f.Add(v, int64(0))
@@ -279,7 +279,7 @@ func FuzzReset(f *testing.F) {
 			require.True(t, stated || math.Abs(n-now) <= longestReset.Seconds()+0.002)
 		case math.Abs(d.Seconds()-n) <= 1e-6:
 			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of an unknown unit")
-		default: // milliseconds, if nothing else makes sense
+		default: // milliseconds, if seconds make no sense
 			require.InDelta(t, n/1000, d.Seconds(), 1e-6)
 			require.GreaterOrEqual(t, n, 100.0)
 			require.Greater(t, n, (w + time.Second).Seconds())
@@ -289,7 +289,7 @@ func FuzzReset(f *testing.F) {
 	})
 }
 
-// plausibleText checks a wait read from a text against the known forms.
+// plausibleText compares a wait from a text with the known forms.
 func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
 	v = strings.TrimSpace(v)
 	if want, err := time.ParseDuration(v); err == nil {
@@ -306,7 +306,7 @@ func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
 	t.Fatalf("%q is a wait of %s", v, d)
 }
 
-// A limit is the number that an item states, and never more.
+// A limit is the number that an item states, never a larger one.
 func FuzzLimit(f *testing.F) {
 	for _, v := range []string{"60", "100, 100;window=60, 10000;window=86400", `"default";q=20;w=10`, "5;w=1", ";;", "100;w=-1", "\x00", "1e3", "٣"} {
 		f.Add(v)
@@ -325,7 +325,7 @@ func FuzzLimit(f *testing.F) {
 	})
 }
 
-// Any body is read, and yields only hints.
+// Any body can be read, and gives only hints.
 func FuzzBodyHints(f *testing.F) {
 	f.Add([]byte(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1795258860000"}}}}`))
 	f.Add([]byte(`{"retry_after":1e400}`))

@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// How the estimate changes.
+// Constants of the estimate.
 const (
-	startShare = 0.95 // of a known limit, until the headers confirm it
-	leastShare = 0.1  // of a known limit, after any number of refusals
+	startShare = 0.95 // used share of a known limit until headers confirm the limit
+	leastShare = 0.1  // smallest used share of a known limit, after many refusals
 
-	firstLearned = 10.0  // requests a second while the limit is unknown
-	mostLearned  = 500.0 // the highest rate that is tried if no request was refused
+	firstLearned = 10.0  // first rate in requests per second while the limit is unknown
+	mostLearned  = 500.0 // highest rate that is tried
 	leastLearned = 0.5
 )
 
-// limitEstimate estimates how many requests the server accepts: from a stated limit, from headers, or by trial.
-// The caller holds the governor's lock.
+// limitEstimate estimates how many requests the server accepts. It learns from a stated limit, from headers, or by
+// trial. The caller holds the governor's lock.
 type limitEstimate struct {
-	configured    Rate    // configured limit: a limit in an answer's headers may lower it, not raise it
+	configured    Rate    // the configured limit; headers may lower the limit, but not raise it above
 	reserve       float64 // share of the limit that is left to other programs
 	rate          Rate    // known limit; zero while it is found by trial
-	share         float64 // of rate that is used
-	stumbled      bool    // share was lowered by a refusal and has not recovered
-	guessed       bool    // rate was derived from refusals: try more now and then
+	share         float64 // used share of rate
+	stumbled      bool    // a refusal lowered share, and share has not recovered yet
+	guessed       bool    // rate comes from refusals, so more is tried from time to time
 	windowGuessed bool    // the server states the limit, but the length of the window is a guess
 
-	// learned is the rate in requests a second while no limit is known. It is doubled in each second that uses it up,
-	// until the first refusal. After that it stays below refusedRate.
+	// learned is the rate in requests per second while no limit is known. It doubles in each second that uses all of
+	// it. After the first refusal it stays below refusedRate.
 	learned     float64
 	refusedRate float64 // rate at the last refusal; 0 before the first
 
-	largestRemaining int        // largest number of remaining requests that an answer stated, plus 1 for its own request
-	stated           int        // smallest limit stated by answers of this window; 0 if none
-	foreign          [2]float64 // requests that the server counted and penstock did not send: this window, the last
-	sawHeaders       bool       // headers were seen in this window
+	largestRemaining int        // largest stated number of remaining requests, plus 1 for the answered request
+	stated           int        // smallest limit that an answer stated in this window; 0 if none
+	foreign          [2]float64 // requests of other programs that the server counted: in this window, in the last one
+	sawHeaders       bool       // an answer in this window stated the remaining requests
 
 	windowEnds   instant
 	cleanWindows int // windows since the last refusal
 	used         int // requests sent in this window
 	history      tally
 
-	taken, takenBefore int // requests accepted since the last refusal, and between the last two refusals
+	taken, takenBefore int // accepted requests since the last refusal, and between the last two refusals
 }
 
 // newLimitEstimate returns the estimate for a configured limit.
@@ -54,13 +54,13 @@ func newLimitEstimate(p Plan) limitEstimate {
 	return c
 }
 
-// sameConfig reports whether two estimates are for the same configuration.
+// sameConfig reports whether both estimates have the same configuration.
 func (c *limitEstimate) sameConfig(o *limitEstimate) bool {
 	return c.configured == o.configured && c.reserve == o.reserve
 }
 
-// tighter reports whether c allows fewer requests per second than o. If two processes configure different limits for
-// one credential, the lower limit applies.
+// tighter reports whether c allows fewer requests per second than o. If processes configure different limits for one
+// credential, the lowest limit applies.
 func (c *limitEstimate) tighter(o *limitEstimate) bool {
 	a, _ := c.allowed()
 	b, _ := o.allowed()
@@ -74,7 +74,7 @@ func (c *limitEstimate) window() time.Duration {
 
 func (c *limitEstimate) known() bool { return c.rate.Limit > 0 }
 
-// allowed returns how many requests may count in a window, and the window's length.
+// allowed returns how many requests a window may have, and the window's length.
 func (c *limitEstimate) allowed() (float64, time.Duration) {
 	ours := 1 - c.reserve
 	if !c.known() {
@@ -86,7 +86,8 @@ func (c *limitEstimate) allowed() (float64, time.Duration) {
 	return math.Max(n, math.Max(1, math.Min(leastShare, ours)*limit)), c.rate.Window
 }
 
-// atMost returns a stated limit, but at most the configured limit if that has the same window.
+// atMost returns the stated limit. If the configured limit has the same window and is lower, it returns the
+// configured limit.
 func (c *limitEstimate) atMost(stated int) int {
 	if c.configured.Limit > 0 && c.configured.Window == c.rate.Window {
 		return min(stated, c.configured.Limit)
@@ -94,8 +95,8 @@ func (c *limitEstimate) atMost(stated int) int {
 	return stated
 }
 
-// maxInFlight returns how many requests may be in flight: as many as the limit allows in half a second, at
-// least 32 and at most 1024. While the limit is unknown, it is 16.
+// maxInFlight returns how many requests may be in flight: as many as the limit allows in half a second, but from 32
+// to 1024. While the limit is unknown, it is 16.
 func (c *limitEstimate) maxInFlight() int {
 	if !c.known() {
 		return 16
@@ -115,7 +116,7 @@ func (c *limitEstimate) advance(now instant) {
 		return
 	}
 	n, window := c.allowed()
-	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // + 1: the window may have begun just after a request
+	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // + 1, because the window may have begun just after a request
 	c.cleanWindows++
 	if c.known() {
 		c.raiseShare()
@@ -130,9 +131,9 @@ func (c *limitEstimate) advance(now instant) {
 	c.windowEnds = now.add(window)
 }
 
-// raiseShare raises the used share of a known limit. While headers confirm the limit, it raises the share quickly up
-// to startShare, and then slowly up to the whole limit. Without headers it raises the share very slowly, and not
-// within a minute after a refusal.
+// raiseShare raises the used share of a known limit. While headers confirm the limit, the share rises quickly to
+// startShare, and then slowly to the whole limit. Without headers it rises very slowly, and not in the first minute
+// after a refusal.
 func (c *limitEstimate) raiseShare() {
 	step := 0.005
 	switch {
@@ -158,12 +159,12 @@ func (c *limitEstimate) raiseRate() {
 	case c.learned < startShare*c.refusedRate:
 		c.learned = math.Min(c.learned+math.Max(0.05*c.refusedRate, 0.25), startShare*c.refusedRate)
 	case c.cleanWindows > 60:
-		c.refusedRate += math.Max(0.05*c.refusedRate, 0.5) // a minute has passed: the plan may have changed, or the refusal had another cause
+		c.refusedRate += math.Max(0.05*c.refusedRate, 0.5) // after a minute, the limit may have changed
 	}
 }
 
-// refused lowers the estimate after a 429. retry is its Retry-After, and stated the limit in its headers, if any. The
-// argument again says that no request was accepted since the previous 429.
+// refused lowers the estimate after a 429. retry is its Retry-After. stated is the limit in its headers, if any.
+// again says that no request was accepted since the previous 429.
 func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
 	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken
@@ -172,14 +173,15 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case retry > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retry > 2*time.Second && window > c.rate.Window && similar(taken, before):
-		// Twice the server accepted about as many requests before a 429: that number is its limit for this window.
+		// The server has twice accepted about as many requests before a 429. So this number is its limit for this
+		// window.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
 	case again && c.refusedRate > 0:
-		// No request was accepted since the previous 429, so this one does not show which rate is too fast.
+		// No request was accepted since the previous 429, so this 429 does not show which rate is too fast.
 		c.learned = math.Max(leastLearned, c.learned/2)
 	default:
 		c.refusedRate = math.Max(leastLearned, math.Min(c.learned, float64(c.history.busiest(now))))
@@ -187,7 +189,7 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	}
 }
 
-// similar reports whether two counts are large and nearly equal.
+// similar reports whether two counts are both large and nearly equal.
 func similar(a, b int) bool { return min(a, b) >= 10 && 5*min(a, b) >= 4*max(a, b) }
 
 func (c *limitEstimate) learn(r Rate) {
@@ -197,8 +199,8 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from an answer's headers. counted is the number of requests that counted when the request was sent,
-// including the request itself. observe returns a pause if the limit is used up.
+// observe learns from an answer's headers. counted is how many requests counted when this request was sent, including
+// this one. If the limit is used up, observe returns a pause.
 func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	c.applyStated(in)
 	if in.left < 0 {
@@ -227,8 +229,8 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	return 0
 }
 
-// applyStated applies a stated limit. A lower limit takes effect at once. A higher limit takes effect at the end of a
-// window in which every answer stated a higher limit.
+// applyStated applies a stated limit. A lower limit applies at once. A higher limit applies at the end of a window in
+// which every answer stated a higher one.
 func (c *limitEstimate) applyStated(in hints) {
 	if in.limit.Limit <= 0 {
 		return
@@ -240,7 +242,7 @@ func (c *limitEstimate) applyStated(in hints) {
 		case in.hasReset:
 			r.Window = resetWindow(in.reset)
 		default:
-			r.Window = time.Minute // the most common window, and not shorter than most
+			r.Window = time.Minute // the most common window
 		}
 		c.learn(r)
 		c.windowGuessed = in.limit.Window == 0 && !in.hasReset
@@ -260,7 +262,7 @@ func (c *limitEstimate) applyStated(in hints) {
 	}
 }
 
-// pauseIfUsedUp returns the pause after an answer that reports no remaining requests.
+// pauseIfUsedUp returns how long to pause if the answer reports no remaining requests.
 func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
 	switch {
 	case in.left > 0:
@@ -271,8 +273,8 @@ func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
 	return time.Second
 }
 
-// tryShorterWindow shortens the guessed window. The reason is that the server no longer counts requests that are
-// within the guessed window.
+// tryShorterWindow shortens the guessed window, because the server no longer counts requests that are still in the
+// guessed window.
 func (c *limitEstimate) tryShorterWindow() {
 	switch {
 	case c.rate.Window > 10*time.Second:
@@ -283,7 +285,7 @@ func (c *limitEstimate) tryShorterWindow() {
 	c.windowEnds = 0
 }
 
-// resetWindow guesses the window's length from the time until its reset.
+// resetWindow guesses the length of the window from the time until its reset.
 func resetWindow(left time.Duration) time.Duration {
 	if left <= 2*time.Second {
 		return time.Second
@@ -325,7 +327,7 @@ func (t *tally) busiest(now instant) int {
 	return slices.Max(t.seconds[:])
 }
 
-// mean returns the requests accepted per second, excluding the current second.
+// mean returns the accepted requests per second, without the current second.
 func (t *tally) mean(now instant) float64 {
 	t.advance(now.second())
 	n := -t.seconds[now.second()%int64(len(t.seconds))]

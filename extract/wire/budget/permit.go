@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// Permit is the permission to send one request, held until its answer has been read. Call [Permit.Ready] when the
-// connection is open, [Permit.Sent] when the request is on the wire, then [Permit.Answered] or [Permit.Lost], and
-// [Permit.Done] last.
+// Permit is the permission to send one request. The caller holds it until the answer has been read. Call
+// [Permit.Ready] when the connection is open, and [Permit.Sent] when the request is on the wire. Then call
+// [Permit.Answered] or [Permit.Lost], and [Permit.Done] last.
 type Permit struct {
-	// Probe marks a request that tests a hypothesis about the API: a 5xx answer without Retry-After does not count as a
-	// failure of the server.
+	// Probe marks a request that tests a hypothesis about the API. Its 5xx answer is not a failure of the server,
+	// unless it has a Retry-After.
 	Probe bool
 
 	g       *Governor
 	grant   grant
 	sent    instant // zero until the request is on the wire
-	epoch   int64   // of the gate when the permit was given
+	epoch   int64   // epoch of the gate when the permit was given
 	settled bool
 }
 
-// How Ready checks a permit before the request is sent.
+// Times for [Permit.Ready].
 const (
-	fresh     = 5 * time.Millisecond // a younger permit needs no check
-	readyStep = 10 * time.Second     // interval between looks at the record while the gate is closed
+	fresh     = 5 * time.Millisecond // a younger permit is not checked
+	readyStep = 10 * time.Second     // how often to look at the record while the gate is closed
 )
 
-// Ready delays a request if the gate closed while its connection was being opened, or if that took so long that the
-// permit has expired and must be replaced. It returns an error if the wait exceeds longest. // Invariant 4
+// Ready is called when the connection is open. If the gate has closed meanwhile, Ready waits until it opens. If the
+// permit has expired meanwhile, Ready replaces it. It returns an error if the wait is longer than longest. //
+// Invariant 4
 func (p *Permit) Ready(ctx context.Context, longest time.Duration) error {
 	for ctx.Err() == nil && p.g.now().sub(p.grant.at) >= fresh {
 		wait, err := p.ready(longest)
@@ -43,7 +44,7 @@ func (p *Permit) Ready(ctx context.Context, longest time.Duration) error {
 	return nil
 }
 
-// ready returns how long a request with a permit must wait.
+// ready returns how long the request must still wait.
 func (p *Permit) ready(longest time.Duration) (wait time.Duration, err error) {
 	broken := p.g.with(func(r *record, now instant) (changed bool) {
 		wait = r.gate.until.sub(now)
@@ -62,11 +63,11 @@ func (p *Permit) ready(longest time.Duration) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// replace replaces a permit that has expired because its connection took long to open, or because this process was
-// suspended. It returns how long to wait for the new one. p.g.mu is held.
+// replace replaces an expired permit. The connection took long to open, or this process was suspended. It returns how
+// long to wait for the new one. The caller holds p.g.mu.
 func (p *Permit) replace(r *record, now instant, longest time.Duration) (wait time.Duration, err error) {
 	g := p.g
-	if g.fleet == nil && r.window.holds(p.grant.noted) { // the request still has its place in the window
+	if g.fleet == nil && r.window.holds(p.grant.noted) { // the window still counts the request
 		p.move(r, now)
 		p.grant.at = now
 		return 0, nil
@@ -84,7 +85,7 @@ func (p *Permit) replace(r *record, now instant, longest time.Duration) (wait ti
 	return 0, nil
 }
 
-// move counts the request as sent now. p.g.mu is held.
+// move counts the request as sent now. The caller holds p.g.mu.
 func (p *Permit) move(r *record, now instant) {
 	moved := r.noting(now, now)
 	p.g.tell(r, report{outcome: delayed, noted: p.grant.noted, moved: moved, at: now})
@@ -98,7 +99,8 @@ func (p *Permit) Sent() {
 	})
 }
 
-// send reports whether it changed the record: a request that is sent in time has been counted before.
+// send reports whether it changed the record. It does not if the request is sent in time, because the grant has
+// counted it.
 func (p *Permit) send(r *record, now instant) (changed bool) {
 	if p.settled || p.sent != 0 {
 		return false
@@ -111,7 +113,7 @@ func (p *Permit) send(r *record, now instant) (changed bool) {
 	return true
 }
 
-// Unwatched records a request that was sent outside the client, at an unknown time before now.
+// Unwatched records a request that was sent without the client, some time before now.
 func (p *Permit) Unwatched() {
 	_ = p.g.with(func(r *record, now instant) bool {
 		p.send(r, now)
@@ -143,10 +145,11 @@ func (p *Permit) tell(f func(*record) report) {
 	p.g.poke()
 }
 
-// settle completes a report and applies it. The first report fixes until when the request counts. p.g.mu is held.
+// settle completes a report and applies it. The first report decides how long the request counts. The caller holds
+// p.g.mu.
 func (p *Permit) settle(r *record, now instant, s report) {
 	if p.sent == 0 && s.outcome == answered {
-		p.send(r, now) // answered before the request was reported as sent
+		p.send(r, now) // the answer came before Sent was called
 	}
 	s.at, s.settles, s.noted, s.sent = now, !p.settled, p.grant.noted, p.sent
 	s.counted, s.epoch, s.probe = p.grant.counted, p.epoch, p.Probe
@@ -154,7 +157,7 @@ func (p *Permit) settle(r *record, now instant, s report) {
 	p.g.tell(r, s)
 }
 
-// Done releases the permit. It must be called exactly once, last.
+// Done releases the permit. Call it exactly once, at the end.
 func (p *Permit) Done() {
 	if !p.settled {
 		p.tell(func(*record) report { return report{outcome: dropped} })
@@ -165,8 +168,8 @@ func (p *Permit) Done() {
 	p.g.poke()
 }
 
-// tell applies a report to the record. If the record is in a ledger, tell applies the report to the copy, and to the
-// ledger with the next exchange. g.mu is held.
+// tell applies a report to the record. If the record is in a ledger, tell changes the local copy, and the next
+// exchange changes the ledger. The caller holds g.mu.
 func (g *Governor) tell(r *record, s report) {
 	before := r.gate
 	r.apply(s)

@@ -16,10 +16,10 @@ type hanging struct {
 	mu      sync.Mutex
 	refused time.Time
 	passed  bool
-	ahead   []time.Time // requests before that, once the gate was open
+	ahead   []time.Time // requests after the gate opened, before passed
 }
 
-// arrive returns ok false if the request gets no answer.
+// arrive answers a request. ok is false if the request gets no answer.
 func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	return http.StatusOK, http.Header{}, true
 }
 
-// ask sends a request that gives up after an hour without an answer.
+// ask sends a request, and gives up after an hour without an answer.
 func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s, err := g.Take(t.Context(), 2*time.Hour)
 	if err != nil {
@@ -58,8 +58,8 @@ func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s.Answered(&http.Response{StatusCode: status, Header: header})
 }
 
-// Requests that hang delay the others of their credential by probeWait each, and still one request goes first. //
-// Invariant 4
+// Each request that hangs delays the other requests of its credential by probeWait. Still, only one request goes
+// first. // Invariant 4
 func TestProbeHangs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		fleet, governors := rapid.Bool().Draw(rt, "fleet"), rapid.IntRange(1, 3).Draw(rt, "governors")
@@ -107,7 +107,7 @@ func TestProbeHangs(t *testing.T) {
 	})
 }
 
-// Governors on several hosts follow the same rule.
+// Governors on several hosts handle probes in the same way.
 func TestProbeRefutedInFleet(t *testing.T) {
 	for _, probe := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// Rate is a limit as a server states it: at most Limit requests in any period of length Window. The zero value
-// means unknown.
+// Rate is a limit as a server states it: at most Limit requests in any period of length Window. Zero means unknown.
 type Rate struct {
 	Limit  int
 	Window time.Duration
 }
 
-// ParseRate parses "100/s", "60/m", "1000/h" or "20/10s". The empty string yields the zero Rate.
+// ParseRate parses a rate like "100/s", "60/m", "1000/h" or "20/10s". For "", it returns the zero Rate.
 func ParseRate(s string) (Rate, error) {
 	if strings.TrimSpace(s) == "" {
 		return Rate{}, nil

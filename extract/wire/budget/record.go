@@ -17,16 +17,16 @@ func (i instant) before(o instant) bool       { return i < o }
 func (i instant) second() int64               { return int64(i) / int64(time.Second) }
 func (i instant) time() time.Time             { return time.Unix(0, int64(i)) }
 
-// record is all that is known about a credential's requests and limit. Governors that share the credential share the
-// record: in a file, or in a database.
+// record holds all that is known about the requests and the limit of a credential. Governors share the record in a
+// file or in a database.
 type record struct {
 	stamp instant       // time of the last change
-	ahead time.Duration // how far the clock of a record in a file is ahead of the machine's
+	ahead time.Duration // for a record in a file: how far its clock is ahead of the machine's clock
 
 	window  requestWindow
 	limit   limitEstimate
 	gate    breaker
-	paced   instant // the last request's instant on the limiter's clock: see pace
+	paced   instant // instant of the last request, on the clock of pace
 	sent    uint64
 	refused uint64
 	members []member
@@ -41,19 +41,19 @@ type member struct {
 // memberLease is how long a member counts as alive without a sign of life.
 const memberLease = 30 * time.Second
 
-// recordAge is how long the learned limit is used after the last change of the record.
+// recordAge is how long a learned limit is used after the last change of the record.
 const recordAge = 24 * time.Hour
 
-// late is how long after its instant a permit may be used. So a permit counts as a request that is sent so late, until
-// more is known: if its process dies, the server counts no request that the record does not contain. // Invariant 4
+// late is how long after its instant a permit may be used. At first, each request counts as if it were sent that
+// late. So if its process dies, the count is still right. // Invariant 4
 //
-// For the same time, requests that are late may be sent closer together, to make up for the delay.
+// Late requests may be sent closer together, to make up for a delay of at most the same time.
 const late = 25 * time.Millisecond
 
 // newRecord returns the record of a credential without requests.
 func newRecord(plan Plan) record { return record{limit: newLimitEstimate(plan)} }
 
-// advance advances the request window to now.
+// advance moves the request window to now.
 func (r *record) advance(now instant) {
 	_, window := r.limit.allowed()
 	r.window.advance(now, window)
@@ -62,12 +62,12 @@ func (r *record) advance(now instant) {
 // grant is a request that the record reserves.
 type grant struct {
 	at      instant // when the request may be sent
-	noted   instant // the instant under which the window counts the request
+	noted   instant // instant at which the window counts the request
 	counted int     // requests that count at that time, including this one
 }
 
 // reserve reserves one request for the first instant between from and latest that the pace and the limit allow. If
-// there is none, reserve returns the reason, and the instant at which it may succeed. // Invariant 4
+// there is none, it returns the reason in why, and in again the instant of the next try. // Invariant 4
 func (r *record) reserve(now, from, latest instant) (g grant, again instant, why string) {
 	if r.gate.probing && now.before(r.gate.probeUntil) {
 		return grant{}, r.gate.probeUntil, waitsForAnswers
@@ -93,8 +93,8 @@ func (r *record) reserve(now, from, latest instant) (g grant, again instant, why
 	return g, 0, ""
 }
 
-// pace returns the instant of the next request at an even pace, on a clock that is late behind from: a request whose
-// instant has passed by less makes up for the delay.
+// pace returns the instant of the next request at an even pace. Its clock is behind from by late, so that a delayed
+// request can make up for its delay.
 func (r *record) pace(from instant) instant {
 	if r.sent == 0 {
 		return from
@@ -106,8 +106,9 @@ func (r *record) pace(from instant) instant {
 	return begin.add(limiter.ReserveN(begin.time(), 1).DelayFrom(begin.time()))
 }
 
-// noting returns the instant under which to count a request that may be sent at the given instant or a little later.
-// Requests that are leased ahead count a shorter guard, because a whole window of them may be neither sent nor settled.
+// noting returns the instant at which the window counts a request that is sent at the given instant or a little
+// later. Leased requests get a shorter guard: a whole window of them may be unsent, and each with the longest guard
+// would use up the limit.
 func (r *record) noting(at, now instant) instant {
 	guard := r.window.longest()
 	if at > now {
@@ -116,40 +117,40 @@ func (r *record) noting(at, now instant) instant {
 	return at.add(late + guard)
 }
 
-// release takes back a grant whose request was not sent.
+// release removes a request that was not sent from the counts.
 func (r *record) release(noted instant) {
 	r.window.drop(noted)
 	r.sent -= min(r.sent, 1)
 	r.limit.used = max(0, r.limit.used-1)
 }
 
-// report is what a governor knows about a request with a grant.
+// report is what a governor reports about a request.
 type report struct {
-	at      instant // when the governor learned it
+	at      instant // when the governor made the report
 	outcome outcome
-	settles bool    // the request has not been settled before
-	moved   instant // of a delayed request: the new noted
-	noted   instant // the instant under which the window counts the request
+	settles bool    // this is the first report that settles the request
+	moved   instant // for delayed: the new value of noted
+	noted   instant // see grant
 	sent    instant // 0: not sent
 	counted int     // see grant
-	epoch   int64   // of the gate when the permit was given
+	epoch   int64   // see Permit
 	probe   bool    // see Permit
 
-	status int           // of the answer
-	in     hints         // of the answer's header
-	wait   time.Duration // that the answer's body asks for
+	status int           // status of the answer
+	in     hints         // hints in the answer's header
+	wait   time.Duration // wait that the answer's body requests
 }
 
 // outcome is the kind of a report.
 type outcome uint8
 
 const (
-	dropped  outcome = iota // no answer will come, and the server need not be the cause
+	dropped  outcome = iota // no answer will come; the server may not be the cause
 	expired                 // the grant was not used in time
-	delayed                 // the request is sent later than the grant allows
+	delayed                 // the request was sent later than the grant allows
 	lost                    // the server did not answer
-	answered                // see status
-	asked                   // the answer's body asks for a wait
+	answered                // the server answered: see status
+	asked                   // the answer's body requests a wait
 )
 
 // apply applies a report.
@@ -189,10 +190,10 @@ func (r *record) apply(p report) {
 	}
 }
 
-// settle fixes until when a request counts, now that it was answered or no answer can come any more.
+// settle fixes how long a request counts, now that it was answered or lost.
 func (r *record) settle(p report) {
 	if p.sent == 0 {
-		r.release(p.noted) // never sent: the server cannot have counted it
+		r.release(p.noted) // never sent, so the server has not counted the request
 		return
 	}
 	guard := r.window.guardFor(p.at.sub(p.sent), p.outcome == answered, p.at)
@@ -201,11 +202,11 @@ func (r *record) settle(p report) {
 	}
 }
 
-// clockSlack is the largest difference between two clocks that are considered equal.
+// clockSlack is the largest difference between two clocks that still counts as equal.
 const clockSlack = time.Second
 
-// join adds a member. It keeps the limit and the gate if they still apply: if the record is recent and was made for
-// the same configured limit.
+// join adds a member. If no other member is alive, it resets the limit if the record is old or the configured limit
+// has changed.
 func (r *record) join(id uint64, plan Plan, now instant) {
 	r.members = slices.DeleteFunc(r.members, func(m member) bool { return now.sub(m.seen) >= memberLease })
 	mine := newLimitEstimate(plan)
@@ -213,7 +214,7 @@ func (r *record) join(id uint64, plan Plan, now instant) {
 		if !r.limit.sameConfig(&mine) || now.sub(r.stamp) > recordAge {
 			r.limit = mine
 		}
-		if r.gate.reason == failing { // the server may have been repaired since
+		if r.gate.reason == failing { // the server may work again
 			r.gate = breaker{epoch: r.gate.epoch}
 		}
 	}
@@ -222,7 +223,7 @@ func (r *record) join(id uint64, plan Plan, now instant) {
 	r.sign(id, now)
 }
 
-// applyLimit applies a member's limit if it is configured differently and lower. It reports whether it did.
+// applyLimit applies a member's configured limit if it is lower. It reports whether it did.
 func (r *record) applyLimit(mine limitEstimate) bool {
 	if r.limit.sameConfig(&mine) || !mine.tighter(&r.limit) {
 		return false
@@ -231,7 +232,7 @@ func (r *record) applyLimit(mine limitEstimate) bool {
 	return true
 }
 
-// sign records a sign of life of a member if the last one is more than a second old. It reports whether it did.
+// sign records a sign of life of a member, at most once per second. It reports whether it changed the record.
 func (r *record) sign(id uint64, now instant) bool {
 	for i := range r.members {
 		if m := &r.members[i]; m.id == id {
@@ -256,7 +257,8 @@ func (r *record) shared(id uint64) bool {
 	return slices.ContainsFunc(r.members, func(m member) bool { return m.id != id })
 }
 
-// turnBack repairs a record whose last change is in the future because the clock was set back. Waits keep their length.
+// turnBack repairs a record whose last change is in the future, because the clock was set back. Waits keep their
+// length.
 func (r *record) turnBack(now instant) {
 	left := r.gate.until.sub(r.stamp)
 	r.window, r.members, r.paced = requestWindow{}, nil, 0
@@ -267,7 +269,7 @@ func (r *record) turnBack(now instant) {
 	r.pause(now)
 }
 
-// pause stops all requests for as long as the server may count requests that the record does not contain.
+// pause stops all requests for as long as the server may count requests that are missing from the record.
 func (r *record) pause(now instant) {
 	_, window := r.limit.allowed()
 	r.gate.extend(now.add(window+late+mostGuard), usedUp)

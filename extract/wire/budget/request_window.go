@@ -2,50 +2,50 @@ package budget
 
 import "time"
 
-// The guard is the extra time beyond the window for which a request counts. It is needed because the server counts
-// arrivals: a request that was delayed on its way arrives in a later window than it was sent for. The delay is at most
-// the time that the answer took, minus the time of the fastest answer.
+// The guard is the extra time for which a request counts, beyond the window. A request may be delayed on its way.
+// Then it arrives, and the server counts it, later than penstock sent it. The delay is at most the time until the
+// answer, minus that of the fastest answer.
 //
-// A slow answer looks the same as a delay. So that slow answers do not use up the budget, guards are cut when their
-// mean exceeds meanGuard. Rare long guards, as on a busy machine, are not cut.
+// But a slow answer looks like a delayed request. So that slow answers do not use up the budget, guards are shortened
+// when their mean is above meanGuard. Rare long guards, as on a busy machine, stay as they are.
 const (
-	earlyGuard = 5 * time.Millisecond // until enough answers were seen
+	earlyGuard = 5 * time.Millisecond // guard until enough answers were seen
 	leastGuard = 2 * time.Millisecond
-	guardSlack = time.Millisecond // the fastest possible request may not have been seen yet
+	guardSlack = time.Millisecond // an even faster answer may be possible
 	meanGuard  = 50 * time.Millisecond
 	mostGuard  = time.Second
-	early      = 64          // answers before leastGuard applies
-	fastSpan   = time.Minute // the fastest answer is remembered for at least this long
+	early      = 64          // number of answers with earlyGuard
+	fastSpan   = time.Minute // the fastest answer is remembered at least this long
 )
 
 // requestWindow counts the requests that the server may still count in a window. // Invariant 4
 //
-// Each request is recorded under the instant at which its window begins; it stops counting a window later.
-// Instants are grouped into buckets of at least 1/4000 of the window, so memory use does not depend on the rate.
+// Each request is recorded at an instant, and stops counting one window later. Instants are grouped into buckets of
+// at least 1/4000 of the window. So memory use does not depend on the rate.
 type requestWindow struct {
-	width  time.Duration // of a bucket; zero before the first request
+	width  time.Duration // width of a bucket; zero before the first request
 	oldest int64         // number of the oldest bucket that counts
-	newest int64         // number of the newest possible bucket
+	newest int64         // number of the newest bucket
 	total  int64         // requests in the buckets that count
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // fastest answer of this span; previous: of the span before
+	fastest  time.Duration // fastest answer of this span; previous is that of the span before
 	previous time.Duration
 	spanEnds instant
-	guard    time.Duration // moving average
-	maxGuard time.Duration // upper bound of guards; at least meanGuard is used
+	guard    time.Duration // mean guard, a moving average
+	maxGuard time.Duration // longest guard; at least meanGuard applies
 }
 
 const (
 	buckets = 4096
 
-	// horizon is how far ahead of now requests are counted.
+	// horizon is how far in the future a request may be counted.
 	horizon = mostAhead + late + mostGuard
 )
 
-// room returns the first instant, not before from, at which fewer than n requests count, and how many do. If n is not a
-// whole number, it is rounded down. Call advance first.
+// room returns the first instant, not before from, at which fewer than n requests count, and how many count then.
+// Call advance first.
 func (l *requestWindow) room(from instant, window time.Duration, n float64) (at instant, counted int) {
 	at, left := from, l.total
 	for b := l.oldest; left > 0 && b <= l.newest; b++ {
@@ -65,7 +65,7 @@ func (l *requestWindow) end(b int64) instant { return instant((b + 1) * int64(l.
 
 func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.width) }
 
-// advance drops the requests that no longer count at the given instant, and prepares the buckets for new ones.
+// advance removes requests that no longer count, and prepares the buckets for new ones.
 func (l *requestWindow) advance(now instant, window time.Duration) {
 	if width := (window + horizon) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)
@@ -79,7 +79,7 @@ func (l *requestWindow) advance(now instant, window time.Duration) {
 	l.newest = max(l.newest, l.bucket(now.add(horizon))+1)
 }
 
-// rebuild converts the counts to buckets of another width, for another window.
+// rebuild changes the width of the buckets, for another window.
 func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Duration) {
 	old := *l
 	l.counts, l.total = [buckets]uint32{}, 0
@@ -95,8 +95,8 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	}
 }
 
-// note counts n requests in the bucket of the instant i. If i is later than the newest bucket, it counts them there;
-// if i is too old to count, it does nothing.
+// note counts n requests at the instant i. After the newest bucket, it counts them in the newest. Before the oldest,
+// it ignores them.
 func (l *requestWindow) note(i instant, n uint32) {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest {
@@ -106,7 +106,7 @@ func (l *requestWindow) note(i instant, n uint32) {
 	l.total += int64(n)
 }
 
-// drop no longer counts a request that was noted at the instant i. It reports whether the request did count.
+// drop stops counting a request that was noted at the instant i. It reports whether the request counted.
 func (l *requestWindow) drop(i instant) bool {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest || l.counts[b%buckets] == 0 {
@@ -120,7 +120,7 @@ func (l *requestWindow) drop(i instant) bool {
 // holds reports whether a request that was noted at the instant i still counts.
 func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
-// guardFor returns the guard of a request that took this long, and updates the statistics.
+// guardFor returns the guard of a request whose answer took the time took, and updates the statistics.
 func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant) time.Duration {
 	guard := mostGuard
 	if answered {
@@ -135,7 +135,7 @@ func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant)
 	return guard
 }
 
-// longest returns the upper bound of guards at present.
+// longest returns the longest guard at present.
 func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 
 // delay returns how long a request may have been delayed on its way.

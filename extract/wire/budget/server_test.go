@@ -13,11 +13,11 @@ import (
 )
 
 type counter interface {
-	// take reports whether a request arriving now is accepted, how many remain, and when the count resets.
+	// take reports whether the request is accepted, how many requests remain, and when the count resets.
 	take(now time.Time) (ok bool, left int, reset time.Time)
 }
 
-// fixedWindow counts in windows aligned to its own clock.
+// fixedWindow counts in windows at fixed times of its own clock.
 type fixedWindow struct {
 	limit  int
 	window time.Duration
@@ -39,8 +39,7 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstRequest counts in windows that begin with the first request after the previous window, as Laravel's limiter
-// does.
+// firstRequest counts in windows that begin with the first request after the previous window, like Laravel's limiter.
 type firstRequest struct {
 	limit  int
 	window time.Duration
@@ -81,7 +80,7 @@ func (s *slidingWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, s.limit - len(s.seen), reset
 }
 
-// tokenBucket holds up to t.limit tokens, and refills an empty bucket within a window.
+// tokenBucket holds up to t.limit tokens. An empty bucket is full again after a window.
 type tokenBucket struct {
 	limit  int
 	window time.Duration
@@ -106,9 +105,9 @@ func (t *tokenBucket) take(now time.Time) (bool, int, time.Time) {
 
 type link struct {
 	counter counter
-	latency time.Duration // of a round trip
-	jitter  time.Duration // uniform, on the way to the server
-	work    time.Duration // uniform, in the server
+	latency time.Duration // time of a round trip
+	jitter  time.Duration // random delay on the way to the server, uniform
+	work    time.Duration // random delay in the server, uniform
 	headers bool          // X-RateLimit-* on every answer
 	retry   string        // Retry-After of a 429: "", "reset" or a literal value
 
@@ -218,7 +217,8 @@ func between(arrivals []time.Time, from, to time.Time) int {
 	return n
 }
 
-// bubble runs f in virtual time, at a date whose seconds look like an epoch.
+// bubble runs f in virtual time, from 2026 on. Without the wait, it would be 2000. In headers, Unix times of 2000 are
+// not recognized.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

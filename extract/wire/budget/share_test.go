@@ -23,7 +23,7 @@ func join(t *testing.T, dir string, p Plan) *Governor {
 	return g
 }
 
-// Governors that share a budget keep one limit, however the server counts.
+// Governors that share a budget keep one limit, for every way in which the server counts.
 func TestShare(t *testing.T) {
 	for _, limit := range []Rate{{100, time.Second}, {500, time.Second}, {60, time.Minute}} {
 		for _, governors := range []int{2, 4} {
@@ -67,7 +67,7 @@ func sharesBudget(t *testing.T, model counter, limit Rate, governors int) {
 	require.GreaterOrEqual(t, used, 0.98, "used share")
 }
 
-// The reserve is left to other programs, and their use of it does not slow penstock down.
+// Other programs get the reserve. While they use it, penstock is not slower.
 func TestReserve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		model := &slidingWindow{limit: 100, window: time.Second}
@@ -75,7 +75,7 @@ func TestReserve(t *testing.T) {
 		begin := time.Now()
 		go func() {
 			for time.Since(begin) < 30*time.Second {
-				time.Sleep(55 * time.Millisecond) // 18 a second
+				time.Sleep(55 * time.Millisecond) // 18 requests per second
 				l.mu.Lock()
 				model.take(time.Now())
 				l.mu.Unlock()
@@ -88,7 +88,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// When one governor closes the gate, it is closed for all, and for those that join later.
+// When one governor closes the gate, it is closed for all others, and for those that join later.
 func TestShareGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -122,7 +122,7 @@ func TestShareGate(t *testing.T) {
 	})
 }
 
-// A server outage does not keep the next run from sending requests.
+// After an outage of the server, the next run sends requests.
 func TestShareOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -143,7 +143,7 @@ func TestShareOutage(t *testing.T) {
 	})
 }
 
-// The next run uses what an earlier one has learned, for a day.
+// For a day, the next run uses what an earlier one has learned.
 func TestShareLearns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -173,7 +173,7 @@ func TestShareLearns(t *testing.T) {
 	})
 }
 
-// If a process dies, its permits count as requests, for as long as the server may count them. // Invariant 4
+// If a process dies, its permits count as requests for as long as the server may count them. // Invariant 4
 func TestShareDeath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -242,7 +242,7 @@ func TestShareSuspended(t *testing.T) {
 	}
 }
 
-// A damaged file causes a pause of one window.
+// After damage to the file, there is a pause of one window.
 func TestShareDamaged(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"cut":     func(b []byte) []byte { return b[:len(b)/2] },
@@ -277,12 +277,12 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
-// The clock was set back between two runs: no wait becomes longer.
+// The clock was set back between two runs. No wait becomes longer.
 func TestShareClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, by := range []time.Duration{2 * time.Hour, 10 * 365 * 24 * time.Hour} {
 			dir := t.TempDir()
-			now := instant(time.Now().Add(by).UnixNano()) // the clock was ahead by that
+			now := instant(time.Now().Add(by).UnixNano()) // the clock was ahead by this much
 			r := newRecord(Plan{Rate: Rate{10, time.Second}})
 			r.stamp = now
 			r.gate.extend(now.add(time.Hour), tooMany)
@@ -297,8 +297,8 @@ func TestShareClockSetBack(t *testing.T) {
 	})
 }
 
-// The machine was asleep, or its clock was set, after one process had joined and before another did. No process waits
-// for the difference of their clocks, and each counts the requests of the other.
+// The machine slept, or its clock was set, between the time when one process joined and the time when another did. No
+// process waits for the difference between their clocks, and each counts the other's requests.
 func TestShareClocksApart(t *testing.T) {
 	for _, by := range []time.Duration{8 * time.Hour, -time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestShareClocksApart(t *testing.T) {
 			old := join(t, dir, Plan{Rate: rate})
 			time.Sleep(time.Minute)
 			young := join(t, dir, Plan{Rate: rate})
-			young.origin.Add(int64(by)) // as if it had read another clock
+			young.origin.Add(int64(by)) // as if the governor had read another clock
 			begun := time.Now()
 			for i := range 30 {
 				g := []*Governor{old, young}[i%2]
@@ -325,7 +325,7 @@ func TestShareClocksApart(t *testing.T) {
 	}
 }
 
-// However many processes share a record, together they keep the limit. // Invariant 4
+// Many processes that share a record keep the limit together. // Invariant 4
 func TestShareFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()

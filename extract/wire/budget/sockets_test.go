@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// The tests of this file send requests with a client, over real sockets.
+// The tests in this file send requests with a client, over real sockets.
 
 var (
 	reads    = []wire.Route{{Method: "GET", Path: "/v2/contacts"}}
@@ -30,8 +30,8 @@ func good(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"data":[{"id":1}]}`)
 }
 
-// BenchmarkLimit reads for some seconds, over real sockets, from servers that take 200 ms to answer. It reports
-// the share of the limit that was used in the last seconds, the number of refused requests, and the guard.
+// BenchmarkLimit reads for some seconds over real sockets, from servers that take 200 ms to answer. It reports the
+// used share of the limit in the last seconds, the number of refused requests, and the guard.
 func BenchmarkLimit(b *testing.B) {
 	for _, limit := range []int{100, 500, 2000} {
 		for _, kind := range []string{"fixed", "sliding", "bucket"} {
@@ -69,7 +69,7 @@ func usesLimit(b *testing.B, kind string, limit int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// serve returns a client of a server that counts like l and answers slowly.
+// serve returns a client of a server that counts like l, and answers slowly.
 func serve(b *testing.B, l *budget.Link, limit int) *wire.Client {
 	b.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func serve(b *testing.B, l *budget.Link, limit int) *wire.Client {
 	return c
 }
 
-// With real sockets and clocks on a busy machine, the server never counts more than its limit.
+// With real sockets and clocks on a busy machine, the server never counts more requests than its limit.
 func TestGovernorOverSockets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -135,7 +135,7 @@ func TestGovernorOverSockets(t *testing.T) {
 	}
 }
 
-// With real processes and sockets: together they use the budget and never exceed it.
+// Real processes with real sockets use the budget together, and never exceed it.
 func TestShareProcesses(t *testing.T) {
 	if env := os.Getenv("PENSTOCK_TEST_SHARE"); env != "" {
 		runChild(t, env)
@@ -207,8 +207,8 @@ func sharedByProcesses(t *testing.T, processes, limit int) {
 		})
 	}
 	wg.Wait()
-	require.LessOrEqual(t, budget.MaxInWindow(l.Arrivals, time.Second), limit) // which sorts them
-	from := l.Arrivals[0].Add(2500 * time.Millisecond)                         // the start is slower by five percent
+	require.LessOrEqual(t, budget.MaxInWindow(l.Arrivals, time.Second), limit) // MaxInWindow sorts l.Arrivals
+	from := l.Arrivals[0].Add(2500 * time.Millisecond)                         // the start is five percent slower
 	used := float64(budget.Between(l.Arrivals, from, from.Add(3*time.Second))) / float64(3*limit)
 	t.Logf("%d requests, used %.1f%%, most %d", len(l.Arrivals), 100*used, budget.MaxInWindow(l.Arrivals, time.Second))
 	require.Empty(t, l.Refused, "429s")

@@ -2,17 +2,17 @@ package budget
 
 import "time"
 
-// Stats is the state of a governor, for all processes that share its budget.
+// Stats is the state of a governor. The counts are those of all processes that share its budget, except InFlight.
 type Stats struct {
 	Sent      uint64        // requests sent since the record was created
 	Refused   uint64        // 429 answers
 	Limit     Rate          // stated or learned; zero while unknown
 	Allowed   float64       // requests a second allowed at present
-	Used      float64       // share of Allowed used in the last seconds, 0 to about 1
+	Used      float64       // used share of Allowed in the last seconds, from 0 to about 1
 	InFlight  int           // requests of this process in flight
-	WaitsFor  string        // what the next request waits for; "" for nothing
-	GateUntil time.Time     // closed until then; zero or past if open
-	Guard     time.Duration // mean time that a request counts beyond its window
+	WaitsFor  string        // what the next request waits for; "" if it does not wait
+	GateUntil time.Time     // the gate is closed until then; zero or past if open
+	Guard     time.Duration // mean time for which a request counts beyond its window
 }
 
 // Stats returns a snapshot, for progress and metrics.
