@@ -32,7 +32,7 @@ Run the same command again to resume a stopped backfill. Streams that a backfill
 has finished are read again only with --again.
 
 Dates are in UTC, and --to is exclusive. The range ends at the present if --to is
-missing or in the future, or if the source cannot filter by an end.`,
+missing or in the future, or if the source has no filter for the end.`,
 		Example: `  penstock backfill nightly --stream crm.deals --from 2025-01-01 --to 2025-07-01
   penstock backfill --stream 'sales.*'`,
 		Args: cobra.MaximumNArgs(1),
@@ -99,11 +99,11 @@ func momentOf(flag, text string) (time.Time, error) {
 	return time.Time{}, usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
 }
 
-// maxLeftOut limits how many of the skipped streams a message names.
+// maxLeftOut is the number of skipped streams that a message names at most.
 const maxLeftOut = 4
 
-// skipUnranged removes the streams that cannot be read by range from a backfill that has a range. It
-// returns an error if the command line names one of these streams, or if no stream remains.
+// skipUnranged removes from r the streams that cannot be read by range. It is called for a backfill with a
+// range. It returns an error if the command line names such a stream, or if no stream remains.
 func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) error {
 	known := r.conventions(ctx)
 	var left []string
@@ -132,8 +132,8 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	return nil
 }
 
-// conventions returns what the first destination that answers has stored about the streams, or nil if
-// none answers.
+// conventions returns the stored conventions of the streams. It reads them from the first destination that
+// responds. It returns nil if no destination responds.
 func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory {
 	for _, d := range r.dests {
 		if all, err := pipeline.Recall(ctx, d, r.pipeline.Name); err == nil {
@@ -143,8 +143,8 @@ func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory 
 	return nil
 }
 
-// canRange reports whether s can be read by range. Child streams and streams in mode replace cannot. For a
-// stream with `incremental: auto`, canRange returns true until a convention shows whether there is a filter.
+// canRange reports whether s can be read by range. Child streams and streams in mode replace cannot. With
+// `incremental: auto`, a probe finds out whether there is a filter. Before the probe, canRange returns true.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false
@@ -153,7 +153,7 @@ func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	return m.Apply(s.Stream).Ranged() || s.Incremental.Auto && !(found && m.Fits(s.Stream))
 }
 
-// hintRange returns the hint that says how to make a stream readable by range.
+// hintRange returns a hint with the settings that make a stream readable by range.
 func hintRange(stream string) string {
 	if stream == "" {
 		stream = "NAME"

@@ -16,14 +16,14 @@ import (
 
 const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
 
-// misplaced reports whether a stream is missing because the base URL of its surface is wrong. The
-// run's error says so, therefore the stream's own error is not printed.
+// misplaced reports whether a stream failed because the base URL of its surface is wrong. The run's error
+// reports this once for all streams, so the stream's own error is not printed.
 func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
 	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
 }
 
-// locateBases returns the run's error, with the configuration position and a suggestion for each wrong base
-// URL.
+// locateBases returns the run's error. For each wrong base URL, it adds the position in the configuration and a
+// suggestion.
 func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeline, r pipeline.Report) error {
 	src, _ := c.Source(p.From[0].Text)
 	var locate func(err error) error
@@ -43,20 +43,21 @@ func (a *app) locateBases(ctx context.Context, c *config.Config, p config.Pipeli
 	return locate(r.Err)
 }
 
-// locateBase adds to an error caused by a wrong base URL the position of that URL in the
-// configuration. If the platform answers below another base URL on the same host, the hint names it.
+// locateBase adds the position in the configuration to err, which was caused by a wrong base URL. If the platform
+// answers at another base URL of the same host, the hint names that URL.
 func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
 	hint := hintBase
 	if base, stream := a.answeringBase(ctx, c, p, surface, at.BaseURL); base != "" {
-		hint = fmt.Sprintf("%s answers below %s; set base_url: %s", stream, base, base)
+		hint = fmt.Sprintf("stream %s can be read at %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}
 	return &failure{err: fmt.Errorf("%w: %w", fault, err), hint: hint, code: exitUsage}
 }
 
-// answeringBase returns another base URL on the same origin below which the platform answers, and the
-// stream that answered. It requests one stream below maxSiblings base URLs at most. Invariants 9, 10
+// answeringBase searches for the right base URL on the same origin. It requests one stream at up to maxSiblings
+// other base URLs. It returns the first base URL at which the platform answers, and the name of the stream.
+// Invariants 9, 10
 func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
 	s, own, ok := simplest(c, p, surface)
 	if !ok {
@@ -66,7 +67,7 @@ func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipe
 		_, err := a.probe(ctx, c, p, s, candidate)
 		e, ok := errors.AsType[*wire.Error](err)
 		switch {
-		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // it answers; its shape is learned later
+		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // it answers, in a format to be learned later
 			return candidate, s.Name
 		case !ok || e.Status == 0:
 			return "", "" // the source does not answer, or the run was stopped
@@ -75,8 +76,8 @@ func (a *app) answeringBase(ctx context.Context, c *config.Config, p config.Pipe
 	return "", ""
 }
 
-// siblings returns base URLs that may be meant instead of base: its parent folders, and folders in
-// which such platforms are often installed.
+// siblings returns base URLs that the user may have meant instead of base: the parent folders of base, and some
+// common folders below base.
 func siblings(base string) []string {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions sets the bucket and its credentials in o. It adds the options that only buckets have to
-// the map readers. For gs: it may read the file that GOOGLE_APPLICATION_CREDENTIALS names.
+// bucketOptions sets the bucket and its credentials in o. It adds to readers the options that only buckets
+// have. If the configuration has no key for gs:, it reads the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
 	readers["endpoint"] = textOption(&o.Store.Endpoint)
 	switch scheme, _, _ := strings.Cut(o.Bucket, ":"); scheme {
-	case "s3": // the library reads the other settings from the environment
+	case "s3": // the S3 library reads other settings from the environment
 		readers["region"] = textOption(&o.Store.Region)
 		readers["path_style"] = func(v string) (err error) {
 			if o.Store.Path, err = strconv.ParseBool(v); err != nil {
@@ -72,8 +72,8 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	return errors.Join(err, l.Close())
 }
 
-// bucketAsker runs queries over the files of the tables that they name. It downloads these files to
-// the user's cache, where the next query finds them.
+// bucketAsker runs SQL queries on a lake in a bucket. It downloads the files of the tables that a query names to
+// the user's cache folder. The next query uses the cached files.
 type bucketAsker struct{ r *reader }
 
 func askBucket(r *reader) (querier, error) { return bucketAsker{r}, nil }
@@ -81,7 +81,7 @@ func askBucket(r *reader) (querier, error) { return bucketAsker{r}, nil }
 // Close implements querier.
 func (bucketAsker) Close() error { return nil }
 
-// word matches a word that may be a name in SQL.
+// word matches each word of a query that may be the name of a table.
 var word = regexp.MustCompile(`[\pL\pN_]+`)
 
 // Query implements load.Querier.
@@ -109,7 +109,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	return errors.Join(q.Query(ctx, sql, each), q.Close())
 }
 
-// named returns the words of a query, and of the views that it uses, in lower case.
+// named returns the words of a query in lower case, and the words of all views that the query uses.
 func named(sql string, views map[string]string) map[string]bool {
 	words := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {

@@ -56,7 +56,7 @@ type finding struct {
 	code  int
 }
 
-// check examines every part in turn, and continues after one that fails.
+// check runs every check, even if some fail, and prints the findings.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
@@ -141,7 +141,7 @@ func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
-// upcoming returns the next times at which `serve` runs a pipeline.
+// upcoming returns the next times at which `serve` runs a pipeline, as text for a finding.
 func upcoming(s *config.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
@@ -189,8 +189,8 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 	return findings
 }
 
-// checkSignIns checks the stored sign-ins. broken has the surfaces whose credential does not work, so
-// that a request would be useless.
+// checkSignIns checks the stored sign-ins of a source. broken contains the surfaces whose credential does not
+// work: a test request to them would fail.
 func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := a.signIns(c, source)
@@ -219,9 +219,10 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 	return all, broken
 }
 
-// simplest returns the stream to test a surface with: the cheapest stream of the surface. If the user
-// has set the paths of all streams that the pipeline reads from the surface, simplest returns the cheapest
-// of these streams, and own is true. ok is false if there is no stream.
+// simplest returns the stream for a test request to a surface: normally the cheapest stream of the catalogue.
+// If the user has set the path of every stream that the pipeline reads from the surface, the server may lack the
+// catalogue's paths. Then simplest returns the cheapest stream of the pipeline, and own is true. ok is false if
+// there is no stream.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -260,8 +261,8 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// probe reads the first page of a stream with short timeouts and at most two attempts, and returns a
-// sentence for the user. base replaces the configured base URL, unless base is "".
+// probe reads the first page of a stream with short timeouts and at most two attempts. It returns a sentence
+// about the result for the user. If base is not "", it replaces the configured base URL.
 func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
 	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
 		o.BaseURL = cmp.Or(base, o.BaseURL)
@@ -286,12 +287,12 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 	return detail, nil
 }
 
-// checkDestination opens a destination and checks that it can be written. It also reports members of
-// records that are beyond the column limit of their streams.
+// checkDestination opens a destination and checks that it can be written. It also reports the members of records
+// that have no column because their stream has reached its column limit.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
-		d = d.For(c.Sources[0].Name) // one source's part stands for all
+		d = d.For(c.Sources[0].Name) // the parts are alike, so only the first is checked
 	}
 	p, err := destinationKindOf(c, d)
 	if err == nil && p.check != nil {
@@ -323,8 +324,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
 }
 
-// surfaceRemedy returns the hint for a surface that fails the simplest request. If the answer is not
-// even readable, base_url is not the address of the platform.
+// surfaceRemedy returns the hint for a surface whose test request failed. If the response cannot be parsed,
+// base_url is not the address of the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase

@@ -14,7 +14,7 @@ import (
 // secretTime limits how long the command of a ${cmd:…} reference may take.
 const secretTime = 30 * time.Second
 
-// printed returns what the command of a ${cmd:…} reference prints.
+// printed runs the command of a ${cmd:…} reference, and returns its output.
 func (a *app) printed(argv []string) (string, error) {
 	if err := a.mayRun(argv[0]); err != nil {
 		return "", err
@@ -25,9 +25,9 @@ func (a *app) printed(argv []string) (string, error) {
 	return string(out), err
 }
 
-// mayRun returns an error if a command of the configuration must not run: if another user can write the
-// configuration, replace it in its folder, or write the program that it names by a path. Otherwise
-// another user could run programs as this user.
+// mayRun returns an error if another user can write the configuration, its folder, or the program. In these
+// cases that user could choose what runs, so the command of the configuration must not run. A program
+// without a slash is looked up in PATH and is not checked.
 func (a *app) mayRun(program string) error {
 	paths := []string{a.config, filepath.Dir(a.config)}
 	if real, err := filepath.EvalSymlinks(a.config); err == nil {

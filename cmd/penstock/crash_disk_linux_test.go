@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// plenty is a disk large enough for every test here.
+// plenty is a disk size, in bytes, that is enough for every test in this file.
 const plenty = 1 << 30
 
-// diskTarget is a target on its own disk, whose size can be changed.
+// diskTarget is a target on its own disk. The size of the disk can be changed.
 type diskTarget struct {
 	target
 	disk string // mount point
@@ -68,15 +68,15 @@ func (d diskTarget) used(t *testing.T) int64 {
 	return int64(s.Blocks-s.Bfree) * s.Bsize
 }
 
-// leave resizes the disk so that the given number of bytes is free.
+// leave resizes the disk so that free bytes are free.
 func (d diskTarget) leave(t *testing.T, free int64) {
 	t.Helper()
 	size := max(1, d.used(t)+free) // 0 would mean no limit
 	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// open opens the target, even on a full disk. A file that does not exist counts as empty. For SQLite
-// and a server, open makes room first, because they may have to write a file before they admit a reader.
+// open opens the target, even on a full disk. A DuckDB file that does not exist counts as empty. SQLite and Postgres
+// may have to write a file before a reader can connect, so for them open enlarges the disk first.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	switch to := d.target.(type) {
@@ -90,13 +90,14 @@ func (d diskTarget) open(t *testing.T) *warehouse {
 	return d.target.open(t)
 }
 
-// spaceTarget is a database in a tablespace on the disk. The server's log and other files are elsewhere.
+// spaceTarget is a Postgres database in a tablespace on the small disk. The server's log and other files are on
+// another disk.
 type spaceTarget struct{ postgresTarget }
 
 func newSpaceTarget(t *testing.T, p postgresTarget, disk string) spaceTarget {
 	t.Helper()
 	if os.Getenv(pgtest.Env) != "" {
-		t.Skipf("the disk of %s is not ours", pgtest.Env)
+		t.Skipf("the disk of the server in %s cannot be changed", pgtest.Env)
 	}
 	info, err := os.Stat(p.server.Text("SHOW data_directory"))
 	require.NoError(t, err)
@@ -106,7 +107,7 @@ func newSpaceTarget(t *testing.T, p postgresTarget, disk string) spaceTarget {
 	return spaceTarget{p}
 }
 
-// reset moves the database, as whole files, to the disk.
+// reset resets the database, and moves its files to the small disk.
 func (s spaceTarget) reset(t *testing.T, kept bool) {
 	s.postgresTarget.reset(t, kept)
 	s.server.Exec("ALTER DATABASE " + s.name + " SET TABLESPACE small")
@@ -139,7 +140,7 @@ func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	return all
 }
 
-// seen is what a reader sees of each root table in family.
+// seen has the versions of the records in each root table of family.
 type seen map[string]map[string]version
 
 func (r *crashRig) see(t *testing.T) seen {
@@ -156,7 +157,8 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder returns the keys of the records of each root table in family, in the order in which a sync reads them.
+// inOrder returns the keys of the records of each root table in family. They are in the order in which a sync reads
+// the records.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
@@ -168,10 +170,10 @@ type sighting struct {
 	seen
 }
 
-// prefix checks that the tables result from the first commits of a sync. The argument before is what a reader saw
-// before the sync, the argument last what he sees after it. In each stream, the first records must be as in last,
-// and the other records as in before. Rows are deleted only when all records are as in last. half is true if a
-// stream has records of both kinds.
+// prefix checks that the tables have the effects of the first commits of a sync, and of no later one. The argument
+// before is what a reader saw before the sync. The argument last is what a reader sees when the sync is complete. In
+// each stream, the records that are read first must be as in last, and the others as in before. Rows may be deleted
+// only if all records are as in last. half is true if a stream has records of both kinds.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -184,7 +186,7 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 				require.Equal(t, want, is, "after %s: %s %s", now.after, table, id)
 			case sees && is == want:
 				done++
-				require.Zero(t, left, "after %s: %s %s is in the table, and a record that is read earlier is not", now.after, table, id)
+				require.Zero(t, left, "after %s: %s %s has been written, but a record that is read earlier has not", now.after, table, id)
 			default:
 				left++
 				require.Equal(t, has, sees, "after %s: %s %s", now.after, table, id)
@@ -195,16 +197,16 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 		for id, is := range now.seen[table] {
 			if was := before[table][id]; !slices.Contains(ids, id) {
 				require.Equal(t, was.hash, is.hash, "after %s: %s %s", now.after, table, id)
-				require.True(t, is.gone == was.gone || left == 0, "after %s: %s %s is gone before all is read", now.after, table, id)
+				require.True(t, is.gone == was.gone || left == 0, "after %s: %s %s was deleted before the whole list was read", now.after, table, id)
 			}
 		}
 	}
 	return half
 }
 
-// TestCrashFullDisk gives a sync more and more space until it has enough, so that the disk gets full at each
-// stage. The sync reports it, readers see whole commits, and the next run with space completes.
-// Invariants 1, 7
+// TestCrashFullDisk syncs onto disks that are too small, each larger than the one before, so that the disk gets full
+// at different stages. Each sync reports the full disk, and readers see only whole commits. When there is enough
+// space, the next run is complete. Invariants 1, 7
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form
@@ -232,13 +234,13 @@ func TestCrashFullDisk(t *testing.T) {
 				}
 			}
 			require.Greater(t, len(all), 1, "the disk was never full")
-			t.Logf("new %v: full at %d sizes, which left half a stream %d times, 0 violations", !kept, len(all)-1, half)
+			t.Logf("new warehouse %v: full at %d sizes, a stream was half written %d times, 0 violations", !kept, len(all)-1, half)
 		}
 	})
 }
 
-// syncFull syncs with the space that is left on the disk. fits is false if the space was not enough; then
-// syncFull syncs again with enough space.
+// syncFull syncs with the space that is left on the disk. If the space is not enough, syncFull checks the error,
+// syncs again with enough space, and returns false.
 func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sighting) (fits bool) {
 	t.Helper()
 	stop := r.reading(t)

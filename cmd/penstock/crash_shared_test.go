@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sharedTarget is one source's rows in tables that several sources share.
+// sharedTarget is the rows of one source in tables that several sources share.
 type sharedTarget struct {
 	icebergTarget
 	source string
 	all    []string // all sources that share the tables
 }
 
-// open opens views of the source's own rows.
+// open opens copies of the tables that have only the rows of the source.
 func (s sharedTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	w := s.icebergTarget.open(t)
@@ -41,7 +41,7 @@ func (s sharedTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, w.db)
 }
 
-// watch looks at the rows of each source separately, in tables that it looks up in the catalog only once.
+// watch implements [target]. It checks the rows of each source separately.
 func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	var looks []func(glancer) (int64, error)
 	for _, source := range s.all {
@@ -61,7 +61,7 @@ func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), do
 	}, func() {}
 }
 
-// sharedRig is two platforms, which are sources of the same tables, with one process each.
+// sharedRig has two platforms that are loaded into the same tables. Each platform is synced by its own process.
 type sharedRig struct {
 	ann, bob *crashRig
 }
@@ -116,7 +116,7 @@ func TestCrashShared(t *testing.T) {
 		if both {
 			timers = append(timers, time.AfterFunc(time.Duration(random.Int64N(int64(took))), func() { _ = bob.Process.Kill() }))
 		}
-		what := fmt.Sprintf("trial %d: kill after %v, of both: %v, on a new warehouse: %v", runs, after, both, !kept)
+		what := fmt.Sprintf("trial %d: kill after %v, both killed: %v, on a new warehouse: %v", runs, after, both, !kept)
 		for _, c := range []*child{ann, bob} {
 			code, killed := c.wait()
 			if killed {
@@ -124,14 +124,14 @@ func TestCrashShared(t *testing.T) {
 				continue
 			}
 			require.Zero(t, code, "%s: %s", what, c.out.String())
-			took = time.Since(begin) // the machine's load as of now
+			took = time.Since(begin) // depends on how busy the machine is now
 		}
 		for _, timer := range timers {
 			timer.Stop()
 		}
 		r.ann.recover(t, what)
 		r.bob.recover(t, what)
-		if d := r.ann.compare(t); len(d) > 0 { // bob's last run has not changed ann's rows
+		if d := r.ann.compare(t); len(d) > 0 { // again, because bob's last run must not have changed ann's rows
 			t.Fatalf("after %s:\n%s", what, strings.Join(d, "\n"))
 		}
 		stop()

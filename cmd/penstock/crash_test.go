@@ -25,20 +25,20 @@ import (
 var (
 	trials    = flag.Int("trials", 0, "kill a sync at this many random instants, for each kind of destination")
 	seed      = flag.Uint64("crash-seed", 0, "seed of the random instants; 0 takes one from the clock")
-	crashArgs = flag.String("crash-child", "", "be the process to be killed: the configuration to sync")
-	crashOf   = flag.String("crash-source", "", "with -crash-child: the source to sync; none is all")
-	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL signals itself the Nth time the step is reached; list prints the steps")
+	crashArgs = flag.String("crash-child", "", "run as the process to be killed, and sync this configuration")
+	crashOf   = flag.String("crash-source", "", "with -crash-child: sync only this source")
+	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL sends SIGNAL to the process when it reaches step NAME for the Nth time; list prints the steps")
 )
 
-// crashStreams cover everything that can be half done: pages by number and by cursor, several commits,
-// children and grandchildren, keyless lists, boards, and child streams.
+// crashStreams cover everything that a crash can leave half done: pages by number and by cursor, several commits, child
+// tables and their child tables, lists without a key, boards, and child streams.
 const crashStreams = `["v2.contacts", "v2.invoices", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice", "sales.quotes",
     "hr.holidays_list", "hr.employees", "support.tickets", "projects.projects", "projects.task_board", "accounting.customers"]`
 
-// fewStreams are for the random instants: one stream of each kind, so that a thousand trials take minutes.
+// fewStreams has one stream of each kind, so that a thousand kills at random instants take only minutes.
 const fewStreams = `["v2.contacts", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "hr.holidays_list"]`
 
-// TestCrashChild is the process that is killed. Its commits are small, so that even a short sync has many.
+// TestCrashChild is the process to be killed. Its commits are small, so that even a short sync makes many commits.
 func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("a child of TestCrash")
@@ -51,20 +51,20 @@ func TestCrashChild(t *testing.T) {
 	os.Exit(a.execute(context.Background(), args))
 }
 
-// crashRig is a platform, a warehouse that is one change behind it, and a way to sync in a process that can be
+// crashRig is a platform and a warehouse that lacks the platform's latest changes. It syncs in processes that can be
 // killed.
 type crashRig struct {
 	*platform
 	other  string // a configuration that differs only in the state folder
 	source string // the source to sync; "" for all sources
 
-	looks, rows int64 // of readers: how often they looked, and how many rows they saw
+	looks, rows int64 // how often readers saw rows, and how many rows in all
 }
 
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // so that a parent that was stored before its rows is noticed
+	p.rarely(t) // so that a parent that is stored before its rows causes a lasting difference
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func (c *child) wait() (code int, killed bool) {
 	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// sync runs the child and kills it after that time; 0 means never.
+// sync runs the child, and kills it when the time after is over; 0 means never.
 func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed bool, out string) {
 	t.Helper()
 	c := r.start(t, r.config(), step)
@@ -113,7 +113,7 @@ func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed 
 	return killed, c.out.String()
 }
 
-// recover runs once more, to the end, and compares every table with the truth. // Invariant 1
+// recover syncs once more, to the end, and compares every table with the platform. // Invariant 1
 func (r *crashRig) recover(t *testing.T, what string) {
 	t.Helper()
 	killed, out := r.sync(t, "", 0)
@@ -128,7 +128,7 @@ func (r *crashRig) recover(t *testing.T, what string) {
 	}
 }
 
-// reading keeps reading the warehouse while a test changes it, as a dashboard would. // Invariant 7
+// reading reads the warehouse again and again while a test changes it, as a dashboard would. // Invariant 7
 func (r *crashRig) reading(t *testing.T) (stop func()) {
 	t.Helper()
 	look, closed := r.to.watch(t)
@@ -158,15 +158,14 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
-// looked checks that the readers of a sweep did read: readers that were locked out all the time cannot have
-// seen a fault.
+// looked checks that the readers of a sweep saw rows. Readers that were locked out all the time would notice no fault.
 func (r *crashRig) looked(t *testing.T) {
 	t.Helper()
 	require.Positive(t, r.looks, "the readers saw no row in the whole sweep")
 	t.Logf("readers looked %d times and saw %d rows in all", r.looks, r.rows)
 }
 
-// crashing runs a sweep for each kind of destination.
+// crashing runs a sweep of crashes for each kind of destination.
 func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
 	if *trials == 0 {
@@ -176,14 +175,14 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether a sweep is in its short form, which kills buckets only a few times: load/parquet
-// fails each of their steps in its own tests.
+// shortForm reports whether the sweep makes only a few crashes. In the short form of make crash, that is so for
+// buckets. Tests of load/parquet let each step of a bucket fail.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100
 }
 
-// instants returns the random source of a sweep, and logs how to repeat it.
+// instants returns the random numbers of a sweep, and logs the flag that repeats them.
 func instants(t *testing.T, sweep uint64) *rand.Rand {
 	t.Helper()
 	s := *seed
@@ -194,7 +193,7 @@ func instants(t *testing.T, sweep uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s, sweep))
 }
 
-// steps returns the steps that a sync reaches, in order, and how often it reaches each.
+// steps returns the names of the steps that a sync reaches, in order, and how often it reaches each.
 func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 	t.Helper()
 	_, out := r.sync(t, "list", 0)
@@ -210,8 +209,8 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 	return order, counts
 }
 
-// TestCrashAtEveryStep kills the sync at the first, a middle and the last time that it reaches each step of a
-// destination, on a warehouse with changes and deletions to apply and on a new one.
+// TestCrashAtEveryStep kills the sync at each step of a destination: when it reaches the step for the first time, in
+// the middle, and for the last time. It does so on a warehouse with changes and deletions to apply, and on a new one.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams
@@ -237,23 +236,23 @@ func TestCrashAtEveryStep(t *testing.T) {
 				}
 				for _, nth := range times {
 					killed := r.killAt(t, kept, name, nth)
-					for !killed && nth > 1 && nth <= n/2+1 { // how often a file is opened depends on the machine's load
+					for !killed && nth > 1 && nth <= n/2+1 { // on a busy machine, the sync may reach the step fewer times
 						nth /= 2
 						killed = r.killAt(t, kept, name, nth)
 					}
 					if !killed && nth == 1 && n > 2 {
-						t.Errorf("a sync without a kill reached step %s %d times, and a sync to be killed did not reach it", name, n)
+						t.Errorf("an undisturbed sync reached step %s %d times, but the sync to be killed did not reach it", name, n)
 					}
 				}
 			}
-			t.Logf("new %v: %d steps, each killed at up to three times: %v", !kept, len(order), counts)
+			t.Logf("new warehouse %v: %d steps, each killed at up to three times; how often each is reached: %v", !kept, len(order), counts)
 		}
 		r.looked(t)
 	})
 }
 
-// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. killed
-// is false if the sync ended before.
+// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. killed is false
+// if the sync ended without reaching the step so often.
 func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed bool) {
 	t.Helper()
 	r.to.reset(t, kept)
@@ -291,7 +290,7 @@ func TestCrashAtRandom(t *testing.T) {
 			if killed {
 				kills++
 			} else {
-				took[kept] = min(took[kept], time.Since(begin)) // the first measurement may have been slowed by load
+				took[kept] = min(took[kept], time.Since(begin)) // the machine may have been busy during the first measurement
 			}
 			r.recover(t, fmt.Sprintf("trial %d: kill after %v, on a new warehouse: %v", runs, after, !kept))
 			stop()
@@ -320,7 +319,7 @@ func TestCrashWakesUp(t *testing.T) {
 			sleeper := r.start(t, r.config(), fmt.Sprintf("%s:%d:STOP", name, counts[name]/2+1))
 			stopped := sleeper.stopped(20 * time.Second)
 			other := r.start(t, r.other, "")
-			timer := time.AfterFunc(5*time.Second, func() { _ = other.Process.Kill() }) // it may wait for locks of the stopped process
+			timer := time.AfterFunc(5*time.Second, func() { _ = other.Process.Kill() }) // the other sync may wait for locks of the stopped process
 			other.wait()
 			timer.Stop()
 			_ = sleeper.Process.Signal(syscall.SIGCONT)
@@ -331,8 +330,8 @@ func TestCrashWakesUp(t *testing.T) {
 	})
 }
 
-// stopped waits until the process is stopped, and returns true. It returns false if the process ends, or is not
-// stopped in time.
+// stopped waits until a signal has stopped the process, and returns true. It returns false if the process ends first,
+// or if limit is over.
 func (c *child) stopped(limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// dashboard is the daemon's pages and API, and the sources of their data.
+// dashboard serves the daemon's pages and API, and collects their data.
 type dashboard struct {
 	a        *app
 	board    *board.Board
@@ -28,7 +28,7 @@ type dashboard struct {
 	guard    *access.Guard // checks access at every route that accepts a token
 
 	closed bool                     // there were tokens when the daemon started
-	wrong  chan serve.AccessRefused // wrong tokens to write to the audit log
+	wrong  chan serve.AccessRefused // uses of wrong tokens, to be written to the audit log
 }
 
 // openDashboard returns the dashboard of a configuration.
@@ -39,7 +39,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 		if !n.Limited { // refusals over the limit are not recorded, so the audit log stays small
 			select {
 			case d.wrong <- n:
-			default: // the channel is full; the token is in the log
+			default: // the channel is full; the program's log has the refusal
 			}
 		}
 	}})
@@ -53,12 +53,12 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	return d, err
 }
 
-// configure switches to another configuration. New tokens are valid at once. If the new configuration
-// has no tokens, a daemon that started with tokens keeps those it has.
+// configure switches to another configuration. New tokens are valid at once. If the daemon started with tokens
+// and the new configuration has none, the old tokens stay valid.
 func (d *dashboard) configure(c *config.Config) {
 	d.conf.Store(c)
 	if len(c.Serve.Tokens) == 0 && d.closed {
-		return // other machines may reach the daemon's address
+		return // without a token, every machine that reaches the address would have access
 	}
 	var tokens []access.Token
 	for _, t := range c.Serve.Tokens {
@@ -74,7 +74,7 @@ func (d *dashboard) mount(to *serve.Daemon) {
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
-// run keeps the data up to date until ctx ends or wait is called. wait closes the board.
+// run keeps the data up to date until ctx ends or the caller calls wait. wait also closes the board.
 func (d *dashboard) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -83,7 +83,7 @@ func (d *dashboard) run(ctx context.Context) (wait func()) {
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }
 
-// recordWrong writes wrong tokens to the audit log until ctx ends.
+// recordWrong writes the uses of wrong tokens to the audit log until ctx ends.
 func (d *dashboard) recordWrong(ctx context.Context) {
 	for {
 		select {
@@ -98,15 +98,15 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 	}
 }
 
-// clock returns the time by the clock of the state, for the audit log.
+// clock returns the current time by the clock of the state, for the audit log.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
-// maxSeparate is how many per-source parts of a destination may all be shown. If a destination has
-// more, only the part of the source that a visitor selects is shown.
+// maxSeparate is the number of per-source parts of a destination up to which the dashboard shows all parts. If
+// there are more, it shows only the part of the source that a visitor selects.
 const maxSeparate = 20
 
-// places returns the configured destinations. A destination with up to maxSeparate separate parts is
-// returned as these parts.
+// places returns the configured destinations. For a destination with up to maxSeparate per-source parts, it
+// returns the parts.
 func (d *dashboard) places() []boardfacts.DestinationPart {
 	c := d.conf.Load()
 	var all []boardfacts.DestinationPart
@@ -130,7 +130,7 @@ func (d *dashboard) places() []boardfacts.DestinationPart {
 	return all
 }
 
-// open opens a destination, or a source's part of it.
+// open opens the part of a source in a destination. If source is "", it opens the whole destination.
 func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
 	p, err := destinationKindOf(c, to)

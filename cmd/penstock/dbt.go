@@ -26,7 +26,7 @@ type dbtSource struct {
 	Tables      []dbtTable   `yaml:"tables"`
 }
 
-// dbtMeta has the place of the files of a lake, in the form of dbt-duckdb.
+// dbtMeta says where the files of a lake are, in the form that dbt-duckdb reads.
 type dbtMeta struct {
 	ExternalLocation string `yaml:"external_location"`
 }
@@ -58,7 +58,7 @@ type dbtColumn struct {
 	Tests       []any  `yaml:"tests,omitempty"`
 }
 
-// freshness suits a nightly pipeline: one missed night is a warning, two are an error.
+// freshness fits a nightly pipeline: one missed night is a warning, two missed nights are an error.
 var freshness = dbtFreshness{WarnAfter: dbtPeriod{36, "hour"}, ErrorAfter: dbtPeriod{60, "hour"}}
 
 // writeDBT writes the tables as dbt sources.
@@ -133,8 +133,8 @@ func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) [
 	return tests
 }
 
-// dbtKeyTests returns the tests of keys with several columns, as tables shared by several sources have. One
-// row expression represents the columns.
+// dbtKeyTests returns the tests of keys with several columns. Tables that several sources share have such keys.
+// The tests use the columns as one row value: ("_penstock_source", "id").
 func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
 	if t.Mode != string(schemas.Merge) && t.Mode != string(schemas.Replace) {
 		return nil
@@ -190,7 +190,7 @@ func sentence(c docColumn) string {
 	return fmt.Sprintf("%s (%s)", c.Meaning, c.Source)
 }
 
-// sqlType names a type as DuckDB and Postgres both do.
+// sqlType returns the name of a type that both DuckDB and Postgres know.
 func sqlType(name string) string {
 	if elem, ok := strings.CutPrefix(name, "list("); ok {
 		return sqlType(strings.TrimSuffix(elem, ")")) + "[]"

@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applier applies the webhook events of a source to one pipeline. For each application it takes the
-// pipeline's lock, as a run does, and releases it afterwards, so that a manual sync can take it. An
-// applier and a run of the same process share the lock. The pipeline stays open for the next
-// application. An applier is not safe for concurrent use.
+// applier applies the webhook events of a source to one pipeline. Each time, it takes the pipeline's lock and
+// releases it afterwards, so that a manual sync can take the lock in between. An applier and a run of the same
+// process share the lock. The source and destinations stay open until close. An applier is not safe for
+// concurrent use.
 type applier struct {
 	*app
 	conf     *config.Config
@@ -38,11 +38,12 @@ func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox,
 // lockedAgain is the delay before the next try while another process has the pipeline's lock.
 const lockedAgain = 5 * time.Second
 
-// apply applies the events that are ready. Events that cannot be applied now are logged and wait.
+// apply applies the events that are ready. Events that cannot be applied now stay in the inbox, and the log
+// says why.
 func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	rep, err := x.once(ctx)
 	if errors.Is(errors.Join(err, rep.Trouble), wire.ErrSignIn) {
-		x.close() // if someone signs in later, the reopened credential finds it
+		x.close() // the next call opens the credential again, and so finds a later sign-in
 	}
 	switch {
 	case errors.Is(err, state.ErrLocked), isElsewhere(err):
@@ -51,7 +52,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		return serve.Deltas{}, err
 	}
 	if rep.Trouble != nil {
-		x.log.Warn("some webhook events wait", "pipeline", x.pipeline.Name, "error", rep.Trouble)
+		x.log.Warn("some webhook events cannot be applied yet", "pipeline", x.pipeline.Name, "error", rep.Trouble)
 	}
 	return serve.Deltas{
 		Applied: rep.Applied, Waiting: rep.Waiting, Oldest: rep.Oldest, Refresh: rep.Refresh,
@@ -59,7 +60,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	}, nil
 }
 
-// once makes one application, with the pipeline's lock.
+// once takes the pipeline's lock and applies the events that are ready.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
 	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
@@ -79,15 +80,15 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	if err := x.trimmer.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // tries again even if no event arrives
+		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // try again even if no event arrives
 	}
 	return rep, nil
 }
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
 
-// watch opens the pipeline. Passes of this process that begin afterwards let webhook deltas commit
-// between the commits of the pass.
+// watch opens the pipeline. From then on, each new pass of this process lets webhook deltas commit between its
+// own commits.
 func (x *applier) watch(ctx context.Context) error {
 	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowSource calls stop once, when it has read the last page of a list and before it returns that page.
+// slowSource reads the last page of a list, and calls stop before it returns that page. It does so once.
 type slowSource struct {
 	*extract.Client
 	stop func()
@@ -68,7 +68,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
-	settled() // from now on, passes let events commit between their commits
+	settled() // opens the applier: from now on, passes let events commit between their commits
 
 	r, err := a.openRun(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	rep, err := pipeline.Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Equal(t, pipeline.StatusComplete, rep.Status, "%v", rep.Err)
-	require.Nil(t, cfg.Source.(*slowSource).stop, "the source was stopped")
+	require.Nil(t, cfg.Source.(*slowSource).stop, "stop must have been called")
 	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE name = 'Amid' AND _penstock_via = 'webhook'"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))

@@ -21,15 +21,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// webhookStory changes the platform's contacts, and announces changes out of order, sometimes twice and
-// sometimes not at all.
+// webhookStory changes the platform's contacts. It delivers the events about the changes late, out of order, and
+// sometimes twice.
 type webhookStory struct {
 	*platform
 	t      *testing.T
 	random *rand.Rand
 	inbox  *state.InboxFile
-	late   []state.Event
-	n      int
+	late   []state.Event // events that can still be delivered
+	n      int           // number of changes
 }
 
 // change makes a change and its event.
@@ -63,11 +63,11 @@ func (s *webhookStory) create() string {
 			return id
 		}
 	}
-	s.t.Fatal("no contact was made")
+	s.t.Fatal("no contact was created")
 	return ""
 }
 
-// deliver puts some of the events into the inbox.
+// deliver puts n random events into the inbox. An event may stay in late, and is then delivered again.
 func (s *webhookStory) deliver(n int) {
 	for ; n > 0 && len(s.late) > 0; n-- {
 		i := s.random.IntN(len(s.late))

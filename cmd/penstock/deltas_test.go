@@ -26,7 +26,7 @@ import (
 func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	t.Helper()
 	e := state.Event{Source: "main", ID: "evt_" + kind + "_" + id, Type: kind, Received: time.Now().Add(-time.Minute), Scheme: "hex"}
-	if !strings.Contains(id, "_") {
+	if !strings.Contains(id, "_") { // the id is a number
 		e.Body = fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"id":%s}}`, e.ID, kind, id)
 	} else {
 		e.Body = fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"id":%q}}`, e.ID, kind, id)
@@ -99,7 +99,7 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	}
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
-	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the list equals the rows of events")
+	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the rows that events have written equal the list")
 }
 
 // TestWebhooksDrain: a backlog of events is applied with few requests and commits, and each event is in the

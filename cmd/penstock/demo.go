@@ -31,7 +31,8 @@ stream into a DuckDB file, runs three queries, and syncs again, which changes no
 	return cmd
 }
 
-// demoConfig takes the sandbox's address, two credentials, the database file and the state folder.
+// demoConfig is a format. Its arguments are the sandbox's address, two credentials, the database file and the
+// state folder.
 const demoConfig = `# Made by penstock sandbox demo. The sandbox at these addresses stopped when the demo ended.
 version: 1
 sources:
@@ -113,8 +114,8 @@ func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 	return a.load()
 }
 
-// demoRun makes one run and prints its summary. If unchanged is true, it fails if the run has changed
-// anything.
+// demoRun makes one run and prints its result. If unchanged is true, it returns an error if the run has changed
+// any row.
 func (a *app) demoRun(ctx context.Context, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})

@@ -36,7 +36,7 @@ func TestUnit(t *testing.T) {
 	require.NoError(t, os.WriteFile(unit, []byte(strings.ReplaceAll(text, "/usr/bin/penstock", self)), 0o600))
 	out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.NotContains(t, string(out), "penstock.service:", "systemd warns of nothing")
+	require.NotContains(t, string(out), "penstock.service:", "systemd has a warning")
 	out, err = exec.Command(analyze, "security", "--offline=true", "--threshold=20", unit).CombinedOutput()
 	require.NoError(t, err, "exposure is above 2.0:\n%s", out)
 	for _, line := range []string{"Type=notify", "DynamicUser=yes", "StateDirectory=penstock", "NoNewPrivileges=yes", "ProtectSystem=strict", "MemoryDenyWriteExecute=yes"} {
@@ -44,7 +44,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestDockerfile checks the stages and, unless in short mode, runs the command that builds the binary.
+// TestDockerfile checks the stages. Without -short, it also runs the command that builds the binary.
 func TestDockerfile(t *testing.T) {
 	text := deployed(t, "Dockerfile")
 	steps := regexp.MustCompile(`(?m)^(FROM|RUN|COPY|USER|HEALTHCHECK|ENTRYPOINT|CMD|VOLUME|WORKDIR|EXPOSE|STOPSIGNAL) (.*)$`).FindAllStringSubmatch(text, -1)
@@ -75,7 +75,7 @@ func TestDockerfile(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
 	require.NoError(t, err)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	require.Contains(t, stages[0], "golang:"+version+"-", "the image's Go is that of go.mod")
+	require.Contains(t, stages[0], "golang:"+version+"-", "the image must have the Go version of go.mod")
 	require.Equal(t, []string{"make", "build", "BIN=/out/penstock"}, build)
 	if testing.Short() {
 		t.Skip("the binary is built in the long form")
@@ -90,8 +90,8 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, string(out), "duckdb_arrow")
 }
 
-// TestImages: each image has a version tag and, after `make images`, a digest. Either all images have a digest
-// or none, so that none is forgotten.
+// TestImages: each image has a version tag. After `make images`, each image also has a digest. If only some images have
+// a digest, the test fails.
 func TestImages(t *testing.T) {
 	var images []string
 	for _, file := range []string{"Dockerfile", "compose.yaml"} {
@@ -111,8 +111,8 @@ func TestImages(t *testing.T) {
 	require.Contains(t, []int{0, len(images)}, pinned, "run make images")
 }
 
-// TestCompose checks what the example promises: no root, nothing writable, no secret in the file. It also
-// parses its configuration.
+// TestCompose checks the security settings of compose.yaml: a read-only container without capabilities, ports only on
+// loopback, and secrets only from files. It also parses pipelines.yaml.
 func TestCompose(t *testing.T) {
 	var c struct {
 		Services map[string]struct {

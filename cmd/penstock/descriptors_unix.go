@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// descriptors returns how many files and connections this process may have open.
+// descriptors returns how many files and connections this process may have open; 0 if unknown.
 func descriptors() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard.
-// Without it, two engines on one file would wait for each other, and an engine that commits rarely might
-// never get its turn.
+// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard. Otherwise
+// each would open the same file with its own database engine. The engines would wait for each other's locks, and
+// an engine that commits rarely might never get the lock.
 //
 // It is safe for concurrent use. A nil *destinationPool shares nothing.
 type destinationPool struct {
@@ -52,7 +52,7 @@ func (l *destinationPool) open(d config.Destination, open func() (load.Destinati
 }
 
 func (l *destinationPool) of(d config.Destination) *pooledDestination {
-	d.At = config.Pos{} // the position in the file makes no difference
+	d.At = config.Pos{} // a destination that has moved within the configuration file is the same
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all[d] == nil {

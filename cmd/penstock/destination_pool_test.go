@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// counted is a destination that counts how often it was closed.
+// counted is a destination that counts how often it is closed.
 type counted struct {
 	load.Destination
 	closed int
@@ -31,10 +31,10 @@ func TestDestinationPool(t *testing.T) {
 		return dest
 	}
 	a, b := open(1), open(7)
-	require.Len(t, opened, 1, "the position in the file makes no difference")
+	require.Len(t, opened, 1, "the position in the configuration makes no difference")
 	require.Same(t, whole(a), whole(b))
 	require.NoError(t, a.Close())
-	require.NoError(t, a.Close(), "closed twice, released once")
+	require.NoError(t, a.Close(), "the second Close of a handle does nothing")
 	require.Zero(t, opened[0].closed, "there is another user")
 	require.NoError(t, b.Close())
 	require.Equal(t, 1, opened[0].closed)

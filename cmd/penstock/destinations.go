@@ -21,40 +21,40 @@ type destinationKind struct {
 	missing string // why this build lacks it; "" if it has it
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error             // checks the rights that opening does not test
-	warn    func(context.Context, *app, config.Destination) ([]string, error) // returns warnings about rights larger than a run needs
+	warn    func(context.Context, *app, config.Destination) ([]string, error) // returns warnings about rights that a run does not need
 	memory  memoryPlan                                                        // memory for loads into the destination
-	columns int                                                               // limit of a stream without max_columns; 0 means schemas.DefaultColumns
+	columns int                                                               // column limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
-	// onHost reports whether the URL is a path, which is a different place on each host.
+	// onHost reports whether the URL is a local path. The same path on another host is another file.
 	onHost func(config.Destination) bool
 	// absent returns an error if there is nothing to read yet. It is called before open, because open would
 	// create the destination.
 	absent func(config.Destination) error
-	// locate returns where a table that exists can be found without penstock.
+	// locate returns where other programs find an existing table: a file, a folder, or a name in SQL.
 	locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
-	// files returns the pattern under which an engine finds a stream's table without penstock. The pattern
-	// stays valid after later runs.
+	// files returns a pattern that matches the files of a stream's table, so that a query engine can read the
+	// table without penstock. The pattern stays valid after later runs.
 	files func(d config.Destination, stream, table string) string
-	// folder returns where streams of files keep their files, unless the configuration says otherwise.
+	// folder returns the default folder for downloaded files.
 	folder func(d config.Destination) string
-	// asker answers SQL for a destination that does not implement load.Querier.
+	// asker returns a querier for a destination that does not implement load.Querier.
 	asker   func(context.Context, *reader) (querier, error)
-	modes   bool   // the destination creates files, which have a mode
-	noViews string // why penstock's ready views cannot run in the destination; "" if they can
+	modes   bool   // the destination creates files, so the option mode applies to it
+	noViews string // why the destination does not support penstock's views; "" if it does
 	// publish gives readers a copy of what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
 }
 
-// memoryPlan is how much memory a load may take, in bytes except for rows. 0 means the default. // Invariant 6
+// memoryPlan limits the memory of a load. 0 means the default. // Invariant 6
 type memoryPlan struct {
-	heap   int64 // Go heap that the collector aims for
+	heap   int64 // bytes of Go heap that the garbage collector aims for
 	budget int64 // bytes of records that are read but not committed
 	group  int64 // bytes of rows in one commit
-	rows   int   // number of rows wanted in one commit; one page more may be added
+	rows   int   // wanted number of rows in one commit; the last page may exceed it
 }
 
-// with returns a plan that is large enough for r and for other. Its field rows is r.rows, or other.rows if r.rows
-// is 0.
+// with returns a plan that is large enough for both r and other. The field rows is that of r, or that of other
+// if r has none.
 func (r memoryPlan) with(other memoryPlan) memoryPlan {
 	return memoryPlan{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
@@ -128,8 +128,8 @@ func memoryFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	return all
 }
 
-// limitColumns sets the column limit of streams that have none. It is the lowest limit of the
-// pipeline's destinations, or the default limit if that is lower.
+// limitColumns sets the column limit of the streams that have none. The limit is the lowest of the default limit
+// and the limits of the pipeline's destinations.
 func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) {
 	most := schemas.DefaultColumns
 	for _, to := range p.To {
@@ -143,8 +143,8 @@ func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) 
 	}
 }
 
-// options parses the part after the ? of a destination's URL. It passes each value to the function in
-// readers with the option's name.
+// options parses the part after the ? of a destination's URL. readers has a function for each option, which
+// parses and stores the value.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -168,8 +168,7 @@ func filePath(d config.Destination) (path, query string) {
 	return path, query
 }
 
-// pathCause returns the error of the file system without the path, because the message already has the
-// path.
+// pathCause returns the cause of a file system error without the path, for messages that already name the path.
 func pathCause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -21,7 +21,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, options("path=a%20b&threads=2&wait_lock=30s", readers))
 	require.Equal(t, []any{"a b", 2, 30 * time.Second}, []any{path, threads, lock})
 	require.NoError(t, options("wait_lock=0s", readers))
-	require.Negative(t, lock, "0s is not the default")
+	require.Negative(t, lock, "0s must not be stored as 0, which means the default")
 	require.NoError(t, options("", readers))
 	for query, want := range map[string]string{
 		"thread=2":     `unknown option "thread"`,
@@ -34,7 +34,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The loader's options of a Postgres URL go to the loader; all others go to the server unchanged.
+// The options of a Postgres URL that belong to penstock are split off. All others go to the server unchanged.
 func TestSplitOptions(t *testing.T) {
 	theirs, ours, err := splitOptions("sslmode=verify-full&json=jsonb&application_name=a%26b&wait=1m", "json", "wait")
 	require.NoError(t, err)
@@ -58,10 +58,10 @@ func TestWriteTo(t *testing.T) {
 	require.Equal(t, "before", string(b))
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 1, "nothing is left behind")
+	require.Len(t, files, 1, "no temporary file is left")
 }
 
-// A stream that states no limit of columns gets the lowest limit of the pipeline's destinations.
+// A stream without max_columns gets the lowest column limit of the pipeline's destinations.
 func TestColumnLimitOfDestinations(t *testing.T) {
 	c, err := config.Parse([]byte(`version: 1
 sources: {main: {app: {base_url: "https://app.example", auth: {token: t}}}}

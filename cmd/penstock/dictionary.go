@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// dictionary describes what a destination contains. Its JSON is printed by `docs --json`.
+// dictionary describes what a destination contains. `docs --json` prints it.
 type dictionary struct {
 	Destination string     `json:"destination"`
 	Kind        string     `json:"kind"`
@@ -43,7 +43,7 @@ type docTable struct {
 	Mode    string      `json:"mode"`
 	Key     []string    `json:"key,omitempty"`
 	Rows    int64       `json:"rows"`
-	Current int64       `json:"standing"` // number of rows without tombstones and earlier versions
+	Current int64       `json:"standing"` // number of rows that are neither deleted nor earlier versions
 	Run     string      `json:"run,omitempty"`
 	ReadAt  time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
 	Verdict string      `json:"verdict,omitempty"`
@@ -102,7 +102,8 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	return out, err
 }
 
-// read sets when the table's stream was last read to its end, by any pipeline, with the run and the verdict.
+// read sets the time, run and verdict of the last pass that read the table's stream to its end. The pass may be
+// of any pipeline.
 func (t *docTable) read(newest map[state.Key]certificate) {
 	for k, c := range newest {
 		at, _ := c.at.(time.Time)
@@ -125,8 +126,8 @@ func (d *dictionary) add(group string, t docTable) {
 	d.Groups[i].Tables = append(d.Groups[i].Tables, t)
 }
 
-// streams returns the streams of the pipelines that load into this destination, with the settings of
-// the pipeline, and then all other streams.
+// streams returns the streams of the pipelines that load into this destination, with the pipelines' settings.
+// All streams of the configuration follow.
 func (d *reader) streams() []config.Stream {
 	var all []config.Stream
 	for _, p := range d.conf.Pipelines {
@@ -135,7 +136,7 @@ func (d *reader) streams() []config.Stream {
 		}
 		loaded, err := d.conf.Select(p, nil)
 		if err != nil {
-			continue // app.load has already refused such a configuration
+			continue // cannot happen: app.load refuses such a configuration
 		}
 		all = append(all, loaded...)
 	}
@@ -169,7 +170,7 @@ func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
 	return doc
 }
 
-// countRows counts a table's rows, and those that are neither deleted nor earlier versions.
+// countRows counts all rows of a table, and the rows that are neither deleted nor earlier versions.
 func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, standing int64, err error) {
 	mark := schemas.ColDeletedAt
 	if t.Mode == schemas.History {

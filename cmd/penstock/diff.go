@@ -107,11 +107,11 @@ type rowChange struct {
 	before, after string // JSON objects; "" for none
 }
 
-// rowLog is the part of the log that a diff is made from.
+// rowLog is the part of penstock's log of row changes that a diff needs.
 type rowLog struct {
 	stream  string      // the stream that fills the table; "" if nothing was logged
 	changes []rowChange // in the order in which they were made
-	of      span
+	of      span        // the period between the two runs
 }
 
 // readLog reads the logged changes of a table in a period. It does not select by run, because a run
@@ -143,7 +143,7 @@ func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log rowLog, 
 		}
 		run := spans[r.text("run")]
 		if !slices.ContainsFunc(log.changes, func(c rowChange) bool { return run.holds(c.at) }) {
-			a.log.Warn("a run in between changed rows but did not log the changes", "run", r.text("run"), "stream", log.stream)
+			a.log.Warn("a run in this period changed rows but did not log the changes", "run", r.text("run"), "stream", log.stream)
 		}
 		return nil
 	})
@@ -159,7 +159,8 @@ type effect struct {
 	After   json.RawMessage       `json:"after,omitempty"`
 }
 
-// cellChange is the value of a column before and after. It is null if the row did not have the column.
+// cellChange has the value of a column before and after the change. A value is null if the row did not have the
+// column.
 type cellChange struct {
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
@@ -250,7 +251,7 @@ func orJSONNull(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// document returns text unchanged if it is JSON, else as a JSON string.
+// document returns text unchanged if it is valid JSON. Otherwise it returns text as a JSON string.
 func document(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

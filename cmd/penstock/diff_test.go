@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The net effect of a key's changes is the difference between the row before the first change and the row
-// after the last.
+// The net effect of a key's changes is the difference between two rows: the row before the first change, and the
+// row after the last change.
 func TestRowLogNet(t *testing.T) {
 	insert := func(after string) rowChange { return rowChange{key: `[1]`, action: "insert", after: after} }
 	update := func(before, after string) rowChange {

@@ -35,7 +35,7 @@ paging and the filters. It sends a bounded number of read requests per stream an
 prints the results. A line with + is evidence, a line with - is a rejected
 hypothesis. What is learned about a stream is stored for later runs, in the
 destinations of the pipelines that contain the stream. Without a name, discover
-probes the streams about which nothing that still fits is stored.
+probes only the streams without stored results that still fit.
 
 Exit codes: 0 every probed stream was learned, 75 some were not.`,
 		Example: `  penstock discover crm.leads 'sales.*'
@@ -88,11 +88,11 @@ type discovery struct {
 
 	mu              sync.Mutex
 	found           map[string]extract.Convention // conventions by source and stream
-	settled, failed int
+	settled, failed int                           // numbers of streams
 }
 
-// pipelines returns the pipelines of the configuration, and a further pipeline for each named stream
-// that none of them reads from the first source.
+// pipelines returns the configured pipelines. If no pipeline reads a named stream from the first source, it adds
+// a pipeline without a destination for this stream.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {
@@ -139,8 +139,9 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.config(), found)
 }
 
-// open returns the streams to probe: the named ones, or all with --all. Otherwise it returns the streams for
-// which some destination has no convention that fits, without child streams and streams of files.
+// open returns the streams to probe. If streams are named, or with --all, these are all streams of r. Otherwise
+// they are the streams for which at least one destination has no convention that still fits. Child streams and
+// streams of files are then left out.
 func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.streams, nil
@@ -158,8 +159,8 @@ func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, er
 	}), nil
 }
 
-// ask probes the streams, several at once, and prints the result of each. It returns the conventions
-// found, by stream.
+// ask probes several streams at a time, and prints the result of each. It returns the conventions that it found,
+// by stream.
 func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
@@ -178,7 +179,7 @@ func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Co
 			return d.print(r, s, c, err)
 		})
 	}
-	_ = probes.Wait() // closing the output reports write errors
+	_ = probes.Wait() // the only errors are write errors, which closing the output reports
 	return found
 }
 
@@ -188,8 +189,8 @@ var (
 	errFile     = errors.New("the stream returns files, so there is nothing to learn")
 )
 
-// one returns the convention of a stream. It probes the stream unless that was done for another
-// pipeline. It returns an error for a child stream, for a stream of files, and if the budget is used up.
+// one returns the convention of a stream. It probes the stream, unless it has done so for another pipeline. It
+// returns an error for a child stream, for a stream of files, and if the request budget is used up.
 func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (extract.Convention, error) {
 	of := r.pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()
@@ -266,7 +267,7 @@ func (d *discovery) conclude() error {
 		if d.flags.requests > 0 {
 			budget = fmt.Sprintf(" of a budget of %s", grouped(int64(d.flags.requests)))
 		}
-		if _, err := fmt.Fprintf(d.out, "\n%d settled, %d not; %s requests%s\n", d.settled, d.failed, grouped(d.spent.Load()), budget); err != nil {
+		if _, err := fmt.Fprintf(d.out, "\n%d learned, %d not learned; %s requests%s\n", d.settled, d.failed, grouped(d.spent.Load()), budget); err != nil {
 			return err
 		}
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// errUnderWay means that every unit of a run is already part of another run.
+// errUnderWay means that no unit can be added for a run, because each would repeat a unit of another run that has
+// not ended.
 var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", state.ErrLocked)
 
 // endLook is how often dispatch checks whether units have ended.
 const endLook = time.Second
 
-// dispatch divides a run into units, which workers claim, and waits until the units have ended. If an
-// earlier process has planned the run already, dispatch only waits. // Invariant 18
+// dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process
+// has already planned the run, dispatch only waits. // Invariant 18
 func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
@@ -66,7 +67,7 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	return err
 }
 
-// await waits until every unit of a run has ended. It returns an error only if ctx ends before.
+// await waits until every unit of a run has ended. It returns an error only if ctx ends first.
 func (h *unitWorker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
@@ -119,7 +120,7 @@ func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipe
 	sp.Planned = true
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		if o.Options != (pipeline.Options{}) {
-			return here(ctx, o) // a unit has no options
+			return here(ctx, o) // units cannot carry options, so this process executes the run
 		}
 		r, err := h.dispatch(ctx, c, p, o)
 		if errors.Is(err, state.ErrTaken) {

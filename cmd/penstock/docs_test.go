@@ -42,7 +42,7 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestLinksLeadSomewhere checks that every relative link of every page leads to an existing file and heading.
+// TestLinksLeadSomewhere checks that each relative link of each page leads to an existing file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
@@ -62,7 +62,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns the headings of a page as links write them: #add-a-stream.
+// anchors returns the headings of a page as they are written in links: #add-a-stream.
 func anchors(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -78,8 +78,8 @@ func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, len(pages(t)["README.md"]), 9000)
 }
 
-// TestGuaranteesNameTests checks that each test named by the README's guarantees exists, and does not skip
-// itself in its short form, so that the gate runs it.
+// TestGuaranteesNameTests checks that each test named by the README's guarantees exists. The test must not skip
+// itself with -short, because CI runs the short form.
 func TestGuaranteesNameTests(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{}
@@ -98,7 +98,7 @@ func TestGuaranteesNameTests(t *testing.T) {
 		}
 		for _, m := range named {
 			require.Contains(t, tests, m[1])
-			require.False(t, skips.MatchString(tests[m[1]]), "%s skips itself in the gate", m[1])
+			require.False(t, skips.MatchString(tests[m[1]]), "%s skips itself with -short", m[1])
 		}
 	}
 	require.Positive(t, rows)
@@ -168,8 +168,8 @@ func eachGoFile(t *testing.T, f func(path, text string)) {
 	}
 }
 
-// TestTroubleshootingMessages searches the program's texts for each message of docs/troubleshooting.md, part
-// by part between ellipses.
+// TestTroubleshootingMessages searches the program's source for each message of docs/troubleshooting.md. If a message
+// has ellipses (…), it searches for each part between them.
 func TestTroubleshootingMessages(t *testing.T) {
 	t.Parallel()
 	var program strings.Builder
@@ -215,8 +215,8 @@ func TestDependenciesAreExplained(t *testing.T) {
 	require.ElementsMatch(t, direct, explained)
 }
 
-// TestContributeDestination compares "Add a destination" of CONTRIBUTING.md with the destinations that there are: each
-// folder that implements load.Destination runs the conformance suite, and the table of destinations imports it.
+// TestContributeDestination checks that existing destinations follow "Add a destination" in CONTRIBUTING.md. Each folder
+// that implements load.Destination runs the conformance suite, and is in the table of destinations.
 func TestContributeDestination(t *testing.T) {
 	t.Parallel()
 	guide := pages(t)["CONTRIBUTING.md"]

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// dotenv is the file .env beside the configuration. Environment variables take precedence over it. The
-// file is read when the environment lacks a variable, and again when the file has changed. A dotenv is
-// safe for concurrent use.
+// dotenv is the file .env beside the configuration. Environment variables take precedence over it. The file is
+// read when a variable is missing in the environment, and again when the file has changed. A dotenv is safe for
+// concurrent use.
 type dotenv struct {
 	path string
 
@@ -20,8 +20,8 @@ type dotenv struct {
 	values map[string]string
 	from   fs.FileInfo
 	err    error  // why the file is not used
-	text   string // content of an unused file, to know which variables it has
-	hides  bool   // the unused file has a variable that was looked up
+	text   string // content of an unused file, to find out whether it has a variable
+	hides  bool   // a variable was looked up that only the unused file has
 }
 
 func newDotenv(config string) *dotenv {
@@ -64,9 +64,9 @@ func (d *dotenv) read() {
 	}
 }
 
-// trouble returns why the file is not used; nil if it is used or was not needed. missed reports
-// whether the unused file has a variable that was looked up. Such a variable may be optional, for
-// example the key of the state.
+// trouble returns why the file is not used. It returns nil if the file is used, or was not needed. missed reports
+// whether a variable was looked up that only the unused file has. Then the error must be reported: otherwise an
+// optional variable, such as the key of the state, would be ignored silently.
 func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,9 +76,11 @@ func (d *dotenv) trouble() (err error, missed bool) {
 	return fmt.Errorf("%s is not read: %w", d.path, d.err), d.hides
 }
 
-// parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, with quotes inside escaped as in a shell, or
-// in double quotes with \n, \" and \\ escapes. The word export before a name, empty lines and lines that begin with #
-// are ignored. A $ in a value has no special meaning.
+// parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, or in double quotes with the escapes \n, \"
+// and \\. The word export before a name, empty lines and lines that begin with # are ignored. A $ in a value has no
+// special meaning. A single quote within single quotes is written as in a shell:
+//
+//	NAME='it'\''s'
 func parseDotenv(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -118,7 +120,7 @@ func unquoted(value string) (string, error) {
 	return text, nil
 }
 
-// cutSingle returns the text before the closing single quote, and what follows it.
+// cutSingle returns the text before the closing single quote, and the rest after the quote.
 func cutSingle(value string) (text, rest string, ok bool) {
 	text, rest, ok = strings.Cut(value, "'")
 	if after, quote := strings.CutPrefix(rest, `\''`); quote {
@@ -129,7 +131,7 @@ func cutSingle(value string) (text, rest string, ok bool) {
 	return text, rest, ok
 }
 
-// cutDouble returns the text before the closing double quote, without its escapes, and what follows it.
+// cutDouble returns the unescaped text before the closing double quote, and the rest after the quote.
 func cutDouble(value string) (text, rest string, ok bool) {
 	var b strings.Builder
 	escaped := false

@@ -18,8 +18,8 @@ func TestParseDotenv(t *testing.T) {
 	}
 }
 
-// TestDotenv checks that the environment takes precedence, that a changed file is read again, and that a file
-// readable by others is rejected.
+// TestDotenv checks that the environment takes precedence, that a changed file is read again, and that a file that
+// other users can read is rejected.
 func TestDotenv(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, ".env")
@@ -48,5 +48,5 @@ func TestDotenv(t *testing.T) {
 	_, ok = d.lookup("PENSTOCK_TEST_C")
 	require.False(t, ok)
 	_, missed = d.trouble()
-	require.False(t, missed, "nothing in it was looked up")
+	require.False(t, missed, "no variable of the file was looked up")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// unavailable replaces a destination that could not be opened, so that the run continues with the others and reports
-// the error for this destination. Every method but Close fails.
+// unavailable replaces a destination that could not be opened. Every method except Close returns the error. So the run
+// continues with the other destinations, and reports the error for this one.
 type unavailable struct{ err error }
 
 var _ load.Destination = unavailable{}

@@ -24,7 +24,7 @@ func duckdbKind() destinationKind {
 		open: openDuckDB, check: checkFile, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
 		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows.
-		// A larger budget would only be memory that the garbage collector scans.
+		// A larger budget would only give the garbage collector more to scan.
 		memory: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
@@ -82,7 +82,7 @@ func countOption(to *int) func(string) error {
 	}
 }
 
-// waitOption parses how long to wait. 0s means not at all. It is stored as -1, since 0 means the default.
+// waitOption parses how long to wait. 0s means not to wait. It is stored as -1, because 0 means the default.
 func waitOption(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {
@@ -95,8 +95,8 @@ func waitOption(to *time.Duration) func(string) error {
 	}
 }
 
-// absentFile returns an error if a destination's file or folder does not exist. A command that only reads must
-// not create the file or folder: an empty one would hide a wrong path.
+// absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls it
+// before it opens the destination. Opening would create an empty file or folder, which would hide a wrong path.
 func absentFile(d config.Destination) error {
 	path, _ := filePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -105,8 +105,8 @@ func absentFile(d config.Destination) error {
 	return nil
 }
 
-// checkFile checks that the file and its log can be created and written, and that not everyone may
-// write to the file.
+// checkFile checks that penstock can create and write the file and its write-ahead log. It returns an error if
+// everyone may write to the file.
 func checkFile(_ context.Context, _ *app, d config.Destination) error {
 	path, _ := filePath(d)
 	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// platform is a sandbox over real HTTP and a folder with a pipeline that reads it into a warehouse.
+// platform is a sandbox that is served over HTTP. It has a folder with a configuration that loads it into a warehouse.
 type platform struct {
 	*sandbox.Server
 	url, dir string
@@ -58,7 +58,8 @@ func (p *platform) penstock(t *testing.T, args ...string) (code int, stdout, std
 	return code, out.String(), err.String()
 }
 
-// compare compares the tables of every stream of the pipeline with the platform's truth.
+// compare compares the tables of all streams of the pipeline with the records of the platform, and returns the
+// differences.
 func (p *platform) compare(t *testing.T) []string {
 	t.Helper()
 	cat, err := schemas.Load()
@@ -77,8 +78,9 @@ func (p *platform) compare(t *testing.T) []string {
 	return differences
 }
 
-// TestTruth: every readable stream is loaded as the platform has it, value by value. A second run writes nothing.
-// A third run loads what was created, updated and deleted in between, with tombstones for what was deleted.
+// TestTruth: the tables of every readable stream equal the platform's records, value by value. A second run writes
+// nothing. Then records are created, updated and deleted. A third run loads these changes, and sets tombstones for the
+// deleted records.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	onEach(t, testTruth)
@@ -125,7 +127,7 @@ func (p *platform) change(t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		stream         string
-		create, update string // POST; %s is the id
+		create, update string // create is a path for POST; update and remove have method and path, %s is the id
 		remove         string
 		body           string
 	}{

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// exclusiveGate limits which units run at the same time in this process. A unit that may have crashed
-// an earlier process runs alone. The zero value is an empty gate.
+// exclusiveGate limits which units run at the same time in this process. If an earlier process may have crashed
+// because of a unit, this unit runs alone. The zero value is an empty gate.
 type exclusiveGate struct {
 	mu      sync.Mutex
 	running int
@@ -17,7 +17,7 @@ type exclusiveGate struct {
 // gatePatience is how long other units may still start while a unit waits to run alone.
 const gatePatience = time.Minute
 
-// enter admits a unit beside others, or returns false if it must wait.
+// enter admits a unit that may run beside others. It returns false if the unit must wait.
 func (q *exclusiveGate) enter() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -37,8 +37,8 @@ func (q *exclusiveGate) leave() {
 	}
 }
 
-// enterAlone takes the gate for one unit if the gate is empty. If the gate is not empty, enter admits no
-// more units after gatePatience, so that the gate becomes empty.
+// enterAlone admits a unit that must run alone, if no unit runs. Otherwise it returns false, and after gatePatience,
+// enter admits no more units until none runs.
 func (q *exclusiveGate) enterAlone() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,16 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A unit that must run alone enters when the gate is empty. When it has waited for a while, no other unit enters.
+// A unit that must run alone is admitted when no other unit runs. When it has waited for gatePatience, no other unit is
+// admitted.
 func TestExclusiveGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q exclusiveGate
 		require.True(t, q.enter())
 		require.False(t, q.enterAlone())
-		require.True(t, q.enter(), "others go first")
+		require.True(t, q.enter(), "at first, other units are still admitted")
 		time.Sleep(gatePatience + time.Second)
 		require.False(t, q.enterAlone())
-		require.False(t, q.enter(), "but not forever")
+		require.False(t, q.enter(), "after gatePatience, no other unit is admitted")
 		q.leave()
 		require.False(t, q.enterAlone())
 		q.leave()

@@ -21,7 +21,7 @@ func (a *app) explainCmd() *cobra.Command {
 		Long: `Shows what was learned or configured for a stream, and why, as YAML. If you paste
 it into pipelines.yaml, the stream is read in the same way from then on. A line
 with + is evidence, a line with - is a rejected hypothesis. Below them are the
-verdict on the last pass and the facts behind it. No request is sent to the
+verdict on the last pass and the facts that led to it. No request is sent to the
 source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
@@ -39,8 +39,8 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 	}
 }
 
-// knowledgeOf collects what is known about a stream. If several destinations store conventions, it
-// uses the newest that fits the stream's current request.
+// knowledgeOf collects what is known about a stream. If several destinations store conventions of the stream, it
+// uses the newest convention that fits the stream's present settings.
 func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (knowledge, error) {
 	s, ok := c.Stream(name)
 	k := knowledge{stream: s}
@@ -60,11 +60,11 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
 			if len(p.From) > 0 {
-				d = d.For(p.From[0].Text) // the first source stands for all
+				d = d.For(p.From[0].Text) // only the part of the first source is read
 			}
 			m, last, rest, err := a.storedKnowledge(ctx, c, d, p.Name, k.stream.Table)
 			if err != nil {
-				a.log.Warn("conventions of a destination skipped", "destination", d.Name, "error", err)
+				a.log.Warn("cannot read the conventions of a destination; it is skipped", "destination", d.Name, "error", err)
 				continue
 			}
 			if rest.Records > 0 {
@@ -82,9 +82,9 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 	return k, nil
 }
 
-// storedKnowledge returns what a destination stores about a pipeline's streams: the conventions, the
-// newest certificate of each, and the members of one table that are beyond the column limit. If the
-// destination does not exist yet, it returns nothing.
+// storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
+// newest certificates. It also counts the members of table t that have no column because of the column limit. If the
+// destination does not exist yet, storedKnowledge returns nothing.
 func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
 	p, err := destinationKindOf(c, d)
 	if err != nil {
@@ -116,7 +116,7 @@ type explanation struct {
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
 	Proved    *proved        `json:"certificate,omitempty"` // certificate of the last pass
-	Rest      []overflow     `json:"rest,omitempty"`        // columns beyond the limit
+	Rest      []overflow     `json:"rest,omitempty"`        // members without a column, because of the column limit
 }
 
 func (a *app) explain(k knowledge) error {
@@ -136,7 +136,7 @@ func (a *app) explain(k knowledge) error {
 		fmt.Fprintf(a.out, "# %s: learned %s with %s, stored in %s\n", k.stream.Name,
 			k.learned.LearnedAt.Local().Format(time.DateTime), plural(k.learned.Requests, "request"), k.kept)
 	case k.stream.Parent != "":
-		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its shape is learned with the first\n", k.stream.Name, k.stream.Parent)
+		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its format is learned with the first record\n", k.stream.Name, k.stream.Parent)
 	default:
 		fmt.Fprintf(a.out, "# %s: nothing learned yet; run `penstock discover %s` or sync it\n", k.stream.Name, k.stream.Name)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The exit codes that users may rely on. signalCode returns those of signals.
+// The exit codes that users may rely on. After a signal, the exit code is that of signalCode.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -23,13 +23,13 @@ const (
 )
 
 // hintFull is the hint for a full disk.
-const hintFull = "the disk is full: free some space and run again; the tables are as of the last commit"
+const hintFull = "the disk is full: free some space and run again; committed data is safe"
 
 // hintSignIn is the hint for a sign-in that has ended.
 const hintSignIn = "sign in with `penstock login`; committed data is safe"
 
-// failure is an error as shown to the user: what went wrong, what to do next, and the exit code. If
-// err is nil, it has only the exit code, because everything has been printed.
+// failure is an error for the user: what went wrong, what to do next, and the exit code. If err is nil, only the
+// exit code is left to report, because the verb has already printed everything.
 type failure struct {
 	err  error
 	hint string
@@ -68,8 +68,8 @@ func exit(code int) error {
 	return &failure{code: code}
 }
 
-// stopped is the cancel cause of a context that a signal cancelled. It wraps the cause that a run checks
-// for.
+// stopped is the cause of a context that a signal cancelled. It wraps the cause that [pipeline.Stop] returned, which
+// a run checks for.
 type stopped struct {
 	signal os.Signal
 	cause  error
@@ -78,7 +78,7 @@ type stopped struct {
 // Error names the signal.
 func (s *stopped) Error() string { return "stopped by " + s.signal.String() }
 
-// Unwrap returns the cause that a run checks for.
+// Unwrap returns the cause of pipeline.Stop.
 func (s *stopped) Unwrap() error { return s.cause }
 
 // codeOf returns the exit code for the error of a verb. // Invariant 14
@@ -104,7 +104,7 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// printError prints err once: each configuration fault on its own line, then the hint.
+// printError prints err, one line per fault, and then the hint.
 func (a *app) printError(err error) {
 	f, ok := errors.AsType[*failure](err)
 	if ok && f.err == nil {
@@ -146,8 +146,8 @@ func printHint(w io.Writer, indent, hint string) error {
 	return err
 }
 
-// printable makes text safe for a terminal and a log by escaping control characters. If lines is true,
-// it keeps newlines.
+// printable escapes control characters, so that text is safe for a terminal and a log. If lines is true, it keeps
+// newlines.
 func printable(s string, lines bool) string {
 	clean := func(r rune) bool {
 		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069

@@ -29,21 +29,21 @@ import (
 )
 
 var (
-	figures  = flag.Bool("figures", false, "measure the promised figures (minutes, two free cores)")
-	baseline = flag.String("baseline", "", "be the baseline process: the NDJSON file to load")
+	figures  = flag.Bool("figures", false, "measure the promised figures; takes minutes, and needs two free cores")
+	baseline = flag.String("baseline", "", "run as the baseline process, and load this NDJSON file")
 	into     = flag.String("into", "", "with -baseline: the DuckDB file to load it into")
 	pairs    = flag.Int("pairs", 3, "with -figures: how many times each pair is measured")
-	rows     = flag.Int("rows", 1_000_000, "with -figures: records of the load")
+	rows     = flag.Int("rows", 1_000_000, "with -figures: number of records to load")
 )
 
-// figure is one line of what this project promises: penstock against a baseline that ran in the same minutes,
-// and the required ratio.
+// figure is one promise about speed or memory. It compares measurements of penstock with a baseline that ran in the
+// same minutes, and has the required ratio.
 type figure struct {
 	what, base string
-	ours, than []float64 // seconds, bytes or counts, pairwise
+	ours, than []float64 // pairs of measurements: penstock's and the baseline's, in seconds, bytes or counts
 	unit       string
 	ratio      func(ours, than float64) float64
-	reach      string
+	reach      string // the required ratio, for the report
 	holds      func(ratio float64) bool
 }
 
@@ -59,8 +59,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If only the median does
-// not reach the ratio, the reason may be noise.
+// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If some pair reaches it and
+// the median does not, the reason may be noise, and the verdict is another.
 const missed = "MISSED"
 
 func (f figure) verdict() string {
@@ -86,8 +86,8 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// TestFigures prints the figures and fails if one is missed by more than its noise. Each is compared with a baseline
-// that ran in the same minutes, because a busy machine slows both.
+// TestFigures prints the figures. It fails if no pair of measurements of a figure reaches the required ratio. Each
+// figure is compared with a baseline that ran in the same minutes, because a busy machine slows both.
 func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("measured by make bench")
@@ -106,7 +106,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestFigureVerdict: a promise is missed only if no pair keeps it.
+// TestFigureVerdict: a figure is missed only if no pair of measurements reaches the required ratio.
 func TestFigureVerdict(t *testing.T) {
 	t.Parallel()
 	f := figure{ratio: faster, holds: func(r float64) bool { return r >= 1 }}
@@ -130,8 +130,8 @@ func writeNDJSON(t *testing.T, path string, n int) {
 	require.NoError(t, w.Flush())
 }
 
-// decodeFigures compares our JSON → Arrow with DuckDB's reader, each on one core and decoding every value.
-// Both read from memory.
+// decodeFigures compares how fast penstock and DuckDB turn JSON into columns. Both use one core and decode every value.
+// penstock reads from memory, and DuckDB from a file in the page cache.
 func decodeFigures(t *testing.T, ndjson string) []figure {
 	const n = 200_000
 	raw, pages := firstRecords(t, ndjson, n, 1000)
@@ -215,7 +215,7 @@ func mapPages(t *testing.T, pages [][]byte) (seconds, allocs float64) {
 
 const transformRun = "figures00000"
 
-// cpu is this process's CPU time in seconds. On a shared machine it is more accurate than wall time.
+// cpu returns the CPU time of this process in seconds. On a busy machine it is more accurate than elapsed time.
 func cpu() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -226,8 +226,8 @@ func cpu() float64 {
 
 func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 
-// duckDecode is the CPU time DuckDB takes to decode every value of the file. A hash over all columns forces
-// the decoding, and the time of the hash is subtracted.
+// duckDecode returns the CPU time that DuckDB takes to decode every value of the file. A hash over all columns makes
+// DuckDB decode them. The time of the hash itself is subtracted.
 func duckDecode(t *testing.T, ndjson string) float64 {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")
@@ -248,7 +248,8 @@ func duckDecode(t *testing.T, ndjson string) float64 {
 	return run("SELECT bit_xor(hash(r)) FROM "+read+" r") - hash
 }
 
-// readColumns returns the explicit column list that DuckDB would detect, so that detection is not counted.
+// readColumns returns the columns that DuckDB detects in the file. With this list, later queries need not detect them,
+// so the time of the detection is not measured.
 func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	t.Helper()
 	rs, err := db.Query(fmt.Sprintf("SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM read_json('%s', format = 'newline_delimited', sample_size = 20000))", ndjson))
@@ -264,18 +265,18 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// flat ends the name of a baseline that makes the same tables as penstock, not one table with nested columns.
+// flat is in the name of the file if the baseline is to make the same tables as penstock. Otherwise it makes one table
+// with nested columns.
 const flat = ".flat"
 
-// flatTables are the tables that we make of the records, without penstock's own columns, which no other loader
-// would add.
+// flatTables are the queries for the tables that penstock makes of the records, without penstock's bookkeeping columns.
 var flatTables = []string{
 	"SELECT * EXCLUDE (address, phones), unnest(address) FROM records",
 	"SELECT id, generate_subscripts(phones, 1) AS place, unnest(phones, recursive := true) FROM records",
 }
 
-// TestBaseline is the baseline process: DuckDB's own load of the same records from a local file, into its own
-// file or into Parquet.
+// TestBaseline is the baseline process. In it, DuckDB loads the same records from a local file, into a DuckDB file or
+// into Parquet.
 func TestBaseline(t *testing.T) {
 	if *baseline == "" {
 		t.Skip("a child of TestFigures")
@@ -308,9 +309,9 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// process is the cost of one finished child.
+// process has what a finished child process used.
 type process struct {
-	wall, cpu float64
+	wall, cpu float64 // seconds
 	rss       float64 // peak, in bytes
 	written   float64 // bytes written to the disk
 	out       string
@@ -335,8 +336,8 @@ func run(t *testing.T, dir string, name string, args ...string) process {
 	return process{wall: wall, cpu: seconds(u.Utime) + seconds(u.Stime), rss: <-rss, written: float64(u.Oublock) * 512, out: out.String()}
 }
 
-// peakMemory polls a process's peak memory until it ends. The value that wait reports is useless: it counts
-// the parent's pages from before the exec.
+// peakMemory polls the peak memory of a process until it ends. The value of wait4 cannot be used, because it includes
+// pages that the child shared with its parent before exec.
 func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	for {
 		select {
@@ -357,13 +358,13 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	}
 }
 
-// landing is the destination of a whole-process load, and its baseline.
+// landing is a destination to measure a whole sync with, and its baseline.
 type landing struct {
 	name, base  string
 	to          target
 	reach       float64 // required share of the baseline's speed
-	bound       float64 // peak, in MB
-	like        string  // name of the second baseline, which does more of what we do; "" for none
+	bound       float64 // limit of the peak memory, in MB
+	like        string  // name of a second baseline, whose work is more like penstock's; "" for none
 	runBaseline func(t *testing.T, i int) (bare, like float64)
 }
 
@@ -378,23 +379,23 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 	}
 	pg := newPostgresTarget(t)
 	return []landing{
-		{name: "DuckDB file", base: "DuckDB CREATE TABLE AS read_json(local file)", to: duckTarget{dir}, reach: 0.9, bound: 400, like: "the same, into our two tables",
+		{name: "DuckDB file", base: "DuckDB CREATE TABLE AS read_json(local file)", to: duckTarget{dir}, reach: 0.9, bound: 400, like: "the same, into penstock's two tables",
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return engine(t, ".duckdb"), engine(t, flat+".duckdb") }},
-		{name: "Parquet, zstd", base: "DuckDB COPY (read_json(local file)) TO Parquet", to: parquetTarget{dir}, reach: 1, bound: 300, like: "the same, into our two tables",
+		{name: "Parquet, zstd", base: "DuckDB COPY (read_json(local file)) TO Parquet", to: parquetTarget{dir}, reach: 1, bound: 300, like: "the same, into penstock's two tables",
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return engine(t, ".parquet"), engine(t, flat+".parquet") }},
 		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 100, like: "the same COPY, then the same keys",
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return pg.copyBack(t) }},
 	}
 }
 
-// installed copies a freshly linked program in small pieces. The kernel keeps data written at once in one
-// large piece of its page cache, and counts the whole piece as memory of a process that touches one page of
-// it. `version` of a program as the linker leaves it takes 77 MB; read from a disk, or copied like this, it
-// takes 43 MB (Linux 6.18).
+// installed copies a freshly linked program in small pieces, because otherwise its memory would be overstated. The
+// linker writes the program at once, so the kernel has it in one large piece of the page cache. A process that touches
+// one page of the piece is charged for all of it. With Linux 6.18, `penstock version` takes 77 MB as linked, and 43 MB
+// when the program was read from a disk or copied like this.
 func installed(t *testing.T, dir, built string) string {
 	t.Helper()
 	from, err := os.Open(built)
-	require.NoError(t, err, "make build comes first")
+	require.NoError(t, err, "run make build first")
 	defer from.Close()
 	path := filepath.Join(dir, filepath.Base(built))
 	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o700)
@@ -405,8 +406,8 @@ func installed(t *testing.T, dir, built string) string {
 	return path
 }
 
-// loadFigures compares whole processes: penstock reading the sandbox over HTTP into a warehouse, and an engine
-// reading the same records from a local file.
+// loadFigures compares whole processes: penstock loads the sandbox's records over HTTP, and an engine loads the same
+// records from a local file.
 func loadFigures(t *testing.T, dir, ndjson string) []figure {
 	bin := installed(t, dir, "../../bin/penstock")
 	lands := landings(t, dir, ndjson)
@@ -433,7 +434,7 @@ func loadFigures(t *testing.T, dir, ndjson string) []figure {
 	return out
 }
 
-// measure runs the pairs of one landing.
+// measure runs penstock and the baseline in turn, and returns the figures.
 func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, peakMB float64) {
 	t.Helper()
 	load := figure{what: "records over HTTP into " + l.name, base: l.base, unit: "s",
@@ -464,7 +465,7 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 100 { // not Postgres, where the server writes the bytes
+	if l.bound > 100 { // not for Postgres, because its server writes the bytes
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

@@ -20,15 +20,15 @@ func (a *app) files(r *openedRun) map[string]string {
 		d, _ := r.conf.Destination(to.Text)
 		folders[d.Name] = filesOf(r.conf, d.For(r.pipeline.From[0].Text))
 		if folders[d.Name] == "" {
-			a.log.Warn("the destination keeps no files, only rows about them; set a folder with files:",
+			a.log.Warn("the destination stores no files, only rows about them; set a folder with files:",
 				"destination", d.Name, "stream", r.streams[i].Name)
 		}
 	}
 	return folders
 }
 
-// filesOf returns the folder in which a destination stores files: the configured folder, or the
-// default of its kind; "" if there is none.
+// filesOf returns the folder in which a destination stores files. It is the configured folder, or else the default
+// of the destination's kind; "" if there is none.
 func filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
 	if p, err := destinationKindOf(c, d); dir == "" && err == nil && p.folder != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockEnv is the variable with the number of seconds by which the clock of a clocked program is wrong.
+// clockEnv is an environment variable. It has the number of seconds by which the clock of a clocked program is wrong.
 const clockEnv = "PENSTOCK_TEST_CLOCK"
 
-// offsetSource is an additional file in Go's package time.
+// offsetSource is a file to be added to Go's package time.
 const offsetSource = `package time
 
 import "syscall"
@@ -42,8 +42,8 @@ var offset = func() (n int64) {
 }()
 `
 
-// clocked builds the program with a patched package time: the wall clock of a process is wrong by what its
-// environment says, while monotonic time is right, as on a machine with a wrong clock.
+// clocked builds penstock with a patched package time. The wall clock of its processes is wrong by the seconds in
+// clockEnv, and the monotonic clock is right, as on a machine whose clock is set wrong.
 func clocked(t *testing.T) (program string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -56,7 +56,7 @@ func clocked(t *testing.T) (program string) {
 		t.Skipf("no source of Go: %v", err)
 	}
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	require.Equal(t, 1, strings.Count(string(text), now), "Go reads the time in another way now")
+	require.Equal(t, 1, strings.Count(string(text), now), "time.Now of this Go version has changed; adapt the patch")
 	dir := t.TempDir()
 	overlay := map[string]map[string]string{"Replace": {}}
 	for name, text := range map[string]string{"time.go": strings.Replace(string(text), now, now+"\tsec += offset\n", 1), "offset.go": offsetSource} {
@@ -74,7 +74,7 @@ func clocked(t *testing.T) (program string) {
 	return program
 }
 
-// startOff starts a clocked program whose clock is wrong by that many hours.
+// startOff starts a clocked program whose clock is wrong by hours.
 func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetProcess {
 	r.t.Helper()
 	return r.startAs(r.config(), func(c *exec.Cmd) error {
@@ -88,12 +88,12 @@ func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetPro
 func (r *fleetRig) patiently(sql, want string) {
 	r.t.Helper()
 	if !assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 100*time.Millisecond, "%s", sql) {
-		r.until(sql, want) // logs the state of everything
+		r.until(sql, want) // fails, and logs the tables and the output of all processes
 	}
 }
 
-// refuse answers the first request for leads of a workspace with 429 and a Retry-After date. It returns that
-// date and the time of the next request.
+// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. until is this date, and
+// again is the time of the next request for leads.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64
@@ -115,12 +115,13 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// The clocks of three serve and three workers are right, 5 hours ahead or 5 hours behind. Slots run when the
-// database's clock says, a frozen worker loses its unit to another and commits nothing afterwards, parked
-// units are retried in time, and the versions of a row follow each other. Invariants 8, 13, 18
+// Three processes of serve and three workers run: of each, one has the right time, one is 5 hours ahead, and one is 5
+// hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
+// worker, which commits nothing afterwards. Parked units are retried in time. The versions of a row are in order,
+// without gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds Go's own packages, and waits for leases to run out")
+		t.Skip("builds Go's standard library, and waits for leases to expire")
 	}
 	program := clocked(t)
 	r := newFleet(t, 3, "@every 5s")
@@ -128,7 +129,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(r.config(), []byte(strings.Replace(string(text), "streams: [", "mode: history, streams: [", 1)), 0o600))
 	for _, sql := range []string{
-		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // by the database's clock, which decides
+		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // when the slot was recorded, by the database's clock
 		"CREATE TABLE begun AS SELECT clock_timestamp() AS at",
 		"INSERT INTO leases (name, token, holder, since, until) VALUES ('pipeline all@ws002', nextval('lease_tokens'), 'a test', now(), 'infinity')",
 	} {
@@ -156,7 +157,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, frozen.Process.Signal(syscall.SIGSTOP))
 	workers := []*fleetProcess{r.startOff(program, -5, "worker", "--slots", "4"), r.startOff(program, 0, "worker", "--slots", "4")}
 	r.patiently("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker must have taken over the unit")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)
@@ -170,7 +171,7 @@ func TestFleetClocksApart(t *testing.T) {
 		last := r.text("SELECT max(run) FROM runs")
 		r.patiently("SELECT count(*) > 0 FROM runs WHERE run > '"+last+"' AND status = 'complete'", "true")
 	}
-	t.Log("runs that workers have done units of:", r.text("SELECT string_agg(w || ' ' || n, ', ') FROM (SELECT worker w, count(DISTINCT run) n FROM units GROUP BY 1) x"))
+	t.Log("number of runs that each worker has executed units of:", r.text("SELECT string_agg(w || ' ' || n, ', ') FROM (SELECT worker w, count(DISTINCT run) n FROM units GROUP BY 1) x"))
 	for _, p := range serves {
 		p.end(t)
 	}
@@ -179,7 +180,7 @@ func TestFleetClocksApart(t *testing.T) {
 		p.end(t)
 	}
 	require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
-	require.Equal(t, proven, r.text(certificates), "the first worker has committed nothing")
+	require.Equal(t, proven, r.text(certificates), "the frozen worker must not commit")
 	r.inTime()
 	for _, name := range r.made {
 		r.follows(name)
@@ -190,7 +191,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.Regexp(t, `this machine's clock is (4h59|5h0)m\d+s ahead of that of the state database`, checked.out.String())
 }
 
-// inTime checks that each slot ran once, when it was due, and that all recorded times lie within the test.
+// inTime checks that each slot ran once, when it was due, and that all recorded times are within the test.
 func (r *fleetRig) inTime() {
 	t := r.t
 	t.Helper()
@@ -203,8 +204,8 @@ func (r *fleetRig) inTime() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM (SELECT due, lag(due) OVER (ORDER BY run) AS before FROM runs) x WHERE before > due + interval '1 hour'"), "later runs have later ids")
 }
 
-// follows checks that the versions of a workspace's rows follow each other without a gap, that the last ones
-// equal its truth, and that its certificates are in the order of the runs, one per stream and run.
+// follows checks the tables of a workspace. The versions of a row follow each other without a gap, and the last
+// versions are the platform's records. The certificates are in the order of the runs, one per stream and run.
 func (r *fleetRig) follows(name string) {
 	t := r.t
 	t.Helper()

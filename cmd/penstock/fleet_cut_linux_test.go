@@ -19,28 +19,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolatedNetwork is a network namespace with a virtual cable to the host of the database.
+// isolatedNetwork is a network namespace. A virtual cable (veth) connects it to the host.
 type isolatedNetwork struct{ name, cable string }
 
+// The addresses of the two ends of the cable.
 const (
-	mainland = "10.213.77.1"
-	ashore   = "10.213.77.2"
+	hostAddress   = "10.213.77.1"
+	workerAddress = "10.213.77.2"
 )
 
 // newNetwork creates an isolated network. It needs root.
 func newNetwork(t *testing.T) *isolatedNetwork {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("a separate network needs root")
+		t.Skip("a network namespace needs root")
 	}
 	n := &isolatedNetwork{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
 	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
-		t.Skipf("no separate network: %v %s", err, out)
+		t.Skipf("cannot create a network namespace: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() })
 	n.ip(t, "link", "add", n.cable, "type", "veth", "peer", "name", "cable", "netns", n.name)
-	n.ip(t, "addr", "add", mainland+"/30", "dev", n.cable)
-	n.ip(t, "-n", n.name, "addr", "add", ashore+"/30", "dev", "cable")
+	n.ip(t, "addr", "add", hostAddress+"/30", "dev", n.cable)
+	n.ip(t, "-n", n.name, "addr", "add", workerAddress+"/30", "dev", "cable")
 	n.ip(t, "link", "set", n.cable, "up")
 	n.ip(t, "-n", n.name, "link", "set", "cable", "up")
 	n.ip(t, "-n", n.name, "link", "set", "lo", "up")
@@ -53,11 +54,11 @@ func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// cut drops all traffic to and from the database without notifying either side.
-func (n *isolatedNetwork) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
-func (n *isolatedNetwork) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
+// cut makes the cable drop all traffic, without notice to either side. restore ends that.
+func (n *isolatedNetwork) cut(t *testing.T)     { n.ip(t, "link", "set", n.cable, "down") }
+func (n *isolatedNetwork) restore(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
-// on calls f in the network. The processes that f starts and the listeners that f opens belong to it.
+// on calls f in the network. The processes that f starts and the listeners that f opens belong to the network.
 func (n *isolatedNetwork) on(f func() error) error {
 	runtime.LockOSThread() // network namespaces belong to threads
 	home, err := os.Open("/proc/thread-self/ns/net")
@@ -75,14 +76,14 @@ func (n *isolatedNetwork) on(f func() error) error {
 	}
 	err = f()
 	if e := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); e != nil {
-		return e // the thread ends with its goroutine
+		return e // the thread stays locked, so the runtime ends it with its goroutine
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// lead forwards connections of a listener to an address, and returns the listener's address.
-func lead(t *testing.T, l net.Listener, to string) string {
+// forward forwards connections of a listener to an address, and returns the listener's address.
+func forward(t *testing.T, l net.Listener, to string) string {
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -105,11 +106,11 @@ func lead(t *testing.T, l net.Listener, to string) string {
 	return l.Addr().String()
 }
 
-// A worker that loses its connection to the database in the middle of a unit leaves the unit to another, and
-// commits nothing when the connection is back. // Invariant 13
+// A worker loses its connection to the database in the middle of a unit. Another worker takes over the unit. When the
+// connection is restored, the first worker commits nothing. // Invariant 13
 func TestFleetCutOff(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for leases to run out")
+		t.Skip("waits for leases to expire")
 	}
 	n := newNetwork(t)
 	r := newFleet(t, 3, "@every 2s")
@@ -117,13 +118,13 @@ func TestFleetCutOff(t *testing.T) {
 	require.NoError(t, err)
 	database, err := url.Parse(r.db.Config().ConnString())
 	require.NoError(t, err)
-	cable, err := net.Listen("tcp", mainland+":0")
+	cable, err := net.Listen("tcp", hostAddress+":0")
 	require.NoError(t, err)
-	var beach net.Listener
-	require.NoError(t, n.on(func() (err error) { beach, err = net.Listen("tcp", "127.0.0.1:0"); return err }))
+	var inside net.Listener
+	require.NoError(t, n.on(func() (err error) { inside, err = net.Listen("tcp", "127.0.0.1:0"); return err }))
 	sources := strings.TrimPrefix(r.url, "http://")
-	there := strings.NewReplacer(database.Host, lead(t, cable, database.Host), sources, lead(t, beach, sources)).Replace(string(text))
-	config := filepath.Join(r.dir, "island.yaml")
+	there := strings.NewReplacer(database.Host, forward(t, cable, database.Host), sources, forward(t, inside, sources)).Replace(string(text))
+	config := filepath.Join(r.dir, "isolated.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(there), 0o600))
 
 	asked, release := r.hold("ws001")
@@ -140,20 +141,20 @@ func TestFleetCutOff(t *testing.T) {
 	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
 	n.cut(t)
 	cut := time.Now()
-	release() // the worker gets its records, but cannot commit them
+	release() // the first worker receives its records, but cannot commit them
 	second := r.start("worker", "--slots", "4")
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-	t.Logf("another worker finished its unit %s after the cut", time.Since(cut).Round(time.Second))
-	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
+	t.Logf("another worker finished the unit %s after the cut", time.Since(cut).Round(time.Second))
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker must have taken over the unit")
 	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
 	proven := r.text(certificates)
-	n.mend(t)
+	n.restore(t)
 	serve.end(t)
 	r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
 	first.end(t)
 	second.end(t)
 	require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
-	require.Equal(t, proven, r.text(certificates), "the first worker has committed nothing")
+	require.Equal(t, proven, r.text(certificates), "the first worker must not commit")
 	r.whole()
 }

@@ -28,7 +28,7 @@ import (
 
 const eventSecret = "whsec_of_the_fleet_alone"
 
-// eventFleet is two processes of serve on one state database. They receive the changes of a few contacts of one
+// eventFleet has two processes of serve on one state database. They receive webhooks about five contacts of one
 // workspace.
 type eventFleet struct {
 	*fleetRig
@@ -77,8 +77,8 @@ func (r *eventFleet) rename(id, name string) {
 
 var servedAt = regexp.MustCompile(`msg=serving.*address=(\S+)|serving address=(\S+)`)
 
-// deliver sends a change to one of the processes, retries until one has acknowledged it, and sometimes sends
-// it to both.
+// deliver sends an event about a contact to a random process until a process acknowledges it. At random, deliver does
+// so once or twice.
 func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	body := fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, n, id)
 	mac := hmac.New(sha256.New, []byte(eventSecret))
@@ -107,8 +107,8 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch reads the names until stop is closed. If a later name was followed by an earlier name, back describes both;
-// otherwise back is "".
+// watch reads the contacts' names until stop is closed. Later names sort after earlier ones. If the table shows an
+// earlier name after a later one, watch returns early, and back describes both names.
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {
@@ -140,9 +140,9 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	}
 }
 
-// Two processes of serve receive deliveries about the same records, out of order, twice, and while one of the
-// processes is killed. The table ends with the last state of each record. It never shows an earlier state again.
-// Invariant 8
+// Two processes of serve receive deliveries about the same records. Deliveries are out of order, some arrive twice, and
+// sometimes a process is killed. Finally the table has the last state of each record. It never goes back to an earlier
+// state. // Invariant 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -179,7 +179,7 @@ func TestFleetEventsInOrder(t *testing.T) {
 	close(stop)
 	watching.Wait()
 	require.NoError(t, trouble)
-	require.Empty(t, back, "an earlier state after a later one")
+	require.Empty(t, back, "the table went back to an earlier state")
 	for _, p := range r.serves {
 		p.end(t)
 	}

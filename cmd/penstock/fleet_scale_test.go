@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// TestFleetScales logs how much faster four workers are than one, if each source answers after some 200 ms and
-// has its own key. It asserts only that the tables are complete, because the times depend on the machine. With
-// two slots per worker, eight first syncs at once keep two cores busy for three quarters of the time, mostly in
-// the database. With one slot, the workers mostly wait.
+// TestFleetScales logs how much faster four workers are than one. Each source has its own key, and answers after 150 to
+// 250 ms. The test asserts only that the tables are complete, because the times depend on the machine. On two cores,
+// four workers with one slot each mostly wait for the sources. With two slots each, the cores are busy for three
+// quarters of the time, mostly in the database.
 func TestFleetScales(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -29,10 +29,10 @@ func TestFleetScales(t *testing.T) {
 	}
 }
 
-// fleetTook returns how long a number of workers takes for one run over 96 workspaces.
+// fleetTook returns the time that the given number of workers takes for one run over 96 workspaces.
 func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 	w := newWorldsOf(t, 96, sandbox.Options{})
-	for i := range w.all { // otherwise all would need the database at the same instants
+	for i := range w.all { // with equal latencies, all workers would need the database at the same moments
 		s, err := sandbox.New(sandbox.Options{Seed: uint64(i + 1), NoLimits: true, Latency: time.Duration(150+50*i) * time.Millisecond})
 		require.NoError(t, err)
 		w.all[i] = s

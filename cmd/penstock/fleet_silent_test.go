@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Workspaces that hang lose the only slot of a worker, and later the additional slots, so that a workspace that
-// answers is read. The others are read once they answer. // Invariant 15
+// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker parks
+// their units, so that it can read the seventh workspace. It reads the six when they answer. // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for pauses")
@@ -18,7 +18,7 @@ func TestFleetSilentSources(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	for _, name := range r.made[:6] { // more than the four slots
+	for _, name := range r.made[:6] { // more than the worker's slots, which are four with the additional ones
 		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
 			select {
 			case <-free:

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweepRig is a fleet with two pipelines: one reads every stream of all workspaces once into shared tables,
-// one has a slot every few seconds.
+// sweepRig is a fleet with two pipelines. The pipeline all reads every stream of all workspaces into shared tables, once.
+// The pipeline beat is due every five seconds.
 type sweepRig struct {
 	*fleetRig
 	to postgresTarget
@@ -61,13 +61,13 @@ serve: {listen: 127.0.0.1:0}
 	return r
 }
 
-// Two processes of serve and four workers on one state database are killed at random, again and again, while
-// they read every stream of many workspaces. PENSTOCK_TEST_TRIALS is the number of kills, and also the number of
-// workspaces up to 200.
+// Two processes of serve and four workers, on one state database, read every stream of many workspaces. Again and again,
+// one of the processes is killed at random. PENSTOCK_TEST_TRIALS is the number of kills. It is also the number of
+// workspaces, from 6 to 200.
 func TestFleetKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil {
-		t.Skip("PENSTOCK_TEST_TRIALS says how many kills")
+		t.Skip("runs only if PENSTOCK_TEST_TRIALS sets the number of kills")
 	}
 	workspaces := max(6, min(200, kills))
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
@@ -90,7 +90,7 @@ func TestFleetKilled(t *testing.T) {
 		}
 	}
 	r.await("SELECT count(*) FROM slots WHERE pipeline = 'all' AND state = 'ran'", "1")
-	for _, p := range all { // a process that has only started does not handle the signal yet
+	for _, p := range all { // a process handles SIGTERM only after it has printed one of these lines
 		require.Eventually(t, func() bool {
 			return strings.Contains(p.out.String(), "serving") || strings.Contains(p.out.String(), "worker started")
 		}, time.Minute, 20*time.Millisecond)
@@ -108,7 +108,7 @@ func TestFleetKilled(t *testing.T) {
 	r.tables()
 }
 
-// await waits until a query returns want. It fails when nothing has changed for a while.
+// await waits until a query returns want. It fails if no unit has changed for five minutes.
 func (r *sweepRig) await(sql, want string) {
 	r.t.Helper()
 	const quiet = 5 * time.Minute
@@ -119,7 +119,7 @@ func (r *sweepRig) await(sql, want string) {
 			last, since = now, time.Now()
 		}
 		if time.Since(since) > quiet {
-			for _, f := range r.fellows[max(0, len(r.fellows)-8):] {
+			for _, f := range r.processes[max(0, len(r.processes)-8):] {
 				r.t.Log(f.Args, f.out)
 			}
 			for _, table := range []string{"slots", "leases", "processes"} {
@@ -131,8 +131,8 @@ func (r *sweepRig) await(sql, want string) {
 	}
 }
 
-// ledger checks that no unit is lost, still waiting or applied twice, that each slot ran once, and that no
-// lease is taken.
+// ledger checks the state database: every unit is done and complete, each slot ran once, and no lease is taken. The
+// counts of the certificates add up.
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()
@@ -142,13 +142,13 @@ func (r *sweepRig) ledger() {
 	require.Equal(t, strconv.Itoa(len(r.made)), r.text("SELECT count(DISTINCT source) FROM units WHERE pipeline = 'all'"))
 	r.until("SELECT count(*) FROM leases WHERE name LIKE 'pipeline %' AND until > clock_timestamp()", "0")
 	require.Empty(t, r.text(`SELECT string_agg(s::text || coalesce((SELECT string_agg(concat_ws(' ', r.run, r.cause, r.status, r.started, r.error), E'\n') FROM runs r WHERE r.pipeline = s.pipeline AND r.due = s.due), ''), E'\n')
-		FROM slots s WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.pipeline = s.pipeline AND r.due = s.due) <> 1`), "slots that have not one run")
+		FROM slots s WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.pipeline = s.pipeline AND r.due = s.due) <> 1`), "each slot must have exactly one run")
 	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE fetched <> written + unchanged + deduplicated + rejected"))
-	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "nothing was deleted at the source")
+	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "rows were deleted, but nothing was deleted at the source")
 }
 
-// tables checks that every table equals the truth, and that each row was written once: one workspace of each
-// world value by value, the others by the hashes of their rows.
+// tables checks that every table equals the platform's records, and that each row was written once. There are three
+// platforms. For each, tables compares one workspace value by value, and the others by the hashes of their rows.
 func (r *sweepRig) tables() {
 	t := r.t
 	t.Helper()
@@ -194,11 +194,11 @@ func (r *sweepRig) tables() {
 		require.Empty(t, odd, name)
 		counts := r.text(fmt.Sprintf(`SELECT string_agg(world || ' ' || sources, ' ') FROM (SELECT substr(_penstock_source, 3)::int %% 3 AS world, count(DISTINCT _penstock_source) AS sources FROM lake.%s GROUP BY 1) x
 			WHERE sources <> (%d - world + 2) / 3`, quote(name), len(r.made)))
-		require.Empty(t, counts, "%s: workspaces that have no rows though others of their world have", name)
+		require.Empty(t, counts, "%s: some workspaces have no rows, but others of the same platform have", name)
 		if stream := streams[name]; stream != "" {
 			require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
 				(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n
-					FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(name), stream)), "rows written, and rows: %s", stream)
+					FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(name), stream)), "%s: the certificates' number of written rows differs from the number of rows", stream)
 		}
 	}
 }

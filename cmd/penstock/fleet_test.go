@@ -23,12 +23,12 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// fleetRig is a state database that serve and workers share, a Postgres destination, and workspaces.
+// fleetRig has a state database that serve and workers share, a Postgres destination, and many workspaces.
 type fleetRig struct {
 	*worlds
-	t       *testing.T
-	db      *pgx.Conn
-	fellows []*fleetProcess
+	t         *testing.T
+	db        *pgx.Conn
+	processes []*fleetProcess
 }
 
 const fleetStreams = "[crm.lead_stages, crm.sources, crm.leads]"
@@ -67,7 +67,7 @@ func (r *fleetRig) start(args ...string) *fleetProcess {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with its own configuration and start function.
+// startAs starts a process with the given configuration. The function start may change the command before it starts it.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -76,7 +76,7 @@ func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...s
 	p.Args = append([]string{"penstock-quick", "-c", config}, args...)
 	p.Dir, p.Stdout, p.Stderr = filepath.Dir(config), p.out, p.out
 	require.NoError(r.t, start(p.Cmd))
-	r.fellows = append(r.fellows, p)
+	r.processes = append(r.processes, p)
 	r.t.Cleanup(func() { p.kill() })
 	return p
 }
@@ -88,14 +88,14 @@ func (p *fleetProcess) kill() {
 	}
 }
 
-// end stops a process as a supervisor does.
+// end stops a process with SIGTERM, as systemd does.
 func (p *fleetProcess) end(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	_ = p.Wait()
 	require.Equal(t, 143, p.ProcessState.ExitCode(), p.out)
-	require.Less(t, time.Since(begun), 2*time.Minute) // the machine may be busy
+	require.Less(t, time.Since(begun), 2*time.Minute) // not ten seconds, because the machine may be busy
 }
 
 // text returns the first value of a query of the state database.
@@ -105,6 +105,8 @@ func (r *fleetRig) text(sql string) (text string) {
 	return text
 }
 
+// until waits until a query of the state database returns want. If it never does, until fails the test and logs
+// everything that may explain it.
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
 	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {
@@ -114,14 +116,14 @@ func (r *fleetRig) until(sql, want string) {
 	for _, table := range []string{"slots", "leases", "river_job"} {
 		r.t.Log(table, r.text("SELECT string_agg(x::text, E'\n') FROM "+table+" x"))
 	}
-	for _, f := range r.fellows {
+	for _, f := range r.processes {
 		r.t.Log(f.Args, f.out)
 	}
 	r.t.FailNow()
 }
 
-// whole checks that the tables equal the truth, that each slot ran once, and that no unit waits or runs and no
-// lease is taken.
+// whole checks that the tables have as many records as the platform, that each slot ran once, that no unit waits or
+// runs, and that no lease is taken.
 func (r *fleetRig) whole() {
 	r.t.Helper()
 	for _, name := range r.made {
@@ -137,7 +139,8 @@ func (r *fleetRig) whole() {
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
-// hold makes the first request for leads of a workspace wait until release.
+// hold makes the first request for leads of a workspace wait until release is called. asked is closed when the request
+// arrives.
 func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -155,8 +158,8 @@ func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	return asked, release
 }
 
-// Workers execute a run that serve plans. If a worker is killed in the middle of a unit, another worker takes the
-// unit over. The same happens if a worker is frozen past its lease; when it continues, it commits nothing.
+// Workers execute a run that serve plans. If a worker is killed in the middle of a unit, another worker takes over the
+// unit. The same happens if a worker is frozen until its lease has expired. When it continues, it commits nothing.
 func TestFleet(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -174,7 +177,7 @@ func TestFleet(t *testing.T) {
 			require.NoError(t, first.Process.Signal(signal))
 			second := r.start("worker", "--slots", "4")
 			r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
-			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker has taken the unit over")
+			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another worker must have taken over the unit")
 			release()
 			settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 			_ = first.Process.Signal(syscall.SIGCONT)
@@ -206,10 +209,11 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 
-// A unit that crashes its worker each time is given up with a reason. Other units still complete. // Invariant 15
+// A unit that crashes its worker each time is given up, and its report says why. Other units still complete.
+// Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for five leases to run out")
+		t.Skip("waits for several leases to expire")
 	}
 	t.Setenv(lifeEnv, "1s")
 	r := newFleet(t, 2, "@every 2s")

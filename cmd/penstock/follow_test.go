@@ -14,21 +14,21 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// follower keeps copies of a table and of its child table by the recipe of docs/following.md. It reads only
-// rows that are newer than the latest time it has seen.
+// follower keeps copies of a table and of its child table, as docs/following.md describes. Each time, it reads only the
+// rows that are newer than the newest row of the last read.
 type follower struct {
 	root, child string
-	seen        string            // the latest time, as the engine formats it
+	seen        string            // latest _penstock_synced_at read so far, as the engine formats it
 	rows        map[string]string // by id: hash and tombstone
 	parts       map[string]string // of the child table, by parent and index: hash
-	reads       int               // reads that found something
+	reads       int               // number of reads that returned rows
 }
 
 func newFollower(root, child string) *follower {
 	return &follower{root: root, child: child, seen: "1970-01-01 00:00:00+00", rows: map[string]string{}, parts: map[string]string{}}
 }
 
-// glance copies the changes since the last read, in one statement.
+// glance is a [glancer]. In one statement, it reads the changes since the last read, and adds them to the copies.
 func (f *follower) glance(name func(root, table string) string, ask func(query string, to ...any) error) (int64, error) {
 	root := name(f.root, f.root)
 	if root == "" {
@@ -48,14 +48,14 @@ func (f *follower) glance(name func(root, table string) string, ask func(query s
 		(SELECT coalesce(CAST(max(_penstock_synced_at) AS varchar), '') %[1]s)`, changed, parts)
 	var rows, children, seen string
 	if err := ask(q, &rows, &children, &seen); err != nil || seen == "" {
-		return 0, nil // cannot be read at the moment
+		return 0, nil // no changes, or the table cannot be read at the moment
 	}
 	f.seen = seen
 	f.reads++
 	return f.take(rows, children), nil
 }
 
-// take adds what was read to the copies.
+// take adds rows and their child rows to the copies, and returns the number of rows.
 func (f *follower) take(rows, children string) (n int64) {
 	for line := range strings.SplitSeq(rows, "\n") {
 		id, rest, _ := strings.Cut(line, "|")
@@ -71,8 +71,8 @@ func (f *follower) take(rows, children string) (n int64) {
 	return n
 }
 
-// TestFollowers lets readers follow tables while passes of many commits fill and change them. In the end, their
-// copies equal those of a reader that starts then.
+// TestFollowers lets followers copy tables while passes with many commits fill and change them. After each sync, the
+// copies equal those of a follower that starts then and reads everything.
 func TestFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()
@@ -109,6 +109,6 @@ func TestFollowers(t *testing.T) {
 				require.Equal(t, fresh.parts, f.parts, "rows of %s after sync %d", f.child, change)
 			}
 		}
-		require.GreaterOrEqual(t, all[0].reads, 3, "reads of %s in the middle of passes", all[0].root)
+		require.GreaterOrEqual(t, all[0].reads, 3, "too few reads of %s while syncs ran", all[0].root)
 	})
 }

@@ -12,7 +12,7 @@ import (
 // grantsEvery is how often the daemon checks sign-ins.
 const grantsEvery = time.Minute
 
-// watchGrants reports the state of the configured sign-ins to metrics and alerts until ctx ends.
+// watchGrants reports the configured sign-ins to metrics and alerts, every grantsEvery, until ctx ends.
 func (s *signals) watchGrants(ctx context.Context) {
 	tick := time.NewTicker(grantsEvery)
 	defer tick.Stop()
@@ -23,7 +23,7 @@ func (s *signals) watchGrants(ctx context.Context) {
 		case seen := <-looked:
 			s.metrics.Observe(seen)
 			s.alerts.Observe(seen)
-		case <-ctx.Done(): // a state that does not answer must not delay the exit. Invariant 15
+		case <-ctx.Done(): // do not wait for s.grants: a state database that does not respond must not delay the exit. Invariant 15
 			return
 		}
 		select {
@@ -34,8 +34,8 @@ func (s *signals) watchGrants(ctx context.Context) {
 	}
 }
 
-// grants returns the configured sign-ins. A source whose sign-ins cannot be read before the next check
-// is in Unread.
+// grants returns the configured sign-ins. If the sign-ins of a source cannot be read within grantsEvery, the source is
+// in Unread.
 func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()

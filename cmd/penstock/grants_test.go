@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// A state that does not answer does not delay the exit of the daemon, and each check ends.
+// A state database that does not respond does not delay the exit of the daemon. Each check has a deadline.
 func TestWatchGrantsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bounded bool

@@ -14,11 +14,10 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// healthTime bounds the whole health request.
+// healthTime is the timeout of the health request.
 const healthTime = 4 * time.Second
 
-// health prints the health of this configuration's daemon. It fails if the daemon is not healthy or
-// does not answer.
+// health prints the health of this configuration's daemon. It fails if the daemon is not healthy or does not respond.
 func (a *app) health(ctx context.Context) error {
 	c, err := a.loadPlaces()
 	if err != nil {
@@ -60,8 +59,8 @@ func healthURL(s config.Serve) string {
 	return "http://" + loopback(s.Listen) + "/healthz"
 }
 
-// healthTransport connects to the daemon on this machine, without a proxy. The daemon's certificate
-// names its public host, not localhost. So the certificate is not verified; nothing secret is sent.
+// healthTransport connects to the daemon on this machine, without a proxy. It does not verify the daemon's certificate,
+// which names the public host, not localhost. The request contains no secret.
 func healthTransport(s config.Serve) http.RoundTripper {
 	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	if path := s.Socket(); path != "" {
@@ -72,8 +71,8 @@ func healthTransport(s config.Serve) http.RoundTripper {
 	return t
 }
 
-// loopback returns the local address of a listener. A listener on all addresses can be reached at the
-// loopback address, too.
+// loopback returns an address at which this machine reaches a listener. For a listener on all addresses, it is the
+// loopback address.
 func loopback(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// readOnHint returns the streams of a pipeline to read after an unverified delivery, by source. These
-// are the streams under `refresh` of the source's webhooks and their ancestors, parents before their
-// children. Sources without such streams are left out.
+// readOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified,
+// by source. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come before
+// their children. The map has only sources with such streams.
 func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {
@@ -19,7 +19,7 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 		}
 		streams, err := c.Select(p.ForSource(from.Text), nil)
 		if err != nil {
-			continue // app.load refuses such a pipeline
+			continue // cannot happen: app.load refuses such a pipeline
 		}
 		if names := withParents(streams, s.Webhooks.Refresh); len(names) > 0 {
 			all[s.Name] = names
@@ -28,7 +28,7 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	return all
 }
 
-// withParents returns the wanted streams and their ancestors, in the order in which they are read.
+// withParents returns the wanted streams and their ancestors, in the order of streams.
 func withParents(streams []config.Stream, wanted []string) (names []string) {
 	wanted = slices.Clone(wanted)
 	for _, s := range slices.Backward(streams) { // parents come before their children

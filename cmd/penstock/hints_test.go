@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A stream is read after its ancestors, in order.
+// A stream comes after its parent, and the parent after its own parent.
 func TestHintedStreamsComeWithTheirParents(t *testing.T) {
 	stream := func(name, parent string) config.Stream {
 		return config.Stream{Stream: schemas.Stream{Name: name, Parent: parent}}

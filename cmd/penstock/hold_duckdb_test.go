@@ -10,8 +10,8 @@ import (
 	"os/signal"
 )
 
-// hold is a program of the scripts: it has a DuckDB file open for writing, like an analyst's shell, until it
-// is interrupted. It creates the file ready when the database is open.
+// hold is a command for the scripts in testdata. It keeps a DuckDB file open for writing until it is interrupted, like
+// the shell of an analyst. Its arguments are the DuckDB file, and a file to create when the database is open.
 func hold() {
 	if err := holdFile(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -19,7 +19,7 @@ func hold() {
 	}
 }
 
-// shell is a program of the scripts: it runs a statement on a DuckDB file, like an analyst's shell.
+// shell is a command for the scripts in testdata. Its arguments are a DuckDB file, and a statement to run on it.
 func shell() {
 	db, err := sql.Open("duckdb", os.Args[1])
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 // mostMemory limits the peak memory of sync, in MiB, for any response of a source.
 const mostMemory = 400
 
-// joined formats the numbers below n, separated by commas.
+// joined formats the numbers from 0 to n-1, separated by commas.
 func joined(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -32,8 +32,8 @@ func joined(n int, format string) string {
 	return b.String()
 }
 
-// Each of these bodies once took unbounded memory or time. The other records, and what the hostile record contains,
-// are loaded. // Invariants 6, 11 and 15
+// In each of these bodies except the first, one record could take unbounded memory or time. All three records are loaded,
+// and no value of the hostile record is lost. // Invariants 6, 11 and 15
 func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, query, want string
@@ -57,7 +57,7 @@ func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Hostile responses of 32 MB are read in bounded memory. // Invariants 6, 11 and 15
+// Hostile responses of up to 32 MB are read in bounded memory. // Invariants 6, 11 and 15
 func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 100 MB")
@@ -115,8 +115,8 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// syncHostile syncs a list whose response is body, in bounded memory, and returns the last line of the query's
-// result.
+// syncHostile syncs a list whose only response is body, and checks the peak memory of the process. It returns the last
+// line of the query's result.
 func syncHostile(t *testing.T, body, query string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

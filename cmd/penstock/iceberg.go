@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// icebergKind is the kind of destination that is Iceberg tables, in a folder or a bucket.
+// icebergKind is the kind of destination that stores Iceberg tables in a folder or a bucket.
 func icebergKind() destinationKind {
 	p := parquetKind()
 	return destinationKind{
@@ -40,9 +40,8 @@ func icebergMissing() string {
 	return "built without the tag iceberg; `make build TAGS=duckdb_arrow,iceberg` sets it"
 }
 
-// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX, with the options ?catalog=sqlite:PATH or
-// ?catalog=postgres://…, catalog_name=lake, and those of a Parquet lake. The destination's schema is the
-// namespace.
+// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and
+// catalog=sqlite:PATH, catalog=postgres://… and catalog_name=lake. The destination's schema is the namespace.
 func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	path, query := filePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: a.log, Step: a.step}, Namespace: d.Schema}

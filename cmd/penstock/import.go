@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// importing are the flags of import.
+// importing has the flags of import.
 type importing struct {
 	output  string
 	write   bool
@@ -26,7 +26,7 @@ type importing struct {
 	only    []string
 }
 
-// descriptions are the parsers of API descriptions, by format.
+// descriptions has the parsers of API descriptions, by format.
 var descriptions = map[string]func(file string, data []byte) (*imports.Description, error){
 	"openapi": imports.OpenAPI,
 	"postman": imports.Postman,
@@ -37,13 +37,13 @@ func (a *app) importCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import openapi|postman FILE",
 		Short: "turn an API's published description into stream definitions",
-		Long: `Turns an API's published description, an OpenAPI 3 document (JSON or YAML) or a
-Postman collection (v2), into the streams of pipelines.yaml: paths, parameters,
-paging, records, keys, columns with types and meanings. Only read operations
-become streams. A stream of the catalogue is overridden, never duplicated. A GET
-with a parameter in its path, such as /orders/{id}/lines, becomes a child stream
-of the list /orders. If no list clearly fits, the stream is disabled, with the
-reason.
+		Long: `Turns an API's published description into the streams of pipelines.yaml: paths,
+parameters, paging, records, keys, columns with types and meanings. The description
+is an OpenAPI 3 document (JSON or YAML) or a Postman collection (v2). Only read
+operations become streams. A stream of the catalogue is overridden, never
+duplicated. A GET with a parameter in its path, such as /orders/{id}/lines, becomes
+a child stream of the list /orders. If no list clearly fits, the stream is disabled,
+and the output says why.
 
 Without -o or --write the definitions go to stdout. With one of them they are
 merged into a file, where each stream has an "imported:" block. The next import
@@ -216,8 +216,8 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing returns the content of the file to merge into. It returns nil if file is "", or if the file does
-// not exist yet and needed is false.
+// existing returns the content of the file to merge into. It returns nil if file is "". If the file does not exist,
+// existing returns an error if needed is true, and nil otherwise.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -232,7 +232,8 @@ func existing(file string, needed bool) ([]byte, error) {
 	return data, nil
 }
 
-// platform returns the catalogue and, if the configuration can be read, the base URLs in it.
+// platform returns the catalogue, and the base URLs in the configuration. If the configuration cannot be read, there are
+// no base URLs.
 func (a *app) platform() (catalogue []schemas.Stream, origins []string, err error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -252,7 +253,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 	return cat.Streams(), origins, nil
 }
 
-// badDescription turns an error in the description into a usage failure with its hint.
+// badDescription turns an error in the description into a usage error with the hint of the parser.
 func badDescription(err error) error {
 	if e, ok := errors.AsType[*imports.Error](err); ok {
 		return &failure{err: err, hint: e.Hint, code: exitUsage}

@@ -19,8 +19,8 @@ type trimmer interface {
 	Trim(ctx context.Context, source string, through int64) error
 }
 
-// inboxTrimmer removes events from the inbox once every pipeline that reads their source has applied
-// them in every destination. It is made for the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
+// inboxTrimmer removes events from the inbox once every pipeline that reads their source has applied them in every
+// destination. It knows the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
 type inboxTrimmer struct {
 	mu      sync.Mutex
 	through map[string]map[string]int64 // last applied event, by source and pipeline
@@ -42,8 +42,8 @@ func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	return t
 }
 
-// end stops the removal of events. It is called when a new configuration replaces this one, because the
-// new pipelines may need events that the old pipelines do not need.
+// end stops the removal of events. It is called when the daemon loads a new configuration. The new pipelines may need
+// events that the old pipelines have already applied.
 func (t *inboxTrimmer) end() {
 	if t == nil {
 		return
@@ -53,8 +53,8 @@ func (t *inboxTrimmer) end() {
 	t.ended = true
 }
 
-// applied records how far a pipeline has applied events, and removes the events that no pipeline
-// needs. If the removal fails, the next call tries again.
+// applied records that a pipeline has applied the events of source up to the number through. It removes the events that
+// no pipeline needs any more. If the removal fails, the next call tries again.
 func (t *inboxTrimmer) applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

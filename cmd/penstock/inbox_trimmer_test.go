@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimming records what is removed.
+// trimming is a trimmer that records the argument through of its calls.
 type trimming struct {
 	through []int64
 	err     error
@@ -36,17 +36,17 @@ func readers(names ...string) *config.Config {
 func TestInboxTrimmerRetries(t *testing.T) {
 	full := errors.New("disk full")
 	inbox, trims := &trimming{err: full}, newInboxTrimmer(readers("a", "b"))
-	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "b needs them")
+	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "pipeline b still needs the events, so nothing is removed")
 	require.ErrorIs(t, trims.applied(t.Context(), inbox, "main", "b", 5), full)
 	inbox.err = nil
 	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
 	require.Equal(t, []int64{5}, inbox.through)
 	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
-	require.Equal(t, []int64{5}, inbox.through, "once")
+	require.Equal(t, []int64{5}, inbox.through, "events are removed only once")
 }
 
-// An applier of the previous configuration does not remove events that a new pipeline needs, and a removed
-// pipeline does not keep events.
+// After a reload, the trimmer of the old configuration removes no event that a new pipeline needs. A pipeline that is no
+// longer configured does not keep events in the inbox.
 func TestInboxTrimmerAfterReload(t *testing.T) {
 	inbox, before := &trimming{}, newInboxTrimmer(readers("a", "gone"))
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
@@ -54,7 +54,7 @@ func TestInboxTrimmerAfterReload(t *testing.T) {
 	now := newInboxTrimmer(readers("a", "new"))
 	before.end()
 	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
-	require.Empty(t, inbox.through, "the new pipeline has applied none of them")
+	require.Empty(t, inbox.through, "the new pipeline has not applied the events yet")
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "gone", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "a", 9))
 	require.NoError(t, now.applied(t.Context(), inbox, "main", "new", 8))

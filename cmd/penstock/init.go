@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// initFlags are the flags of init. There are no flags for secrets, because everyone on a machine can
-// see command lines. // Invariant 5
+// initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
+// Invariant 5
 type initFlags struct {
 	setup
 	force, noCheck bool
@@ -81,7 +81,7 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	return a.finishInit(ctx, p, s)
 }
 
-// takeFlags fills and checks the setup without a terminal.
+// takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
 func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
@@ -141,7 +141,7 @@ func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
 	return nil
 }
 
-// writeConfig writes the whole file or nothing. It replaces a file only with force.
+// writeConfig writes the configuration. It replaces an existing file only if force is true, and then atomically.
 func writeConfig(path string, text []byte, force bool) error {
 	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -16,7 +16,7 @@ import (
 // askQuestions asks the questions that no flag has answered, and checks each answer before the next question.
 func (a *app) askQuestions(ctx context.Context, p *asker, s *setup, noCheck bool) error {
 	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
-	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, or nothing.")
+	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, if there is one.")
 	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
 		if err := step(ctx); err != nil {
 			return err
@@ -33,11 +33,11 @@ type conversation struct {
 	*setup
 	app     *app
 	noCheck bool
-	flagged bool // a flag has named a surface
+	flagged bool // a flag has set the address of a surface
 }
 
-// ask repeats a question until the answer makes a valid configuration. If a flag has already given the
-// answer, ask only checks it.
+// ask repeats a question until the answer is valid, and stores the answer in to. If a flag has already set to, ask only
+// checks it.
 func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
 	given := *to
 	for {
@@ -65,7 +65,7 @@ func (c *conversation) ask(ctx context.Context, question, preset string, to *str
 // faults returns what is wrong with the answers so far.
 func (c *conversation) faults() (config.Faults, error) {
 	if c.V2URL == "" && c.AppURL == "" {
-		return nil, nil // too early: more answers follow
+		return nil, nil // a configuration without a source cannot be parsed; more answers follow
 	}
 	_, err := c.app.parseSetup(*c.setup)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
@@ -89,7 +89,7 @@ func (c *conversation) versioned(ctx context.Context) error {
 
 func (c *conversation) application(ctx context.Context) error {
 	if c.AppURL == "" && c.flagged {
-		return nil // the flags name only the other surface
+		return nil // the flags set only the other surface
 	}
 	if err := c.ask(ctx, "address of the application surface, such as https://app.example.com", "", &c.AppURL); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c *conversation) application(ctx context.Context) error {
 	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", tokenVariable)
 }
 
-// credential prompts for a secret that no variable has, and tries it.
+// credential prompts for a secret, unless the environment has it, and then checks it with a request.
 func (c *conversation) credential(ctx context.Context, surface schemas.Surface, question, variable string) error {
 	for {
 		if _, ok := c.lookup(variable); ok {
@@ -121,7 +121,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		good, err := c.tries(ctx, func(conf *config.Config) []finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
-				src.V2 = nil // the other surface was tried before
+				src.V2 = nil // this surface was checked before
 			}
 			return c.app.checkSource(ctx, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
@@ -135,8 +135,8 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 	}
 }
 
-// tries checks the last answer with the function look and prints the findings. It returns true if the answer
-// works, or if the user wants to keep the answer anyway.
+// tries checks the last answer with the function look, and prints the findings. It returns true if the answer works, if
+// checks are off, or if the user wants to keep the answer anyway.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
 	if c.noCheck {
 		return true, nil
@@ -227,8 +227,8 @@ func (c *conversation) schedule(ctx context.Context) error {
 	return c.ask(ctx, "time zone", "UTC", &c.Zone)
 }
 
-// keepTyped offers to store typed secrets in a file that only its owner can read. It returns the file's path,
-// or "". // Invariant 5
+// keepTyped offers to store typed secrets in the file .env, which only its owner can read. It returns the file's path;
+// "" if nothing was stored. // Invariant 5
 func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) {
 	if p == nil || len(s.typed) == 0 {
 		return "", nil

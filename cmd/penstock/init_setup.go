@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// The variables from which a configuration made by init takes its secrets.
+// The environment variables for secrets in a configuration that init writes.
 const (
 	keyVariable      = "PENSTOCK_API_KEY"
 	tokenVariable    = "PENSTOCK_APP_TOKEN"
@@ -30,10 +30,10 @@ type setup struct {
 	Cron, Zone    string
 	State         string
 
-	typed map[string]string // secrets, by their variables
+	typed map[string]string // secrets that the user has typed, by environment variable
 }
 
-// fill sets the defaults.
+// fill sets the defaults of missing answers.
 func (s *setup) fill() {
 	s.Plan, s.Zone = cmp.Or(s.Plan, "pro"), cmp.Or(s.Zone, "UTC")
 	if len(s.To) == 0 {
@@ -44,7 +44,7 @@ func (s *setup) fill() {
 	}
 }
 
-// defaultDestination returns a file of a kind that this build has.
+// defaultDestination returns the URL of a DuckDB file, or of an SQLite file if this build lacks DuckDB.
 func defaultDestination() string {
 	if duckdbKind().missing != "" {
 		return "sqlite:warehouse.db"
@@ -57,7 +57,7 @@ func defaultState(path string) string {
 	return filepath.Join(filepath.Dir(path), config.DefaultState)
 }
 
-// refuse rejects secrets on the command line. // Invariant 5
+// refuse returns an error if the command line contains a password. // Invariant 5
 func (s *setup) refuse() error {
 	for _, to := range s.To {
 		if hasPassword(to) {
@@ -78,7 +78,7 @@ func hasPassword(to string) bool {
 	return set || u.Query().Has("password")
 }
 
-// newDestination is a destination as written in the file.
+// newDestination is a destination as it is written in the configuration.
 type newDestination struct{ Name, URL string }
 
 // destinations returns the destinations, each named after its kind.
@@ -97,7 +97,7 @@ func (s setup) destinations() []newDestination {
 	return all
 }
 
-// variables returns the variables that the configuration refers to.
+// variables returns the environment variables that the configuration refers to.
 func (s setup) variables() []string {
 	var all []string
 	if s.V2URL != "" {
@@ -112,12 +112,12 @@ func (s setup) variables() []string {
 	return all
 }
 
-// lacking returns the variables without a value.
+// lacking returns the environment variables of the configuration that have no value.
 func (s setup) lacking() []string {
 	return slices.DeleteFunc(s.variables(), func(name string) bool { _, ok := s.lookup(name); return ok })
 }
 
-// lookup returns a variable's value: typed, or from the environment.
+// lookup returns the value of a variable: what the user has typed, or the value in the environment.
 func (s setup) lookup(name string) (string, bool) {
 	if v := s.typed[name]; v != "" {
 		return v, true
@@ -144,8 +144,8 @@ func (s setup) render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// parseSetup makes the configuration of s and parses it as every other verb would. A variable without a
-// value is not a fault.
+// parseSetup renders the configuration and parses it as every other verb would. A variable without a value is not a
+// fault: parseSetup uses a placeholder.
 func (a *app) parseSetup(s setup) (*config.Config, error) {
 	s.fill()
 	text, err := s.render()

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// knowledge is what is known about one stream and why: the stored conventions, overridden by the
-// configuration.
+// knowledge is what is known about one stream, and why. Settings in the configuration take precedence over the stored
+// convention.
 type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value if nothing is stored
 	kept    string             // destination that stores the convention
 	proved  proved             // certificate of the last pass; the zero value if there was none
-	rest    []overflow         // columns beyond the stream's limit, by destination
+	rest    []overflow         // members without a column, because of the column limit; one entry per destination
 }
 
 // effective returns the stream as a run reads it.
@@ -29,7 +29,7 @@ func (k knowledge) effective() schemas.Stream { return k.learned.Apply(k.stream.
 // facts returns all known facts: learned, configured, and from the catalogue.
 func (k knowledge) facts() []extract.Fact {
 	facts := slices.Clone(k.learned.Facts)
-	hold := func(about, value string, from extract.Provenance) {
+	set := func(about, value string, from extract.Provenance) {
 		i := slices.IndexFunc(facts, func(f extract.Fact) bool { return f.About == about })
 		switch {
 		case value == "":
@@ -43,19 +43,19 @@ func (k knowledge) facts() []extract.Fact {
 		}
 	}
 	s := k.stream
-	hold(extract.FactRecords, placesOf(s.Records), k.from("records"))
-	hold(extract.FactKey, strings.Join(s.Key, ", "), k.from("key"))
-	hold(extract.FactPager, pagerOf(s.Pagination), k.from("pagination"))
-	hold(extract.FactFilter, filterOf(s.Incremental), k.from("incremental"))
+	set(extract.FactRecords, placesOf(s.Records), k.from("records"))
+	set(extract.FactKey, strings.Join(s.Key, ", "), k.from("key"))
+	set(extract.FactPager, pagerOf(s.Pagination), k.from("pagination"))
+	set(extract.FactFilter, filterOf(s.Incremental), k.from("incremental"))
 	return facts
 }
 
-// from returns where a setting of the stream comes from.
+// from returns where a setting of the stream comes from. If nothing is recorded, it comes from the catalogue.
 func (k knowledge) from(setting string) extract.Provenance {
 	return extract.Provenance(cmp.Or(k.stream.Stated[setting], string(extract.Catalogued)))
 }
 
-// placesOf names the places of records. An empty pointer is the whole body.
+// placesOf formats the JSON pointers that say where the records are in a body. An empty pointer is the whole body.
 func placesOf(pointers []string) string {
 	all := make([]string, len(pointers))
 	for i, p := range pointers {
@@ -78,8 +78,8 @@ func filterOf(i schemas.Incremental) string {
 	return i.Param + ", by " + i.Field
 }
 
-// yaml returns the settings with which the stream is read, as YAML that begins with streams:. The other
-// settings that the stream has in the configuration are repeated unchanged.
+// yaml returns the settings with which the stream is read, as YAML that begins with `streams:`. It repeats the other
+// settings of the stream's entry in the configuration unchanged.
 func (k knowledge) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
@@ -121,7 +121,7 @@ func listOf(texts []string) string {
 	return "[" + strings.Join(q, ", ") + "]"
 }
 
-// pagination formats p as in the file; "" if nothing is known.
+// pagination formats p as it is written in the configuration; "" if nothing is known.
 func pagination(p schemas.Pagination) string {
 	all := []pair{{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order}}
 	if p.Limit > 0 {
@@ -141,7 +141,7 @@ func pagination(p schemas.Pagination) string {
 
 type pair struct{ name, value string }
 
-// flow formats a mapping on one line, without unset values.
+// flow formats a YAML mapping on one line, without empty values: {type: page, size: limit}.
 func flow(pairs ...pair) string {
 	var parts []string
 	for _, p := range pairs {

@@ -26,14 +26,14 @@ pipelines: {p: {from: main, to: w}}
 	return c
 }
 
-// asRead keeps only the fields that determine how a stream is read and loaded.
+// asRead returns s without the fields that do not change how a stream is read and loaded.
 func asRead(s schemas.Stream) schemas.Stream {
-	s.Stated, s.RecordsKnown = nil, false // the origin of settings
+	s.Stated, s.RecordsKnown = nil, false // these say only where settings come from
 	return s
 }
 
-// The output of explain, pasted into the file, does not change how a stream is read: for every stream of the
-// catalogue, unchanged and with learned conventions.
+// If the output of explain is pasted into the configuration, the stream is read as before. This is tested for every stream
+// of the catalogue, with and without a learned convention.
 func TestExplainedYAMLReadsTheSame(t *testing.T) {
 	t.Parallel()
 	for name, learned := range map[string]extract.Convention{
@@ -67,7 +67,7 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 	}
 }
 
-// A stream of the user keeps the settings of its entry. A secret in it is not printed.
+// A stream that the user has defined keeps the settings of its entry. A secret in the entry is not printed.
 func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	t.Parallel()
 	const entry = `streams:
@@ -91,7 +91,7 @@ func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	got, ok := parsed(t, text).Stream("blog.posts")
 	require.True(t, ok)
 	require.Equal(t, asRead(k.effective()), asRead(got.Stream))
-	require.Equal(t, []string{"/items"}, got.Records, "the configured value is used")
+	require.Equal(t, []string{"/items"}, got.Records, "the configured value must be used, not the learned one")
 
 	facts := k.facts()
 	require.Equal(t, extract.Fact{About: extract.FactRecords, Value: "/items", From: extract.Configured,

@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row is a row of a batch, read by column name. A column that the table does not have is null, for
-// example a column that an earlier release did not create.
+// row is a row of a batch, read by column name. A column that the table lacks is null. An earlier release may have
+// created the table without the column.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
 }
 
-// value returns the value of a column, as [load.Rows] takes it.
+// value returns the value of a column, in a type that [load.Rows] accepts.
 func (r row) value(name string) any {
 	i := r.batch.Schema().FieldIndices(name)
 	if len(i) == 0 || r.batch.Column(i[0]).IsNull(r.at) {
@@ -36,7 +36,7 @@ func (r row) value(name string) any {
 	case *array.Timestamp:
 		return a.Value(r.at).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC()
 	default:
-		return strings.Clone(cell(a, r.at)) // must outlive the batch
+		return strings.Clone(cell(a, r.at)) // the caller may keep the text longer than the batch
 	}
 }
 
@@ -57,14 +57,14 @@ func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(r
 	})
 }
 
-// answer is a result that a verb has put together itself.
+// answer is a table that a verb prints. Its rows do not come directly from a query.
 type answer struct {
 	columns []arrow.Field
 	rows    [][]any
 }
 
-// project returns columns of one of penstock's own tables: of the rows for which keep returns true, or
-// of all rows if keep is nil.
+// project returns the given columns of one of penstock's own tables. It returns the rows for which keep returns true, or
+// all rows if keep is nil.
 func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
 	out := answer{columns: fields(t, columns...)}
 	err := scan(ctx, d, t, func(r row) error {
@@ -81,7 +81,7 @@ func project(ctx context.Context, d load.Destination, t schemas.Table, columns [
 	return out, err
 }
 
-// fields returns columns of one of penstock's own tables.
+// fields returns the fields of the given columns. Table t must have them.
 func fields(t schemas.Table, columns ...string) []arrow.Field {
 	out := make([]arrow.Field, len(columns))
 	for i, c := range columns {
@@ -90,7 +90,7 @@ func fields(t schemas.Table, columns ...string) []arrow.Field {
 	return out
 }
 
-// sort sorts the rows by the named columns, ignoring those that are missing. The prefix - means descending.
+// sort sorts the rows by the named columns. It ignores columns that the answer lacks. The prefix - means descending.
 func (t answer) sort(columns ...string) answer {
 	slices.SortStableFunc(t.rows, func(a, b []any) int {
 		for _, c := range columns {
@@ -112,7 +112,7 @@ func (t answer) sort(columns ...string) answer {
 	return t
 }
 
-// compare orders two values of one column, null first.
+// compare compares two values of one column. Null is less than any value.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:
@@ -152,7 +152,7 @@ func (a *app) print(p printer, t answer) error {
 	return p.close()
 }
 
-// only returns the answer with the named columns, ignoring those that are missing.
+// only returns the answer with only the named columns. It ignores columns that the answer lacks.
 func (t answer) only(columns ...string) answer {
 	var out answer
 	var from []int

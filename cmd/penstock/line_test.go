@@ -15,9 +15,8 @@ import (
 
 const module = "github.com/penstock-data/penstock"
 
-// line lists which of our packages each package may import. Data flows along the packages from extract over
-// transform to load; these never import each other. A package missing here fails the test, so that every new
-// package gets its place deliberately.
+// line lists which packages of this module each package may import. The packages extract, transform and load never
+// import each other. A package that is missing here fails the test: decide what a new package may import, and add it.
 var line = map[string][]string{
 	"schemas":                        nil,
 	"state":                          nil,
@@ -30,7 +29,7 @@ var line = map[string][]string{
 	"extract/sandbox/servers":        {"schemas"},
 	"transform":                      {"schemas"},
 	"load":                           {"schemas", "state"},
-	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // its tables are Parquet files, which that package writes
+	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // load/parquet writes the data files of Iceberg tables
 	"load/loadtest":                  {"load", "schemas", "state"},
 	"load/duckdb":                    {"load", "schemas", "state"},
 	"load/sqlmerge":                  {"load", "schemas", "state"},
@@ -46,7 +45,7 @@ var line = map[string][]string{
 	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},
-	"cmd/internal/pipeline/proof":    nil, // gets facts and returns a verdict
+	"cmd/internal/pipeline/proof":    nil, // a function from facts to a verdict
 	"cmd/penstock":                   {"*"},
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state"},
@@ -88,18 +87,18 @@ func TestImportLine(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		allowed, known := line[name]
-		require.True(t, known, "%s is missing in line", name)
+		require.True(t, known, "%s is missing in the variable line", name)
 		for _, imp := range p.Imports {
 			if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
 				require.True(t, slices.Contains(allowed, "*") || slices.Contains(allowed, ours),
-					"%s imports %s, which line does not allow", name, ours)
+					"%s imports %s, which the variable line does not allow", name, ours)
 			}
 			for _, no := range foreign[name] {
 				require.False(t, imp == no || strings.Contains(imp, "/"+no+"/") || path.Base(imp) == no,
 					"%s imports %s", name, imp)
 			}
 			require.False(t, strings.HasPrefix(name, "extract/") && !strings.HasPrefix(name, "extract/wire") && !strings.HasPrefix(name, "extract/sandbox"),
-				"extract has two folders, not %s", name)
+				"extract has only the folders wire and sandbox, not %s", name)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (a *app) listen(c *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// socketMode lets the owner and the group of the socket connect, for a proxy in that group.
+// socketMode lets the owner and the group of the socket connect, so that a proxy in that group can connect.
 const socketMode fs.FileMode = 0o660
 
 func openListener(s config.Serve) (net.Listener, error) {
@@ -79,17 +79,17 @@ func abandoned(path string) bool {
 // lookEvery is how often the certificate files are checked for changes.
 const lookEvery = 5 * time.Second
 
-// certificateFiles is a certificate that is read again when its files change. While the new files
-// cannot be used, the previous certificate stays in use. It is safe for concurrent use.
+// certificateFiles is a certificate that is read again when its files change. As long as the new files cannot be used,
+// the previous certificate stays in use. It is safe for concurrent use.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	stamp   [2]stamp // stamps of the files that current was read from
-	looked  time.Time
-	fault   string // why the last reload failed, as logged; "" if it did not fail
+	stamp   [2]stamp  // stamps of the files that current was read from
+	looked  time.Time // last check for changes
+	fault   string    // why the last reload failed, as logged; "" if it did not fail
 }
 
 // stamp detects changes of a file.
@@ -121,8 +121,8 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.current, nil
 }
 
-// reload reads the files again. Files that cannot be used are read again at each check, because a
-// change of their mode does not change their times. Each reason is logged once.
+// reload reads the files again. If they cannot be used, the next check calls reload again, even if times and sizes are
+// the same: a repair may change only the mode of a file. Each reason is logged once.
 func (f *certificateFiles) reload(now time.Time) {
 	err := f.load(now)
 	switch {
@@ -149,7 +149,7 @@ func (f *certificateFiles) load(now time.Time) error {
 	return nil
 }
 
-// soon is how long before its expiry `check` reports a certificate.
+// soon is how long before the expiry of a certificate `check` warns.
 const soon = 14 * 24 * time.Hour
 
 // checkTLS checks that serve can use the configured certificate, and warns if it expires soon.

@@ -50,8 +50,8 @@ pipelines: {all: {from: main, to: lake, streams: [crm.leads]}}
 state: %[1]s/state
 `
 
-// TestServeTLS: the daemon serves its certificate and nothing in clear text. Cookies are bound to TLS, and the
-// health verb uses TLS.
+// TestServeTLS: the daemon uses its certificate, and serves no page without TLS. Cookies are only for TLS, and `penstock
+// status --health` uses TLS.
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -79,8 +79,8 @@ func TestServeTLS(t *testing.T) {
 	require.Equal(t, 143, d.stop())
 }
 
-// TestServeSocket: a Unix socket is open to the user and the group. It replaces an abandoned socket, but never
-// a live one or a file.
+// TestServeSocket: the daemon listens on a Unix socket that its user and group can connect to. It replaces an abandoned
+// socket, but never a file, or a socket on which a process listens.
 func TestServeSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.sock")
@@ -88,7 +88,7 @@ func TestServeSocket(t *testing.T) {
 	require.NoError(t, err)
 	s := config.Serve{Listen: "unix:" + path}
 	_, err = openListener(s)
-	require.Error(t, err, "it lives")
+	require.Error(t, err, "a process listens on the socket")
 	left.SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
 
@@ -145,8 +145,8 @@ func TestCertificateFiles(t *testing.T) {
 	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 
-	// The log says once why files are not used. They are tried at each check, even if their times and sizes
-	// are unchanged: a change of mode does not change these.
+	// The log says only once why files are not used. At each check they are read again, even if their times and sizes
+	// are unchanged, because their mode may have changed.
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
 	certify(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))
@@ -172,8 +172,8 @@ func TestCertificateFiles(t *testing.T) {
 	require.False(t, checkTLS(t.Context(), c)[0].OK)
 }
 
-// TestServeAudit: a wrong token is in the audit log and in the metrics, for every route. A token for metrics
-// reads only metrics.
+// TestServeAudit: the use of a wrong token is in the audit log and in the metrics. A token with the role metrics can read
+// only metrics.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	const owner, scraper = "owner-token-0123456789", "scraper-token-0123456789"

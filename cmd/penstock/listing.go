@@ -19,13 +19,14 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Limits of a list of sources, so that no list can exhaust the process. // Invariant 15
+// Limits of a list of sources, in rows and bytes. // Invariant 15
 const (
 	maxListed    = 100_000
 	maxListBytes = 64 << 20
 )
 
-// listed reads a list of sources. Its errors contain no values of a row, which may be secret. // Invariant 5
+// listed reads a list of sources from a file, a command or a query. Its errors contain no values of rows, because these
+// may be secret. // Invariant 5
 func (a *app) listed(l config.Listing) ([]config.Row, error) {
 	ctx, cancel := context.WithTimeout(a.processContext(), l.Timeout)
 	defer cancel()
@@ -41,7 +42,7 @@ func (a *app) listed(l config.Listing) ([]config.Row, error) {
 	return a.listedByQuery(ctx, l)
 }
 
-// listedIn reads a file in the format of its extension.
+// listedIn reads a list from a file. The extension says which format the file has.
 func listedIn(path string) ([]config.Row, error) {
 	text, err := readUpTo(path, maxListBytes)
 	if err != nil {
@@ -93,8 +94,8 @@ func csvRows(text []byte) (rows []config.Row, err error) {
 	return rows, nil
 }
 
-// jsonRows parses objects, in an array or one after the other, up to the end of the text. A truncated
-// list is an error, because otherwise the sources at its end would be missing without a message.
+// jsonRows parses JSON objects, in an array or one after the other. A truncated list is an error, because otherwise the
+// sources at its end would be missing without a message.
 func jsonRows(text []byte) ([]config.Row, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -125,7 +126,7 @@ func jsonRows(text []byte) ([]config.Row, error) {
 	return rows, nil
 }
 
-// asTexts returns the members of an object as texts, without null, objects and arrays.
+// asTexts returns the members of an object as text. It leaves out members that are null, objects or arrays.
 func asTexts(fields map[string]any) map[string]string {
 	texts := map[string]string{}
 	for name, v := range fields {
@@ -154,9 +155,9 @@ func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	return rows, nil
 }
 
-// runProgram returns what a command prints on stdout. It fails if this is more than limit bytes. It uses no
-// shell and provides no input; stderr is that of penstock. If ctx ends, the command is killed, on Unix with its
-// child processes. // Invariant 15
+// runProgram runs a command without a shell and without input, and returns what it prints on stdout. It fails if this is
+// more than limit bytes. stderr goes to penstock's stderr. If ctx ends, the command is killed. On Unix, its child
+// processes are killed too. // Invariant 15
 func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &bounded{limit: limit}
@@ -174,7 +175,7 @@ func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// commandGrace is how long a killed command may keep its output open.
+// commandGrace is how long runProgram waits for the output of a killed command to be closed.
 const commandGrace = 2e9
 
 // bounded is a buffer of at most limit bytes.
@@ -184,7 +185,7 @@ type bounded struct {
 	over  bool
 }
 
-// Write fails if the buffer would exceed its limit, and from then on.
+// Write appends p. Once p would exceed the limit, this and all later calls fail.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.over = b.over || b.Len()+len(p) > b.limit; b.over {
 		return 0, errors.New("too much output")
@@ -192,7 +193,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// listedByQuery reads the result of a query of a destination, or of a database.
+// listedByQuery reads a list with a query to a destination, or to another Postgres database.
 func (a *app) listedByQuery(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
 	d := l.Destination
 	if l.URL != "" {

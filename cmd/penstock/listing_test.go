@@ -34,7 +34,7 @@ func TestJSONRowsReadsToTheEnd(t *testing.T) {
 	}
 }
 
-// TestYAMLRowsAreText: values of a list keep their text.
+// TestYAMLRowsAreText: values of a list are stored as they are written, for example 007.
 func TestYAMLRowsAreText(t *testing.T) {
 	rows, err := yamlRows([]byte("- {name: 007, key: 0123, float: 1e3, yes: yes, null: ~, list: [1], quoted: \"0x1F\"}\n- name: 0x10\n  key: |\n    line\n"))
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestYAMLRowsAreText(t *testing.T) {
 	}
 }
 
-// TestWithoutValues: an error shows nothing that may be a value of a row.
+// TestWithoutValues: an error contains nothing that may be a value of a row.
 func TestWithoutValues(t *testing.T) {
 	query := `SELECT name, CAST(key AS integer) FROM workspaces WHERE plan = 'pro'`
 	for text, want := range map[string]string{
@@ -84,12 +84,12 @@ func TestListingCommandEnds(t *testing.T) {
 	_, err := listedBy(ctx, []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + child + "; wait"})
 	require.True(t, <-begun)
 	require.ErrorContains(t, err, "stopped by terminated")
-	require.Eventually(t, func() bool { return gone(pid) }, time.Minute, 5*time.Millisecond, "its child lives on")
+	require.Eventually(t, func() bool { return gone(pid) }, time.Minute, 5*time.Millisecond, "the child of the command still runs")
 	_, err = listedBy(t.Context(), []string{"/bin/sh", "-c", ":"})
 	require.ErrorContains(t, err, "printed nothing")
 }
 
-// gone reports whether the process does not exist, or has ended but was not waited for.
+// gone reports whether the process does not exist or is a zombie.
 func gone(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

@@ -21,14 +21,14 @@ func (d *reader) changes(ctx context.Context) ([]load.Change, error) {
 	return all, err
 }
 
-// tables returns the loaded tables, by name, without penstock's own.
+// tables returns the loaded tables by name, without penstock's own tables.
 func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 	changes, err := d.changes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := tablesOf(changes)
-	if d.conf.Shared(d.of) { // a lake has the source in the names of folders, not in a column of the files
+	if d.conf.Shared(d.of) { // the files of a lake lack the column of the source, because folders have its name
 		for name, t := range all {
 			all[name] = load.ShareTable(t)
 		}
@@ -36,7 +36,7 @@ func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 	return all, err
 }
 
-// tablesOf returns the tables that changes created, without penstock's own.
+// tablesOf returns the tables that result from changes, without penstock's own tables.
 func tablesOf(changes []load.Change) (map[string]schemas.Table, error) {
 	all, err := load.Replay(changes)
 	if err != nil {

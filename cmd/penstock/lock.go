@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockWait is how long a process waits for the lock of a pipeline. A daemon that applies webhook
-// events has the lock for moments, many times a minute.
+// lockWait is how long a process waits for the lock of a pipeline. It is longer than the moments for which a daemon takes
+// the lock to apply webhook events.
 const lockWait = 3 * time.Second
 
-// lockPipeline prevents other processes with the same state from running the pipeline until the lease is
-// released. If another process has the pipeline, lockPipeline waits up to lockWait and then returns
-// state.ErrLocked. Against processes with another state, the destination itself refuses a second commit. The key
-// is that of a pipeline, or of one of its sources: see [config.Pipeline.Key]. Invariant 13
+// lockPipeline takes the lease of a pipeline, or of one of its sources. key is a [config.Pipeline.Key]. Until the lease is
+// released, no other process with the same state can run the pipeline. If another process has the lease, lockPipeline
+// waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see the lease. For them,
+// the destination refuses a commit if another process has committed in the meantime. // Invariant 13
 func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
@@ -31,7 +31,7 @@ func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.L
 	return nil, stateTrouble(err)
 }
 
-// errLeaseLost is the cause that ends work whose lease was lost.
+// errLeaseLost is the cause of a context that ends because its lease was lost.
 var errLeaseLost = errors.New("lost the lease of the pipeline: another process may have it")
 
 // leased returns a context that ends when the lease is lost.
@@ -49,9 +49,9 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the webhook events of
-// a pipeline share its lock, because they are under way at the same time. Further locks, one per stream,
-// keep the run and the events from committing to a stream at the same time: see turnsOf.
+// pipelineLocks has the locks of the pipelines that a daemon works on. A run of a pipeline and the application of its
+// webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
+// committing to the same stream at the same time: see turnsOf.
 //
 // It is safe for concurrent use. A nil *pipelineLocks shares nothing.
 type pipelineLocks struct {
@@ -60,20 +60,20 @@ type pipelineLocks struct {
 	turns map[string]*pipeline.StreamLocks
 }
 
-// heldLock is a lock and the number of its users. The channel busy guards both: send on it before
-// taking or releasing the lock.
+// heldLock is the lock of one pipeline, and the number of its users. Send on busy before you use the other fields, and
+// receive from it afterwards.
 type heldLock struct {
-	busy  chan struct{}
-	n     int
-	lease state.Lease
+	busy  chan struct{} // has room for one value
+	n     int           // users
+	lease state.Lease   // if n > 0
 }
 
 func newPipelineLocks() *pipelineLocks {
 	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 
-// take locks a pipeline, or joins the users in this process that already have its lock. Work under the
-// lock must use the context held, which ends when the lock is lost, and must call release at its end.
+// take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
+// the context held, which ends when the lock is lost, and must call release at the end.
 func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
 		l, err := lockPipeline(ctx, s, name)
@@ -116,8 +116,8 @@ func (h *pipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// turnsOf returns the locks that keep a run and the webhook events of a pipeline from committing to a stream
-// at the same time. It returns nil if h is nil, because then this process makes only one run.
+// turnsOf returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
+// to a stream at the same time. It returns nil if h is nil, because then this process makes only one run.
 func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil

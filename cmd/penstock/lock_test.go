@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A daemon's run and its webhook events share the lock of their pipeline. Another process gets the lock when
-// both are done.
+// A run of a daemon and the application of webhook events share the lock of the pipeline. Another process gets the lock
+// only when both have released it.
 func TestPipelineLocks(t *testing.T) {
 	t.Parallel()
 	s, h := &state.Folder{Dir: t.TempDir()}, newPipelineLocks()

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// loginFlags are the flags of login.
+// loginFlags has the flags of login.
 type loginFlags struct {
 	noBrowser bool
 	paste     bool
@@ -33,25 +33,25 @@ func (a *app) loginCmd() *cobra.Command {
 		Use:   "login [SOURCE [SURFACE]]",
 		Short: "sign in to a source in the browser, and store the tokens",
 		Long: `Signs in to a source with oauth in the browser, by authorization code with PKCE. It
-requests the scopes in the configuration, or else only those that the pipelines' streams
-need. The tokens are stored with the state or in the keyring, and later reads of the
-source renew them.
+requests the scopes in the configuration, or if there are none, only the scopes that the
+pipelines' streams need. The tokens are stored with the state or in the keyring. Later
+reads of the source renew them.
 
 On a machine without a browser, use --device: it shows a code to enter in a browser on
 another machine, if the server supports device codes. Or use --paste: open the printed
-address on any machine, sign in, and paste the address of the last page, even if the
-browser cannot show that page.
+address on any machine and sign in. Then copy the address of the last page from the
+browser, even if the page cannot be shown, and paste it here.
 
 If the source has auth: {login: …}, the command signs in at once with e-mail address and
-password. A run signs in only when it must, because each sign-in revokes all other tokens
-of the user.`,
+password. A run signs in only if it has no valid token, because each sign-in revokes all
+other tokens of the user.`,
 		Example: `  penstock login
   penstock login main v2 --device
   penstock login --status`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paste && f.device {
-				return usage("use one of them", "--paste and --device contradict each other")
+				return usage("use only one of the two flags", "--paste and --device contradict each other")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -77,7 +77,7 @@ of the user.`,
 	return cmd
 }
 
-// signInsOf returns the sign-ins that match args.
+// signInsOf returns the sign-ins of the source and surface in args, or all sign-ins if args is empty.
 func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
 	var all []config.SignIn
 	for _, s := range c.Sources {
@@ -155,7 +155,7 @@ func (a *app) signInClient(ctx context.Context, at *config.Config, s config.Sign
 	return client, counted.close, nil
 }
 
-// signInBy returns how the user takes part in a sign-in.
+// signInBy returns the functions with which a sign-in talks to the user.
 func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInMethod {
 	by := wire.SignInMethod{Show: func(address string) error { return a.show(ctx, s, address, f) }}
 	switch {
@@ -167,7 +167,7 @@ func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.
 	return by
 }
 
-// show prints the server's sign-in address, and opens it in a browser unless a flag forbids that.
+// show prints the server's sign-in address. It opens the address in a browser, unless f has noBrowser or paste.
 func (a *app) show(ctx context.Context, s config.SignIn, address string, f loginFlags) error {
 	where := "a browser on this machine"
 	if f.paste {
@@ -182,7 +182,7 @@ func (a *app) show(ctx context.Context, s config.SignIn, address string, f login
 	}
 	if err := openBrowser(ctx, address); err != nil {
 		a.log.Debug("open browser", "error", err)
-		fmt.Fprintln(a.err, "no browser on this machine? `penstock login --device`, or `penstock login --paste`")
+		fmt.Fprintln(a.err, "no browser on this machine? Use `penstock login --device`, or `penstock login --paste`.")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ const noRefreshRemedy = "allow the grant type refresh_token for this client at t
 
 func endOf(st wire.CredentialState) string {
 	if st.Expires.IsZero() {
-		return "when the server says so"
+		return "at a time that the server decides"
 	}
 	return st.Expires.Local().Format(time.DateTime)
 }
@@ -312,7 +312,7 @@ func standing(st wire.CredentialState) string {
 		text += ", this token expires " + st.Expires.Local().Format(time.DateTime)
 	}
 	if st.NoRefresh {
-		text += ", without a refresh token, so a new sign-in is needed then"
+		text += ", without a refresh token, so you must sign in again then"
 	}
 	if !st.Failing.IsZero() {
 		text += ", renewals have failed since " + st.Failing.Local().Format(time.DateTime)

@@ -20,8 +20,8 @@ func (a *app) logoutCmd() *cobra.Command {
 access token (RFC 7009), and then removes both from the state. If the server does not
 confirm, the tokens stay, so that you can try again.
 
-With --local no request is sent, and the tokens stay valid until they expire. A source
-with auth: {login: …} is signed out locally only; the next run signs in again.`,
+With --local no request is sent, and the tokens stay valid until they expire. For a source
+with auth: {login: …}, the tokens are only removed, and the next run signs in again.`,
 		Example: `  penstock logout
   penstock logout main v2`,
 		Args: cobra.MaximumNArgs(2),
@@ -65,7 +65,7 @@ func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, lo
 	case out.Nothing:
 		says = "not signed in to %s; no tokens in %s\n"
 	case out.AccessLasts:
-		says = "signed out of %s; the server has revoked the refresh token, and the tokens were removed from %s; it does not revoke access tokens: the last one stays valid until it expires\n"
+		says = "signed out of %s; the server has revoked the refresh token, and the tokens were removed from %s; the server does not revoke access tokens, so the last one stays valid until it expires\n"
 	case !out.Revoked:
 		says = "removed the tokens of %s from %s; the server was not asked to revoke them\n"
 	}

@@ -1,8 +1,8 @@
 // Penstock reads every readable endpoint of a business platform's REST API and loads it as typed tables into a
 // database. Data and cursor are committed together.
 //
-// Each verb of the command line is a file in this folder. The packages in the other folders do the
-// work. This package has what users see: flags, tables, progress, messages and exit codes.
+// Each verb of the command line is a file in this folder. This package has what users see: flags, tables, progress,
+// messages and exit codes. Other packages do the work.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// defaultHeap is the Go heap that the garbage collector aims for if neither GOMEMLIMIT nor a
-// destination sets another. Most of the heap is column buffers. They are large, short-lived and
-// without pointers, so frequent collections are cheap. // Invariant 6
+// defaultHeap is the size of the Go heap that the garbage collector aims for, in bytes. GOMEMLIMIT or a destination may
+// set another size. Most of the heap is column buffers. They are large, short-lived and without pointers, so frequent
+// collections are cheap. // Invariant 6
 const defaultHeap = 128 << 20
 
 func main() {
@@ -33,14 +33,14 @@ func main() {
 	os.Exit(code)
 }
 
-// keepHeap sets the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
+// keepHeap sets the size of the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
 func keepHeap(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)
 	}
 }
 
-// raiseHeap raises the heap limit to what a run needs. In a daemon, the run with the largest need decides.
+// raiseHeap raises the heap size to what a run needs. It never lowers it, so in a daemon the largest run decides.
 func (a *app) raiseHeap(bytes int64) {
 	for {
 		was := a.heap.Load()

@@ -16,21 +16,21 @@ import (
 
 var manual = flag.String("man", "", "folder to write the manual's pages to, as make man does")
 
-// TestEveryVerbIsDescribed: help, completion and the manual are made from the verbs, so each must have a
-// description, usage and flag texts.
+// TestEveryVerbIsDescribed: help, completion and the manual are generated from the verbs. So each verb must have a
+// description, and each flag a text.
 func TestEveryVerbIsDescribed(t *testing.T) {
 	t.Parallel()
 	a := &app{out: io.Discard, err: io.Discard}
 	eachVerb(a.root(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		require.NotEmpty(t, c.Short, path)
-		require.False(t, strings.HasSuffix(c.Short, "."), "%s: a phrase, not a sentence", path)
+		require.False(t, strings.HasSuffix(c.Short, "."), "%s: the short description must not end with a period", path)
 		if !c.HasSubCommands() {
-			require.NotEmpty(t, c.Long+c.Example, "%s needs an example or a longer text", path)
+			require.NotEmpty(t, c.Long+c.Example, "%s needs an example or a long description", path)
 		}
 		for line := range strings.Lines(c.Example) {
 			line = strings.TrimSpace(line)
-			require.True(t, strings.Contains(line, "penstock "), "%s: example %q", path, line)
+			require.True(t, strings.Contains(line, "penstock "), "%s: the example %q does not call penstock", path, line)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%s --%s", path, f.Name) })
 	})
@@ -46,7 +46,7 @@ func eachVerb(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// TestManual writes a page for every verb, for man -l.
+// TestManual writes a man page for each verb. `man -l FILE` shows it.
 func TestManual(t *testing.T) {
 	dir := *manual
 	if dir == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManySourcesKilled kills a run over 50 sources with one key in the middle. The next run, at once, is
-// complete, and the server never counts more requests per second than it allows.
+// TestManySourcesKilled kills a run in the middle. Its 50 sources share one key. The next run begins at once, and is
+// complete. The server never counts more requests per second than the limit.
 func TestManySourcesKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -66,7 +66,7 @@ state: %[1]s/state
 	defer mu.Unlock()
 	slices.SortFunc(arrivals, time.Time.Compare)
 	for i := range arrivals[:max(0, len(arrivals)-limit)] {
-		require.GreaterOrEqual(t, arrivals[i+limit].Sub(arrivals[i]), time.Second, "more than %d in a second", limit)
+		require.GreaterOrEqual(t, arrivals[i+limit].Sub(arrivals[i]), time.Second, "more than %d requests in a second", limit)
 	}
 	t.Logf("%d requests", len(arrivals))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManySourcesCrowd reads 200 workspaces into shared tables, and writes nothing in a second run. It logs
-// the heap that is kept.
+// TestManySourcesCrowd reads 200 workspaces into shared tables (20 with -short). A second run writes nothing. The test
+// logs how much heap is still in use after the first run.
 func TestManySourcesCrowd(t *testing.T) {
 	if testing.Short() {
 		w := newWorlds(t, 20)

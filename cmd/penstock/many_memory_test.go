@@ -14,21 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// perSource limits the bytes that a run may keep per source: its configuration, its position in the order, and
-// its outcome. slack is the tolerance between two measurements.
+// perSource limits the bytes of heap that a run may use per source: for its configuration, its position in the order, and
+// its outcome. slack is the tolerance for differences between two measurements, in bytes.
 const (
 	perSource = 12 << 10
 	slack     = 1 << 20
 )
 
-// TestManySourcesMemory reads few workspaces, and many, each in one run, and measures the memory of the run
-// when only the last one is left. The number of sources makes almost no difference. // Invariant 6
+// TestManySourcesMemory compares a run over few workspaces with a run over many. It measures the memory of each run when
+// only the last workspace is left to read. The memory must hardly depend on the number of sources. // Invariant 6
 func TestManySourcesMemory(t *testing.T) {
 	few, many := 4, 28
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		few, many = 200, max(n, 300)
 	}
-	newWorlds(t, 2).inHand(t) // to exclude one-time allocations of the process
+	newWorlds(t, 2).inHand(t) // makes the one-time allocations of the process before the measurements
 	small, large := newWorlds(t, few).inHand(t), newWorlds(t, many).inHand(t)
 	each := (large.heap - small.heap) / int64(many-few)
 	t.Logf("%d sources: %d KB and %d goroutines; %d sources: %d KB and %d goroutines; %d bytes a source",
@@ -43,7 +43,8 @@ type memoryUse struct {
 	goroutines int
 }
 
-// inHand reads all workspaces, the last one after all others, and measures the run before the last.
+// inHand reads all workspaces in one run. It lets the last workspace wait until all others are complete, and then
+// measures the run.
 func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	w.configure(t, `"parquet:`+w.dir+`/lake"`, `"*"`, `["crm.lead_stages"]`)
 	last := w.made[len(w.made)-1]
@@ -65,7 +66,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends discards what is written to it, and counts down its field left with each line. At 0 it closes done.
+// ends is an output that discards what is written, and counts lines. After left lines, it closes done.
 type ends struct {
 	mu   sync.Mutex
 	left int

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineCount counts down its field left with each line that is written to it. At 0 it calls done.
+// lineCount is an output that stores what is written, and counts lines. After left lines, it calls done.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,8 +34,8 @@ func (l *lineCount) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestManySourcesSilent lets two thirds of the workspaces hang, more than a run has slots for. The others are still
-// read, and the next run starts with them.
+// TestManySourcesSilent lets two thirds of the workspaces hang. These are more than a run reads at the same time. The run
+// still reads all other workspaces.
 func TestManySourcesSilent(t *testing.T) {
 	t.Parallel()
 	w := newWorlds(t, 90)
@@ -58,7 +58,7 @@ func TestManySourcesSilent(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // otherwise all would share one rate limit
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // own keys, because otherwise all workspaces would share one rate limit
 			lines[i] = strings.ReplaceAll(line, "sandbox_readonly", name)
 		}
 	}

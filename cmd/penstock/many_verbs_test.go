@@ -38,8 +38,8 @@ func (w *worlds) cursors(t *testing.T, args ...string) map[string]string {
 	return all
 }
 
-// TestVerbsOfManySources selects one of several sources that share tables, in each kind of destination, also
-// if two sources have the same ids.
+// TestVerbsOfManySources: if several sources share tables, each verb can select one source. That also works if two
+// sources have records with the same ids.
 func TestVerbsOfManySources(t *testing.T) {
 	if testing.Short() {
 		testVerbsOfManySources(t, parquetTarget{t.TempDir()})
@@ -70,7 +70,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 	require.Len(t, w.told(t, "status", "--to", "warehouse@ws002"), 2)
 
-	// Verbs that apply to all sources, or need one source, say so.
+	// Some verbs apply to all sources, and others need one source. Their hints say so.
 	for hint, args := range map[string][]string{
 		"WHERE _penstock_source = 'ws001'": {"query", "--source", "ws001", "FROM crm_leads"},
 		"omit --source":                    {"views", "--source", "ws001"},
@@ -85,7 +85,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		require.Contains(t, errs, hint)
 	}
 
-	// Cursors of only one source are moved, and restored.
+	// The cursors of one source are moved and restored. The cursors of the other sources stay.
 	before := w.cursors(t)
 	require.Len(t, before, 8)
 	require.Len(t, w.cursors(t, "--source", "ws002"), 2)
@@ -114,7 +114,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 }
 
-// dbtHolds runs the checks that the generated dbt tests would run. Their keys begin with the source.
+// dbtHolds runs the queries that dbt would run for the generated tests. The keys in these tests begin with the source.
 func (w *worlds) dbtHolds(t *testing.T) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "docs", "--format", "dbt")
@@ -150,10 +150,10 @@ func (w *worlds) dbtHolds(t *testing.T) {
 			require.EqualValues(t, 0, w.told(t, "query", fmt.Sprintf(sql, args...))[0]["n"], "%s %v", table.Name, test)
 		}
 	}
-	require.GreaterOrEqual(t, asked, 3, "two keys and a parent")
+	require.GreaterOrEqual(t, asked, 3, "want tests of two keys and of a reference to a parent")
 }
 
-// TestVerbsOfSeparateSources selects one of several sources with separate destinations.
+// TestVerbsOfSeparateSources: if each source has a separate destination, verbs can select one source.
 func TestVerbsOfSeparateSources(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// meaning describes where a column's values come from.
+// meaning describes in words where a column's values come from: "name of its customer" for /customer/name.
 func meaning(f arrow.Field) string {
 	if own := schemas.Meaning(f.Name); own != "" {
 		return own
@@ -34,7 +34,7 @@ func meaning(f arrow.Field) string {
 	return strings.Join(path, " of its ")
 }
 
-// words makes a field's name readable.
+// words turns a field's name into words: "total amount" for total_amount.
 func words(name string) string {
 	return strings.NewReplacer("_", " ", "~1", "/", "~0", "~").Replace(name)
 }

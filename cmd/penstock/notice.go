@@ -14,11 +14,11 @@ import (
 // maxNotices is how many notices per stream are printed without -v.
 const maxNotices = 3
 
-// printNotices prints how the source differs from the previous run. Without -v it prints only what
-// needs attention.
+// printNotices prints how the source has changed since the previous run. Without -v it prints only what needs
+// attention.
 func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 	printed := false
-	seen := map[string]bool{} // once for several destinations
+	seen := map[string]bool{} // streams, because several destinations have the same notices
 	for _, s := range streams {
 		if seen[s.Stream] {
 			continue
@@ -27,7 +27,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 		more := 0
 		for i, n := range s.Notices {
 			switch {
-			case n.Severity == pipeline.Blocking && s.Err != nil: // the error says so
+			case n.Severity == pipeline.Blocking && s.Err != nil: // the stream's error has the same text
 			case a.verbose, n.Severity != pipeline.Noted && i < maxNotices:
 				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), printable(n.Reason, false))
 				printed = true
@@ -74,7 +74,7 @@ func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error
 	return all, err
 }
 
-// gravity returns the rank of a reason, which begins with its severity.
+// gravity returns the rank of a reason by its severity. The text of a reason begins with the severity.
 func gravity(reason string) int {
 	severity, _, _ := strings.Cut(reason, ":")
 	switch pipeline.Severity(severity) {

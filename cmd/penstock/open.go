@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	_ "time/tzdata" // zones of schedules, on machines that have none installed
+	_ "time/tzdata" // time zones for schedules, on machines without a time zone database
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +22,11 @@ import (
 // maxConfig is one byte more than the largest configuration: enough to see that a file is too large.
 const maxConfig = 1<<20 + 1
 
-// load reads the configuration for a verb that reads sources. Commands that list sources are run.
+// load reads the configuration for a verb that reads sources. It runs the commands that list sources.
 func (a *app) load() (*config.Config, error) { return a.loadWith(false, a.listed) }
 
-// loadPlaces reads the configuration for a verb that needs no source. Commands that list sources are not run,
-// so the sources that they would list are missing.
+// loadPlaces reads the configuration for a verb that needs no source. It does not run the commands that list sources, so
+// these sources are missing in the result.
 func (a *app) loadPlaces() (*config.Config, error) {
 	return a.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
@@ -56,7 +56,7 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	return c, err
 }
 
-// parse parses a configuration. env looks up its variables, and rows reads its list of sources.
+// parse parses a configuration. env looks up environment variables, and rows reads a list of sources.
 func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -87,7 +87,7 @@ func readUpTo(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, n))
 }
 
-// maxSecret is larger than any credential, private keys included.
+// maxSecret is the largest size of a secret in bytes. Every common credential is smaller, even a private key.
 const maxSecret = 64 << 10
 
 // readSecret reads the file of a ${file:…} reference. It rejects a file that other users can read, unless a container
@@ -113,7 +113,8 @@ func readSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// mounted reports whether a container runtime or systemd has put the file there, with its own modes.
+// mounted reports whether a file is in a folder to which a container runtime or systemd mounts secrets. They choose the
+// mode of the file.
 func mounted(path string) bool {
 	abs, err := filepath.Abs(path)
 	return err == nil && slices.ContainsFunc([]string{"/run/secrets/", "/var/run/secrets/", "/run/credentials/"}, func(dir string) bool {
@@ -121,7 +122,7 @@ func mounted(path string) bool {
 	})
 }
 
-// pickPipeline returns the pipeline that args name, or the only one.
+// pickPipeline returns the pipeline that args name. Without a name, it returns the only pipeline.
 func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	name := ""
 	if len(args) > 0 {
@@ -130,8 +131,9 @@ func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// pick returns the element of all with this name, or the only element if name is "". The error names the
-// possible elements and flag, with which the user chooses one; flag is "" if an argument does this.
+// pick returns the element of all with the given name. If name is "" and there is only one element, it returns that
+// element. Otherwise the error lists names to choose from. flag is the flag with which the user chooses; it is "" if the
+// user chooses with an argument.
 func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -164,8 +166,8 @@ func (a *app) loadPipeline(args []string) (*config.Config, config.Pipeline, erro
 	return c, p, err
 }
 
-// loadOneSource is loadPipeline for a verb about one source. If the pipeline has several sources,
-// source selects one.
+// loadOneSource is like loadPipeline, for a verb that works on one source. If the pipeline has several sources, source
+// selects one.
 func (a *app) loadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := a.loadPipeline(args)
 	if err != nil || !p.MultiSource {
@@ -180,8 +182,8 @@ func addSourceFlag(cmd *cobra.Command, source *string) {
 	cmd.Flags().StringVar(source, "source", "", "`name` of the source, if the pipeline reads several")
 }
 
-// choose returns the streams of a pipeline that match the patterns in only, ready to be loaded. Masks that
-// need a key get the configured key, or the key that is stored with the state.
+// choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask needs a
+// key and none is configured, choose sets the key that is stored with the state.
 func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
 	limitColumns(c, p, streams)
@@ -193,7 +195,7 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 		return nil, usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
-		a.log.Warn("created a key for masks; keep it or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
+		a.log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
 	}
 	for i := range streams {
 		streams[i].Rules.MaskKey = schemas.MaskKey(key)
@@ -201,8 +203,8 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	return streams, nil
 }
 
-// maskKey returns the mask key stored with the state, in a file of the folder or a secret of the database. The
-// first call creates it.
+// maskKey returns the mask key that is stored in the state folder or the state database, and where it is stored. If there
+// is none, maskKey creates it, and made is true.
 func (a *app) maskKey(c *config.Config) (key string, made bool, where string, err error) {
 	if c.State.Dir != "" {
 		where = filepath.Join(c.State.Dir, "mask.key")

@@ -23,8 +23,8 @@ func originsOf(s config.Source, streams []config.Stream) map[string]load.Origin 
 	return out
 }
 
-// addressOf identifies a base URL in a form that may be shown: scheme, host, port, and a fingerprint of the
-// path, which may contain a secret. // Invariant 5
+// addressOf returns a form of a base URL that may be shown: scheme, host, port, and a fingerprint of the path. The path
+// itself may contain a secret. // Invariant 5
 func addressOf(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {

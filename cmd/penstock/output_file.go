@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its
-// content until the new content is complete, and keeps its mode. The mode of a new file depends on the
-// user's umask.
+// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its content until the new
+// content is complete. It also keeps its mode. The mode of a new file depends on the user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -19,9 +18,9 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return replaceWith(name, 0o666&^a.umask, write)
 }
 
-// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If it is a
-// symbolic link, the link stays and the file that it names is replaced. A new file is readable only by
-// its owner, because it may contain secrets.
+// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If name is a symbolic link, the
+// link stays, and the file that it points to is replaced. Only the owner can read a new file, because it may contain
+// secrets.
 func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -32,8 +31,8 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith calls write with a temporary file in the folder of name, and renames the file to name
-// when it is complete. The mode is that of the replaced file, or mode if there is none.
+// replaceWith calls write with a temporary file in the folder of name. When the file is complete, it is renamed to name.
+// It gets the mode of the file that it replaces. If there is none, it gets mode.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

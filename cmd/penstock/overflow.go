@@ -18,27 +18,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// How much of a table is read to count members beyond a stream's column limit. // Invariant 6
+// Limits of readOverflow: how much of a table it reads, and how many distinct members it counts. // Invariant 6
 const (
 	maxRestBytes  = 16 << 20
 	maxRestRows   = 1_000_000
 	maxRestFields = 100_000
 )
 
-// overflow describes what a destination stores of a stream in [schemas.ColRest]: the members of its records
-// beyond the limit of columns and child tables.
+// overflow describes the members of a stream's records that have no column of their own, because the stream has reached
+// its limit of columns or child tables. A destination stores them in the column [schemas.ColRest].
 type overflow struct {
 	Destination string    `json:"destination"`
-	Since       time.Time `json:"since"`   // when the table got the column
+	Since       time.Time `json:"since"`   // when the table got the column ColRest
 	Records     int64     `json:"records"` // number of records with such members
-	Fields      int       `json:"fields"`  // number of distinct members; of a nested object, each member counts
-	Names       []string  `json:"names"`   // JSON pointers of the first three
-	Partial     bool      `json:"partial"` // there may be more: only part of the table was read
+	Fields      int       `json:"fields"`  // number of distinct members; each member of a nested object counts
+	Names       []string  `json:"names"`   // JSON pointers of the first three members
+	Partial     bool      `json:"partial"` // only part of the table was read, so there may be more members
 
 	limited schemas.Stream // the stream with the limits of its pipeline
 }
 
-// overflows returns, by table, when tables of d got a [schemas.ColRest] column.
+// overflows returns when each table of d got the column [schemas.ColRest]. Tables without the column are not in the map.
 func overflows(ctx context.Context, d load.Destination) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	err := scan(ctx, d, load.Changes, func(r row) error {
@@ -50,7 +50,7 @@ func overflows(ctx context.Context, d load.Destination) (map[string]time.Time, e
 	return all, err
 }
 
-// errEnough ends a scan that has reached its limit.
+// errEnough ends a scan that has read enough.
 var errEnough = errors.New("read enough of the table")
 
 // readOverflow counts the members in the [schemas.ColRest] column of a table.
@@ -80,7 +80,7 @@ func readOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count adds the members in the rest of one record. An array is one member, whatever it contains.
+// count adds the members in rest, which is the ColRest value of one record. An array counts as one member.
 func (o *overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {
@@ -135,7 +135,7 @@ func (o overflow) remedy(s schemas.Stream) string {
 		plural(columns, "column"), plural(tables, "child table"))
 }
 
-// print writes the overflow as one of the facts of a stream.
+// print writes the overflow for `penstock explain`, in the form of a fact.
 func (o overflow) print(w io.Writer) {
 	if o.Records == 0 {
 		return
@@ -144,8 +144,7 @@ func (o overflow) print(w io.Writer) {
 	fmt.Fprintf(w, "#            - %s\n", o.remedy(o.limited))
 }
 
-// checkOverflow reports which of the streams that pipelines load into d have members beyond their column
-// limit.
+// checkOverflow returns a finding for each stream in d that has members without a column because of its column limit.
 func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
 	since, err := overflows(ctx, dest)
 	var all []finding

@@ -19,11 +19,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// host identifies a machine or container among those that share a state database. Machines copied from one
-// image differ only in the name, and machines with the same name only in the machine id.
+// host identifies a machine or container that shares a state database with others. It needs both fields: machines that
+// are copies of one image may have the same id, and machines with different ids may have the same name.
 type host struct {
 	Name    string `json:"host"`
-	Machine string `json:"machine,omitempty"` // "" if it has no id
+	Machine string `json:"machine,omitempty"` // hash of the machine id; "" if the machine has no id
 }
 
 // thisHost returns the host that this process runs on.
@@ -45,7 +45,7 @@ type owner struct {
 	Since time.Time `json:"since"`
 }
 
-// elsewhereError means that a destination is a path on another host.
+// elsewhereError means that another host owns the path of a destination.
 type elsewhereError struct {
 	destination, shown string
 	owner              owner
@@ -68,8 +68,8 @@ func isElsewhere(err error) bool {
 	return ok
 }
 
-// ownerNote returns the key of a path's owner in the state; "" if all hosts may write to the destination, or
-// if no other host shares the state.
+// ownerNote returns the name of the note in the state that has the owner of a destination's path. It returns "" if the
+// destination needs no owner: if all hosts may write to it, or if the state is not a database that hosts share.
 func (a *app) ownerNote(c *config.Config, d config.Destination) string {
 	p, err := destinationKindOf(c, d)
 	if err != nil || p.onHost == nil || c.State.URL == "" || !p.onHost(d) {
@@ -82,7 +82,8 @@ func (a *app) ownerNote(c *config.Config, d config.Destination) string {
 	return "owner of " + d.Scheme + ":" + path
 }
 
-// ownerOf returns the owner of a destination, and its note as stored; nil if it has no owner yet.
+// ownerOf returns the owner of a destination, and the text of the note that has the owner. text is nil if there is no
+// owner yet.
 func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o owner, text []byte, err error) {
 	if text, err = a.stateOf(c).Notes().Note(ctx, note); err != nil {
 		return o, nil, stateTrouble(err)
@@ -95,8 +96,8 @@ func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o own
 	return o, text, nil
 }
 
-// checkHost returns an error for a destination that is a path on another host, because the same path
-// on this host is another file or folder. // Invariant 13
+// checkHost returns an error if another host owns the path of a destination. On this host, the same path is another file
+// or folder. // Invariant 13
 func (a *app) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := a.ownerNote(c, d)
 	if note == "" {
@@ -114,13 +115,13 @@ func (a *app) checkOwner(ctx context.Context, c *config.Config, d config.Destina
 	}
 	if here := a.host(); o.host != here {
 		e := &elsewhereError{destination: d.Name, shown: d.Shown, owner: o, here: here}
-		return false, text, usage(fmt.Sprintf("run it there; to move it, stop penstock there, copy its files here and run `penstock state own --to %s`", d.Name), "%w", e)
+		return false, text, usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
 	}
 	return true, text, nil
 }
 
-// claim makes this host the owner of the paths that a pipeline writes to and that have no owner, before
-// anything is written. // Invariant 13
+// claim is called before a pipeline writes. If a path that the pipeline writes to has no owner yet, this host becomes its
+// owner. If another host owns a path, claim returns an error. // Invariant 13
 func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) error {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
@@ -133,7 +134,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 		if err == nil && !mine {
 			err = a.setOwner(ctx, c, note, nil)
 		}
-		if errors.Is(err, state.ErrMoved) { // another host was faster
+		if errors.Is(err, state.ErrMoved) { // another host became the owner in the meantime
 			_, _, err = a.checkOwner(ctx, c, d, note)
 		}
 		if err != nil {
@@ -143,7 +144,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 	return nil
 }
 
-// setOwner makes this host the owner of a path. was is the note of the previous owner.
+// setOwner makes this host the owner of a path. was is the text of the present note; nil if there is none.
 func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(owner{a.host(), a.stateOf(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {
@@ -165,10 +166,11 @@ func (a *app) stateOwnCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
-		Long: `Makes this host the owner of a local destination (a DuckDB or SQLite file, or a folder) if
-several hosts share a state database. Such a path belongs to the host that first
-wrote it, and other hosts refuse it, because the same path there is another file or
-a network file system. First stop penstock on the old host and copy the files here.`,
+		Long: `Makes this host the owner of a local destination: a DuckDB or SQLite file, or a folder.
+If several hosts share a state database, a local destination belongs to the host that
+wrote it first. Other hosts refuse it, because the same path there is another file or a
+network file system. Before you run this command, stop penstock on the old host and copy
+the files here.`,
 		Example: `  penstock state own --to warehouse`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.own(cmd.Context(), to) },

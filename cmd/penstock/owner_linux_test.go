@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mayRename reports whether a process may have its own host name.
+// mayRename reports whether a test may start a process with another host name, in a namespace of its own.
 func mayRename() bool {
 	cmd := exec.Command("sh", "-c", "hostname elsewhere")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd.Run() == nil
 }
 
-// startOn starts a process on a host with that name.
+// startOn starts a process in a namespace whose host name is name.
 func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -33,17 +33,18 @@ func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 	p.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	p.Dir, p.Stdout, p.Stderr = filepath.Dir(r.config()), p.out, p.out
 	require.NoError(r.t, p.Start())
-	r.fellows = append(r.fellows, p)
+	r.processes = append(r.processes, p)
 	r.t.Cleanup(func() { p.kill() })
 	return p
 }
 
-// TestFleetOwner: of two hosts, each a namespace with its own name, the host that first wrote a lake executes
-// all runs into it. After the lake is given to the other host, the other host executes them.
+// TestFleetOwner: workers run on two hosts, alpha and beta. Alpha is the first to write to a lake, so only alpha executes
+// units that write to it. After `state own` on beta, only beta executes them. The hosts are namespaces with their own
+// names.
 func TestFleetOwner(t *testing.T) {
 	t.Parallel()
 	if !mayRename() {
-		t.Skip("a host of another name cannot be made here")
+		t.Skip("cannot create a namespace with another host name here")
 	}
 	r := newFleet(t, 2, "@every 2s")
 	text, err := os.ReadFile(r.config())

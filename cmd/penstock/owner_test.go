@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// sharedState gives a platform's configuration a state database instead of its folder.
+// sharedState replaces the state folder in the configuration by a state database.
 func (p *platform) sharedState(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(p.config())
@@ -28,7 +28,7 @@ func (p *platform) sharedState(t *testing.T) {
 	require.Zero(t, code, out+errs)
 }
 
-// on runs a command line as if on another host.
+// on runs a command line as if this process ran on host h.
 func (p *platform) on(t *testing.T, h host, args ...string) (code int, out string) {
 	t.Helper()
 	var all bytes.Buffer
@@ -37,8 +37,8 @@ func (p *platform) on(t *testing.T, h host, args ...string) (code int, out strin
 	return code, all.String()
 }
 
-// TestOwner: a file belongs to the host that wrote it first. Other hosts refuse every command on it, until one
-// of them is made its owner.
+// TestOwner: a file belongs to the host that wrote it first. Commands on other hosts refuse to use the file, until `state
+// own` makes one of these hosts its owner.
 func TestOwner(t *testing.T) {
 	alpha, beta := host{Name: "alpha", Machine: "1"}, host{Name: "beta", Machine: "1"}
 	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
@@ -72,7 +72,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerFirst: if several hosts write for the first time at once, one becomes the owner.
+// TestOwnerFirst: if several hosts want to write for the first time at once, one of them becomes the owner. The others
+// refuse.
 func TestOwnerFirst(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	p.sharedState(t)
@@ -93,7 +94,7 @@ func TestOwnerFirst(t *testing.T) {
 	require.Empty(t, p.compare(t))
 }
 
-// TestOwnerOfNone: a path has no owner if no other host shares the state, or if all hosts may write to it.
+// TestOwnerOfNone: a path has no owner if the state is a folder.
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	code, out := p.on(t, host{Name: "alpha"}, "sync")
