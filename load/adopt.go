@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Lattice returns the penstock type for a column f that has the type sql in the database. It returns false if
-// penstock never creates columns of that type.
+// Lattice returns the penstock type of a column f. The parameter sql is the column's type in the database. The bool
+// is false if penstock never creates columns of that type.
 type Lattice func(f arrow.Field, sql string) (arrow.DataType, bool)
 
 // Views returns the names of the views that changes created.
@@ -25,8 +25,8 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// ExistingTables returns those tables that penstock made and that still exist in the database, sorted by name. The
-// parameter made has the tables computed from the recorded changes, and live has the existing tables.
+// ExistingTables returns the tables that penstock made and that still exist in the database, sorted by name. The
+// parameter made has the tables that [Replay] computed. The parameter live has the tables that exist.
 func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(made)) {
@@ -37,8 +37,8 @@ func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []s
 	return out
 }
 
-// CheckNewColumns returns an error if a column that the plan adds needs the name of a column that penstock did not make. For
-// the name of a planned column, the function theirs returns the name of such a column, or "" if there is none.
+// CheckNewColumns returns an error if the plan adds a column whose name is taken by a column that penstock did not
+// make. For a planned column, the function theirs returns the name of such a column, or "" if there is none.
 // Invariant 16
 func CheckNewColumns(p Plan, theirs func(column string) string) error {
 	if p.Create {
@@ -56,10 +56,12 @@ func CheckNewColumns(p Plan, theirs func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans how to take over a table whose recorded changes are lost. It returns false for one of penstock's own
-// tables, and for a table that lacks one of the bookkeeping columns that only penstock creates. The map live has the
-// types of the table's columns by name. A table that holds versions gets mode History, and any other table the given
-// mode. The parameter want is the table of the arriving rows. Its columns show which source field each column holds.
+// Adopt plans how to take over a table whose recorded changes are lost. The parameter want is the table of the
+// arriving rows; its columns show which source field each column holds. The map live has the types of the table's
+// columns by name. A table that holds versions gets mode History, and any other table the given mode.
+//
+// Adopt returns false for one of penstock's own tables, and for a table that lacks one of the columns that only
+// penstock creates.
 func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
 	if IsInternal(want.Name) {
 		return Plan{}, false
@@ -83,9 +85,9 @@ func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattic
 	return p, true
 }
 
-// Accept returns the changes that accept every dropped column of t, and every column of t with another type than
-// penstock gave it. It returns an error if penstock cannot write the new type. The maps made and live have the types by
-// column name, in the database's notation. See [Accepted].
+// Accept returns the changes that accept two kinds of differences: columns of t that were dropped, and columns of t
+// whose type was changed. It returns an error if penstock cannot write the new type. The maps made and live have the
+// types by column name, in the database's notation. See [Accepted].
 func Accept(t schemas.Table, made, live map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {

@@ -18,8 +18,8 @@ func Names(s *arrow.Schema) []string {
 	return out
 }
 
-// Select returns the schema of the named columns of s, in that order, for [Destination].Scan. It returns s itself if
-// columns is nil, and an error if a column is missing.
+// Select returns the schema of the named columns of s, in the order of the names. It returns s itself if columns is
+// nil, and an error if a column is missing. [Destination].Scan uses it.
 func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	if columns == nil {
 		return s, nil
@@ -52,8 +52,8 @@ func IsChildOf(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
-// Ancestors returns the name of a table and the names that its parents and its root may have, longest first. The name of
-// a root may contain two underscores itself.
+// Ancestors returns the name of a table and the possible names of its parent tables and its root table, longest
+// first. For "a__b__c" these are "a__b__c", "a__b" and "a". A root table's name may contain two underscores too.
 func Ancestors(table string) []string {
 	names := []string{table}
 	for i := len(table) - 1; i > 0; i-- {

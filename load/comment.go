@@ -25,8 +25,8 @@ func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	}
 }
 
-// Comment returns the database comment on a column or table: the description, followed in parentheses by the origin
-// from, such as the source field that a column holds.
+// Comment returns the database comment on a column or table: the description, and in parentheses the origin from. For
+// a column, the origin is the source field that it holds: "date of birth (/born)".
 func Comment(text, from string) string {
 	switch {
 	case text == "":
@@ -37,8 +37,8 @@ func Comment(text, from string) string {
 	return text + " (" + from + ")"
 }
 
-// OwnComment reports whether a comment is empty or was made by [Comment], with any description. Any other comment was
-// written by a user, and penstock does not change it. // Invariant 16
+// OwnComment reports whether a comment is empty or was made by [Comment] with the same origin and any description.
+// Other comments were written by users, and penstock does not change them. // Invariant 16
 func OwnComment(comment, from string) bool {
 	return comment == "" || comment == from || strings.HasSuffix(comment, " ("+from+")")
 }

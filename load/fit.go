@@ -15,13 +15,13 @@ import (
 // Plan lists the changes that a table needs so that arriving rows fit. No column is removed or narrowed.
 // Invariant 16
 type Plan struct {
-	Table   schemas.Table // after the plan is carried out
+	Table   schemas.Table // the table as it is after the plan
 	Create  bool          // the table does not exist yet
 	OldMode schemas.Mode  // the table's mode before the plan; see ChangesMode
-	Add     []arrow.Field // columns to add; all columns where Create is set
+	Add     []arrow.Field // columns to add; if Create is set, all columns
 	Widen   []Widening
 
-	Describe    []arrow.Field // columns whose description changes, without those of Add
+	Describe    []arrow.Field // existing columns whose description changes
 	Description string        // the table's new description, if it changes
 }
 
@@ -39,17 +39,19 @@ func (p Plan) ChangesShape() bool {
 	return p.Create || p.ChangesMode() || len(p.Add) > 0 || len(p.Widen) > 0
 }
 
-// ChangesMode reports whether the table changes its mode. The destination then changes the child tables too, even if no
-// rows arrive for them; see [PlanModeChange]. A change to History adds the validity columns, and existing rows become
-// valid from their [schemas.ColSyncedAt]. A tombstone becomes valid until its
-// [schemas.ColDeletedAt]. A change to Replace removes tombstones.
+// ChangesMode reports whether the table changes its mode. The destination then changes the child tables too, even if
+// no rows arrive for them; see [PlanModeChange].
+//
+// A change to History adds the validity columns. Existing rows become valid from their [schemas.ColSyncedAt], and a
+// tombstone is valid until its [schemas.ColDeletedAt]. A change to Replace removes tombstones.
 func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
-// Fit compares the existing table, have, with the table of the arriving rows, want. It plans the changes after which
-// the rows fit. If the table does not exist, have.Columns is nil. A column that has had only nulls or empty lists is
-// not created until its first value arrives. Fit returns an error if the keys differ, if the mode cannot change, or if
-// a column holds another source field. No column is created for [schemas.ColOrdinal]. In mode History the plan adds the
-// validity columns, which the destination fills.
+// Fit compares have, the existing table, with want, the table of the arriving rows. It plans the changes after which
+// the rows fit. If the table does not exist, have.Columns is nil.
+//
+// Fit returns an error if the keys differ, if the mode cannot change, or if a column holds another source field. A
+// column that has had only nulls or empty lists is not created until its first value arrives. No column is created
+// for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
 	want.Mode = want.Mode.Or(schemas.Merge)
 	p := Plan{Table: have, OldMode: have.Mode.Or(schemas.Merge)}
@@ -107,15 +109,15 @@ func PlanModeChange(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }
 
-// turnable allows a table with one row per record to start to keep versions. The reverse is impossible,
-// because it is not known which of several versions to keep.
+// turnable reports whether a table can change its mode. A table with one row per record may start to keep versions.
+// The reverse is impossible, because it is not known which of several versions to keep.
 func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// SourcePointer returns the JSON pointer, without array indices, to the field of a record from which a child table's
-// rows come. It is stored in the schema's metadata. For a root table it is "". If fields with similar names lead to the
-// same table name, the pointers distinguish the tables. // Invariant 17
+// SourcePointer returns the JSON pointer to the field of a record from which a child table's rows come, without array
+// indices. It is stored in the schema's metadata. For a root table it is "". Fields with similar names may lead to
+// the same table name; then the pointers distinguish the tables. // Invariant 17
 func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -161,9 +163,10 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether a cast gives the same values as if they had been stored with the wider type from the beginning.
-// A decimal that becomes text is an example of a cast that is not exact: its original spelling is lost. If a cast is
-// not exact, the destination must clear the hashes of the rows, so that the next pass writes them again.
+// Exact reports whether the cast gives the same values as if they had been stored with the wider type from the
+// beginning. The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost.
+// After a cast that is not exact, the destination must clear the hashes of the rows, so that the next pass writes
+// them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -188,21 +191,21 @@ const (
 	ActionAdd        = "add_column"
 	ActionWiden      = "widen"
 	ActionChangeMode = "turn"        // the table's mode was From and is now To
-	ActionForget     = "drop_column" // a user dropped the column, and the change was accepted
-	ActionRetype     = "retype"      // a user changed the type to To, and the change was accepted
-	ActionDescribe   = "describe"    // To is the new description of the column or, without a column, of the table
+	ActionForget     = "drop_column" // a user dropped the column, and a person accepted that
+	ActionRetype     = "retype"      // a user changed the type to To, and a person accepted that
+	ActionDescribe   = "describe"    // To is the new description of the column; if Column is "", of the table
 	ActionView       = "create_view" // Table is a view that penstock created
-	ActionOwner      = "owner"       // the table now belongs to To, and before that to From; each is an [Owner] as JSON
-	ActionDrift      = "drift"       // the source has changed as Reason says, but the table has not
+	ActionOwner      = "owner"       // the table now belongs to To and belonged to From; each is an [Owner] as JSON
+	ActionDrift      = "drift"       // the source has changed as Reason says; the table has not changed
 )
 
-// Change is one row of the table [Changes]. If Action is [ActionCreate], To holds the table's key (see [KeyName]), and
-// Source its [SourcePointer].
+// Change is one row of the table [Changes]. For [ActionCreate], To is the table's key as [KeyName] encodes it, and
+// Source is the table's [SourcePointer].
 type Change struct {
 	At                    time.Time // when the destination recorded the change
 	Table, Column, Source string
 	Action                string
-	From, To              string // types as in [schemas.TypeName], unless the comment on the Action says otherwise
+	From, To              string // types as in [schemas.TypeName]; for some actions other texts: see there
 	Reason                string
 }
 
@@ -239,8 +242,8 @@ func (p Plan) Changes() []Change {
 }
 
 // Replay computes the tables that result from recorded changes. The changes may be in any order, because Replay sorts
-// them by At. The type of a column is the join of all types that it has had, because types only widen. If a change by
-// hand was accepted, it replaces the type or removes the column.
+// them by At. Types only widen, so the type of a column is the narrowest type that includes all its recorded types.
+// If a change by hand was accepted, it replaces the type or removes the column.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
@@ -300,8 +303,8 @@ func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	return fields, nil
 }
 
-// KeyName encodes a table's key as text, one column per line. It returns "" for a table without a key. [Changes]
-// holds this text in to_type of the row that records the creation of the table.
+// KeyName encodes a table's key as text, one column per line. It returns "" for a table without a key. In [Changes],
+// the row of [ActionCreate] holds this text in the column to_type.
 func KeyName(key []string) string { return strings.Join(key, "\n") }
 
 // ParseKeyName is the inverse of [KeyName].
@@ -312,8 +315,8 @@ func ParseKeyName(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// ErrForeignChange reports that the table was changed by hand since penstock's last change to it. Nothing was
-// written. The error that wraps it is a [*ForeignChange]. // Invariant 16
+// ErrForeignChange reports that the table was changed by hand since penstock's last change to it, and that nothing
+// was written. The error that wraps it is a [*ForeignChange]. // Invariant 16
 var ErrForeignChange = errors.New("table was changed by hand")
 
 // ForeignChange lists what was changed by hand in a table.
@@ -330,9 +333,9 @@ func (e *ForeignChange) Error() string {
 // Is makes errors.Is find [ErrForeignChange].
 func (e *ForeignChange) Is(target error) bool { return target == ErrForeignChange }
 
-// Compare returns a [*ForeignChange] if a column that penstock made is gone or has another type. The maps made and
-// live have the types of the columns by name, in the database's notation: as penstock made them, and as they are.
-// Further columns in live are allowed.
+// Compare returns a [*ForeignChange] if a column that penstock made is gone or has another type. The map made has the
+// types as penstock made them, and live the types as they are, by column name and in the database's notation. Columns
+// that are only in live are allowed.
 func Compare(table string, made, live map[string]string) error {
 	var diff []string
 	for name, want := range made {
@@ -350,10 +353,9 @@ func Compare(table string, made, live map[string]string) error {
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter to is the column's
-// new type, or nil if the column is gone. Accepted returns an error if the column is part of the key or is penstock's
-// own.
-// Invariant 16
+// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter to is the
+// column's new type; nil if the column is gone. Accepted returns an error if the column is part of the key or belongs
+// to penstock. Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
 		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)
@@ -368,7 +370,8 @@ func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error)
 	return c, nil
 }
 
-// placeable is false for a column that has only had nulls or empty lists, which is created with its first value.
+// placeable returns false for the type of a column that has had only nulls or empty lists. Such a column is not
+// created yet.
 func placeable(t arrow.DataType) bool {
 	l, ok := t.(*arrow.ListType)
 	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))

@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay replays the changes of any sequence of fits, mode changes and accepted changes, in any order.
-// The result must be the table that the sequence led to.
+// TestReplay replays the changes of random sequences of fits, mode changes and accepted changes, in any order. The
+// result must be the table to which the sequence led.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}

@@ -1,8 +1,8 @@
 // Package load defines the contract between the pipeline and a destination.
 //
-// Each kind of destination has a folder below this one and is listed in cmd/penstock. Its tests run those of package
-// loadtest. A destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same
-// durable step as the rows that were read up to it. // Invariant 2
+// Each kind of destination has a folder below this one and is listed in cmd/penstock. Its tests call loadtest.Run. A
+// destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same durable step
+// as the rows that were read up to it. // Invariant 2
 package load
 
 import (
@@ -25,25 +25,27 @@ type Destination interface {
 	// returns none before the first load. The metadata of a column names the source field that the column holds.
 	Tables(ctx context.Context, name string) ([]schemas.Table, error)
 
-	// Begin opens a transaction on the stream k. The parameter from is the cursor that the caller has read. If another
-	// cursor is stored, Apply or Commit returns state.ErrMoved (wrapped). Before its first Apply, the
-	// transaction holds no lock and no connection.
+	// Begin opens a transaction on the stream k. The parameter from is the cursor that the caller has read. If the
+	// stored cursor differs, Apply or Commit returns state.ErrMoved (wrapped). Until its first Apply, the transaction
+	// holds no lock and no connection.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
-	// StreamState returns the state of the stream's table, including the table's owner. If sources share the table,
-	// [StreamState].Empty considers only the rows of k.Source.
+	// StreamState returns the state of the stream's table, including the table's owner. If several sources share the
+	// table, [StreamState].Empty concerns only the rows of k.Source.
 	StreamState(ctx context.Context, k state.Key, table string) (StreamState, error)
 
 	// Scan reads all committed rows of a table, including tombstones and earlier versions, and calls visit with batches
-	// of them. The batches have the named columns in that order, or all columns if columns is nil, with the types that
-	// Tables returns. If the table does not exist or is empty, Scan never calls visit. Scan returns [ErrForeignChange]
-	// (wrapped) if the table was changed by hand. A batch is valid until visit returns.
+	// of them. The batches have the named columns in the given order; if columns is nil, all columns. The types are
+	// those that Tables returns. A batch is valid until visit returns.
+	//
+	// If the table does not exist or is empty, Scan never calls visit. If the table was changed by hand, Scan returns
+	// [ErrForeignChange] (wrapped).
 	Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error
 
-	// Accept is for a table that was changed by hand. It records the present columns as correct, so that the table's
-	// stream can continue, and returns the changes that it recorded. A column that was dropped is created again when
-	// its next value arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table
-	// as it is, Accept returns an error and records nothing. // Invariant 16
+	// Accept records the present columns of a table that was changed by hand as correct, so that its stream can
+	// continue. It returns the changes that it recorded. A column that was dropped is created again when its next value
+	// arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table as it is,
+	// Accept returns an error and records nothing. // Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)
 
 	Close() error
@@ -51,14 +53,13 @@ type Destination interface {
 
 // Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the pass. It is the id of the run in which the pass began, followed by #2 if the pass is the second one of that run. Later passes have greater ids
-	Whole bool   // this process has made every transaction of the pass
+	Run   string // id of the pass: the id of the run in which it began, and "#2" after it for the second pass of that run; later passes have greater ids
+	Whole bool   // all transactions of the pass are made by this process
 	Once  bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
 	Claim Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
-	Log   bool   // also write root rows that are inserted, changed, deleted or revived to [RowChanges]
+	Log   bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
 
-	// Now is the clock for the times that the destination records. If it is nil, the destination uses this machine's
-	// clock.
+	// Now returns the time for what the destination records. If it is nil, the clock of this machine is used.
 	Now func() time.Time
 }
 
@@ -71,35 +72,36 @@ func (p Pass) Time() time.Time {
 	return now().UTC().Truncate(time.Microsecond)
 }
 
-// Tx is a transaction. Readers see nothing of it before Commit. Rollback leaves nothing behind. After Commit or
+// Tx is a transaction. Readers see none of its effects before Commit. Rollback leaves no effects. After Commit or
 // Rollback, the Tx must not be used again.
 //
 // The table's mode decides what happens to the stored row of a record when a new row with the same key is written:
 //
-//   - Merge: the new row replaces the old one, and its child rows replace the
+//   - Merge: the new row replaces the old row, and its child rows replace the
 //     old child rows. A sweep turns missing rows into tombstones.
 //   - Replace: the same, but a sweep removes missing rows.
-//   - Append: the new row is added, unless its hash equals that of the record's
-//     last row. This is the row of the newest run. If that run has several rows
-//     of the record, it is the one with the latest synced_at. No row is ever
-//     missing.
+//   - Append: the new row is added. If its hash equals that of the record's last
+//     row, it is not added. The last row is the one of the newest run; if that run
+//     has several rows of the record, the one with the latest synced_at. No row is
+//     ever missing.
 //   - History: the current row, which has no valid_to, ends at the new row's
-//     synced_at, and the new row is valid from then on. The same holds for child
+//     synced_at. The new row is valid from then on. The same holds for child
 //     rows. A missing row ends, and becomes a tombstone. If all rows of a record
 //     have ended and the record is written again, its new row counts as Revived.
 //
-// A pass adds at most one version of a record, or in Append one row. If the pass writes the record again with other
-// content, the new content replaces the first content, and valid_from stays. A version never ends before it begins, and
-// never begins before the previous version has ended; if the clocks disagree, the later time is used.
+// A pass adds at most one version of a record; in Append, at most one row. If the pass writes the record again with
+// other content, the new content replaces that version's content, and valid_from stays. A version never ends before
+// it begins, and never begins before the previous version has ended. If clocks disagree, the later time is used.
 //
 // All changes of a transaction get the time of its commit; see [CommitTime]. Each row that the transaction inserts,
-// changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt], and the time given to Write is ignored.
-// Other rows keep their time, even if a lake writes them to another file. New versions begin, and old ones end,
-// at the time of the commit. It is also the [schemas.ColDeletedAt] of new tombstones.
+// changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt]; the value in the batch given to Write is
+// ignored. Other rows keep their time, even if a lake writes them to another file. New versions begin, and old ones
+// end, at the time of the commit. It is also the [schemas.ColDeletedAt] of new tombstones.
 //
 // In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has
-// more equal rows than the table (in History: than its current rows), the additional ones are inserted. If the pass
-// has fewer, a sweep removes the surplus rows of the table; in History it ends them, and in Append it leaves them.
+// more equal rows than the table, the additional rows are inserted; in History, only the table's current rows count.
+// If the pass has fewer, a sweep removes the surplus rows of the table. In History the sweep ends them, and in Append
+// they stay.
 type Tx interface {
 	// Write adds the rows of b to t. Apply then creates or widens the table so that they fit. If two rows have the
 	// same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table belongs to the root row
@@ -119,17 +121,17 @@ type Tx interface {
 	Rollback() error
 }
 
-// Sweep makes Apply look for missing rows. These are in the table, but no transaction of the pass has passed them to
-// Write. A sweep belongs to the last Apply of a pass.
+// Sweep makes Apply look for missing rows: rows of the table that no transaction of the pass has passed to Write. A
+// sweep is done in the last Apply of a pass.
 type Sweep struct {
 	Table  string // root table; "" means no sweep
 	Delete bool   // delete the missing rows as the table's mode says; otherwise only count them
 
 	// List limits the number of missing rows whose keys are returned in [Outcome].Keys.
 	List int
-	// Keys, if not nil, holds the keys of the rows to delete. No other rows are deleted then. The batches have the key
-	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them,
-	// and [Outcome].Missing is the number of these rows that are alive. The caller must have requested each of these
+	// Keys, if not nil, holds the keys of the rows to delete, and no other rows are deleted. The batches have the key
+	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them.
+	// [Outcome].Missing is then the number of these rows that are live. The caller must have requested each of these
 	// records from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }
@@ -139,13 +141,13 @@ type Sweep struct {
 type Outcome struct {
 	Written      int64 // new or changed; Inserted counts the new ones
 	Inserted     int64
-	Unchanged    int64 // key and hash already existed
-	Deduplicated int64 // the pass had already written the key; the later row is kept
-	Revived      int64 // of Written: records whose last row was a tombstone
+	Unchanged    int64 // rows whose key and hash already existed
+	Deduplicated int64 // rows whose key the pass had already written; the later row is kept
+	Revived      int64 // records among Written whose last row was a tombstone
 
-	Alive   int64 // the table's live rows before the sweep; a live row is no tombstone, and in History a current version
-	Missing int64 // of the live rows, those that are missing; see [Sweep]
-	Known   bool  // the sweep knew which rows the pass has read; false if the pass was resumed and this knowledge was lost
+	Alive   int64 // live rows of the table before the sweep: rows that are no tombstones, in History only current versions
+	Missing int64 // live rows that are missing; see [Sweep]
+	Known   bool  // the sweep knew which rows the pass has read; false after a resume, if that knowledge was lost
 	Deleted int64 // rows that the sweep of this Apply marked as deleted, ended or removed
 
 	Keys []arrow.RecordBatch // keys of missing rows, up to the sweep's List; the caller releases them

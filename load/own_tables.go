@@ -12,12 +12,12 @@ import (
 const Prefix = "_penstock_"
 
 // IsInternal reports whether the table is one of penstock's own. These tables have no bookkeeping columns. If such a
-// table has a key, a new row replaces the row with that key; otherwise rows are appended. Rows of these tables are not
-// counted in an [Outcome].
+// table has a key, a new row replaces the row with the same key; otherwise rows are appended. An [Outcome] does not
+// count these rows.
 func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
-// Penstock's own tables, the same in every destination. The destination itself writes State and Changes; callers
-// write the others through [Tx].Write.
+// Penstock's own tables, the same in every destination. The destination itself writes State and Changes. The caller
+// writes the others through [Tx].Write.
 var (
 	// State holds the cursor of each stream. A commit stores the cursor together with the rows that it covers.
 	State = own("state", []string{"pipeline", "stream"},
@@ -34,19 +34,20 @@ var (
 		text("run"), text("pipeline"), instant("started_at"), instant("ended_at"),
 		text("status"), document("counts"), text("error"))
 
-	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (witnesses), and
-	// numbers of records, pages and requests.
+	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (column
+	// witnesses), and numbers of records, pages and requests.
 	Certificates = own("certificates", nil,
 		text("run"), text("pipeline"), text("stream"), instant("at"), text("verdict"), document("witnesses"),
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out. The column
-	// record_id is the record's key as JSON, or a hash of the record if it has no usable key. A later pass that finds
-	// the same reject replaces the row: run, pass (1, or 2 for a second reading in one run) and ordinal belong to the
-	// last pass that found the reject. The column stage names the step that refused the record or value. The column
-	// resolved_at is the time when a later pass stored the record or value, and accepted_at the time when a person
-	// accepted the loss.
+	// Rejects holds one row for each record or value that no column can hold or that a contract excludes. The column
+	// record_id is the record's key as JSON, or a hash of the record if it has no usable key. The column stage names the
+	// step that rejected the record or value.
+	//
+	// If a later pass finds the same reject, it replaces the row. So run, pass and ordinal belong to the last pass that
+	// found the reject; pass is 1, or 2 for a second reading in the same run. The column resolved_at is the time when a
+	// later pass stored the record or value. The column accepted_at is the time when a person accepted the loss.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
@@ -64,16 +65,20 @@ var (
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 
-	// Parents holds the parent records for which each child stream was read. The column parent has the values taken
-	// from the parent record, as JSON. The column print is a fingerprint of that record when it was read, and run is
-	// the id of the pass. If a row has no fingerprint, the stream reads that parent again.
+	// Parents holds the parent records for which each child stream was read. The column parent has the values that were
+	// taken from the parent record, as JSON. The column print is a fingerprint of the record as it was read. The column
+	// run is the id of the pass. If a row has no fingerprint, the next pass requests the children of that parent again.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
-	// Events holds every verified webhook event of a source once, as received. The column state is mapped if the
-	// event belongs to streams, which the column streams lists as a JSON array. The state is conflict if another event
-	// with the same id has a different body, else unmapped. A body that is not text is stored in base64; the column
-	// encoding then says so.
+	// Events holds each verified webhook event of a source once, as received. The column streams lists the streams to which
+	// the event belongs, as a JSON array. The column state is one of these, the first that applies:
+	//   - unparsed: the body is not a JSON object
+	//   - unmapped: no stream that is read has events of this type
+	//   - conflict: another event with the same id has a different body
+	//   - mapped: any other event
+	//
+	// A body that is not text is stored in base64; the column encoding then says so.
 	Events = own("events", nil,
 		text("source"), integer("ordinal"), text("id"), text("type"), instant("received_at"), text("scheme"),
 		text("state"), document("streams"), text("body"), text("encoding"))

@@ -14,7 +14,7 @@ type Origin struct {
 }
 
 // Owner is the pipeline and stream that write a table and its child tables. A destination records it in [Changes], in
-// a row with [ActionOwner]. If sources share the table, its owner has no Origin.
+// a row with [ActionOwner]. If several sources share the table, its owner has no Origin.
 type Owner struct {
 	Pipeline string `json:"pipeline"`
 	Stream   string `json:"stream"`
@@ -25,8 +25,8 @@ type Owner struct {
 type Claim struct {
 	Table string // the stream's root table; "" if the transaction writes only penstock's own tables
 	Origin
-	// Adopt takes the table over from another owner, as a person has confirmed. The transaction then resets the cursor
-	// of the stream that owned the table before.
+	// Adopt takes the table over from another owner. A person must have confirmed that. The transaction then resets the
+	// cursor of the stream that owned the table before.
 	Adopt bool
 }
 
@@ -38,10 +38,10 @@ type StreamState struct {
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned checks whether the stream k may write the claimed table. The parameter from is the stream's cursor, and have is
-// the table's recorded owner, or nil if there is none. Owned returns the new owner and whether it must be recorded, or
-// an [*OwnerError] if the table belongs to another owner. If the cursor is "", the stream is read from the beginning,
-// so another origin is allowed. // Invariant 13
+// Owned checks whether the stream k may write the claimed table. The parameter from is the stream's cursor. The
+// parameter have is the table's recorded owner; nil if there is none. Owned returns the new owner and whether it must
+// be recorded. If the table belongs to another owner, it returns an [*OwnerError]. If the cursor is "", the stream is
+// read from the beginning, so another origin is allowed. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -95,8 +95,8 @@ type OwnerError struct {
 	Have, Want Owner
 }
 
-// Moved reports whether the owners differ only in the source's address, or only in the source's name. Both may then be
-// the same workspace.
+// Moved reports whether both owners may be the same workspace: only the address of the source differs, or only its
+// name.
 func (e *OwnerError) Moved() bool {
 	return e.Have.Pipeline == e.Want.Pipeline && e.Have.Stream == e.Want.Stream &&
 		(e.Have.Source == e.Want.Source || e.Have.Address == e.Want.Address)

@@ -2,8 +2,8 @@ package load
 
 import "fmt"
 
-// AppendQuoted appends a text to b as a JSON string with as few escapes as possible. Package transform spells texts in
-// the same way in the links of child rows.
+// AppendQuoted appends a text to b as a JSON string with as few escapes as possible. Package transform writes texts
+// in the same way in the column that links a child row to its parent.
 func AppendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0

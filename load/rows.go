@@ -31,8 +31,7 @@ func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	return b.NewRecordBatch(), nil
 }
 
-// reserve makes room for all rows at once, because a builder that grows step by step takes up to twice the
-// memory.
+// reserve allocates memory for all rows at once. A builder that grows step by step takes up to twice the memory.
 // Invariant 6
 func reserve(b *array.RecordBuilder, rows [][]any) {
 	b.Reserve(len(rows))

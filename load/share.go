@@ -15,15 +15,15 @@ import (
 )
 
 // Sharer is implemented by destinations whose tables several sources can share. In shared tables, [schemas.ColSource]
-// names the source of each row and is the first column of every key. This includes penstock's own tables except
-// [Changes], which is common to all sources.
+// names the source of each row and is the first column of every key. Penstock's own tables are shared too. The only
+// exception is [Changes], whose rows belong to all sources.
 type Sharer interface {
-	// Share returns the destination restricted to the cursors and rows of the named source. Its tables have the keys
-	// and columns of unshared tables. Share is cheap. Closing the result closes nothing.
+	// Share returns the destination restricted to the cursors and rows of the named source. Its tables have the keys and
+	// columns of tables that are not shared. Share is cheap. Closing the result closes nothing.
 	Share(source string) Destination
 
-	// Forget drops what this process remembers about a pipeline's passes over a source. No transaction of these
-	// passes may be open. Without Forget, memory would grow with the number of sources. // Invariant 6
+	// Forget drops what this process remembers about a pipeline's passes over a source. None of these passes may have an
+	// open transaction. Without Forget, memory would grow with the number of sources. // Invariant 6
 	Forget(pipeline, source string)
 }
 
@@ -40,8 +40,8 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its methods
-// read the source from their [state.Key].
+// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its
+// methods take the source from their [state.Key].
 type SourcePart struct {
 	Destination
 	Source string
@@ -105,7 +105,7 @@ func unshared(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(slices.DeleteFunc(s.Fields(), func(f arrow.Field) bool { return f.Name == schemas.ColSource }), &md)
 }
 
-// Unshared returns the names of the columns of a shared table without the source column.
+// Unshared returns the names of the columns of a shared table, without the source column.
 func Unshared(s *arrow.Schema) []string {
 	return slices.DeleteFunc(Names(s), func(name string) bool { return name == schemas.ColSource })
 }
@@ -120,7 +120,7 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// WithSource returns the rows b of the table t with a column that names their source. If source is "", or t is
+// WithSource adds a column to b, the rows of the table t, that names their source. If source is "", or t is
 // [Changes], it returns b itself. The caller releases the result, and still has to release b.
 func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
@@ -141,12 +141,12 @@ func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.Recor
 	return array.NewRecordBatch(arrow.NewSchema(fields, &md), slices.Insert(slices.Clone(b.Columns()), 0, names), b.NumRows())
 }
 
-// ErrUnshared reports an attempt to mix tables of one source with shared tables in one place: a schema, folder or file.
+// ErrUnshared reports that one schema, folder or file would hold both shared tables and tables of a single source.
 var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
-// CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
-// set. The parameter have is whether penstock's table of cursors is shared. If that table does not exist yet,
-// CheckSharing must not be called.
+// CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source
+// is set. The parameter have says whether penstock's table of cursors is shared. CheckSharing must not be called
+// before that table exists.
 func CheckSharing(have bool, source string) error {
 	switch {
 	case have == (source != ""):

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Staged holds the rows that a transaction has passed to Write for one table since the last Apply. Destinations use
-// it if they collect rows until Apply.
+// Staged holds the rows of one table that a transaction has passed to Write since the last Apply. Destinations that
+// collect rows until Apply use it.
 type Staged struct {
-	schemas.Table // Columns fit the rows of all batches
+	schemas.Table // its Columns fit the rows of all batches
 	Batches       []arrow.RecordBatch
-	Rows          int64 // of all batches, including released ones
+	Rows          int64 // number of rows of all batches, including released ones
 }
 
-// Stage adds b to the pending rows of the table t, for [Tx].Write. The result has the tables in the order of their
-// first batches. The mode of a table is that of its first batch.
+// Stage adds b to the pending rows of the table t, as [Tx].Write requires. The result has the tables in the order in
+// which their first batches arrived. The mode of a table is that of its first batch.
 func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
 	if err := WholeKey(t, b); err != nil {
 		return pending, err
@@ -33,8 +33,8 @@ func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, 
 	return pending, pending[i].Add(b)
 }
 
-// WholeKey returns an error if a row of t has null in a key column, because such rows could not be distinguished.
-// This includes penstock's own tables.
+// WholeKey returns an error if a row of t has null in a key column, because two such rows could not be distinguished.
+// It also checks penstock's own tables.
 func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	for _, k := range t.Key {
 		i := b.Schema().FieldIndices(k)
@@ -48,7 +48,8 @@ func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	return nil
 }
 
-// Add adds the rows of b, and retains b. If b has no ordinals, its rows get them in the order of their arrival.
+// Add adds the rows of b, and retains b. If b has no ordinals, its rows are numbered in the order in which they
+// arrive.
 func (s *Staged) Add(b arrow.RecordBatch) error {
 	if err := s.widen(b.Schema()); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (s *Staged) Release() {
 	s.Batches = nil
 }
 
-// withOrdinals starts at from. The caller releases the result.
+// withOrdinals returns b with ordinals that begin at from. The caller releases the result.
 func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
 	ib := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ib.Release()

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter last
-// is the time of the stream's previous commit. A destination calls CommitTime while it holds the stream's lock. Later
-// commits to a table then have later times, even if the clock goes back. // Invariant 8
+// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter
+// last is the time of the stream's previous commit. A destination must hold the stream's lock when it calls
+// CommitTime. So later commits to a table have later times, even if the clock is set back. // Invariant 8
 func CommitTime(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
@@ -57,8 +57,8 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced replaces [schemas.ColSyncedAt] by one of the given times per row, from the first on, and releases b.
-// If b lacks the column, synced returns b itself.
+// synced replaces [schemas.ColSyncedAt] of each row by the time at the same index of times, and releases b. If b
+// lacks the column, synced returns b itself.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

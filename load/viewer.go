@@ -11,8 +11,8 @@ type Viewer interface {
 	Schema() string
 
 	// View creates or replaces a view, and records it as [ActionView]. The query is one SELECT over the destination's
-	// tables. If the name belongs to something that penstock did not create, View changes nothing and returns
-	// [ErrTaken] (wrapped). // Invariant 16
+	// tables. If something that penstock did not create has the name, View changes nothing and returns [ErrTaken]
+	// (wrapped). Invariant 16
 	View(ctx context.Context, name, query string) error
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Alter changes a column by hand, as a user would with SQL: it drops the column if to is nil, otherwise gives it that
-// type. Tests of foreign changes use it.
+// Alter changes a column by hand, as a user would with SQL. If to is nil, it drops the column, otherwise it gives the
+// column the type to. Tests of changes by hand use it.
 func (m *Memory) Alter(table, column string, to arrow.DataType) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

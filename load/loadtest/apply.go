@@ -96,7 +96,8 @@ func (m *merge) synced(r Row) {
 	}
 }
 
-// asMade returns an error if the table was changed by hand. // Invariant 16
+// asMade returns an error if the table was changed by hand: the table is no longer as penstock made it. // Invariant
+// 16
 func (t *table) asMade() error {
 	if len(t.changedByHand) == 0 {
 		return nil
@@ -169,8 +170,8 @@ func (x *tx) record(changes []load.Change) {
 	}
 }
 
-// forget clears the hash of records, so that the next pass writes them again. If the records have no key,
-// their child rows are linked by the hash, so forget clears it there too.
+// forget clears the hash of records, so that the next pass writes them again. If the records have no key, the hash
+// also links their child rows, so forget clears it there too.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Row is a row of a table as canonical text by column; a null has no entry. Numbers are decimal digits at their
-// column's scale, dates 2006-01-02, times 2006-01-02T15:04:05Z with six fractional digits if they have a fraction,
-// lists JSON arrays.
+// Row is a row of a table: the canonical text of each value, by column. A null has no entry. A number is written in
+// decimal digits with the scale of its column, a date as 2006-01-02, and a list as a JSON array. A time is written as
+// 2006-01-02T15:04:05Z; if it has a fraction of a second, with six digits of it.
 type Row map[string]string
 
 // RowsOf returns the rows of a batch.
@@ -85,7 +85,8 @@ func appendItem(b array.Builder, item json.RawMessage) error {
 	return appendCell(b, plain)
 }
 
-// appendInstant accepts years beyond the range of time.Parse, which time zones can produce.
+// appendInstant accepts years that time.Parse does not accept: a time zone can move a time from year 9999 to year
+// 10000.
 func appendInstant(b *array.TimestampBuilder, text string) error {
 	whole, fraction, _ := strings.Cut(strings.TrimSuffix(text, "Z"), ".")
 	var year, month, day, hour, minute, second int

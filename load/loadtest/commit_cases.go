@@ -69,7 +69,7 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.Len(t, tables, 1, "drift of the source is not a change of a table")
 }
 
-// testClock uses a clock that is years off from this machine's.
+// testClock uses a clock that differs from this machine's clock by years.
 func testClock(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
@@ -95,7 +95,7 @@ func testClock(t *testing.T, d Driver) {
 	near(load.Rejects.Name, "at")
 }
 
-// testOwnOrder writes penstock's own rows again in a later batch. These rows have no ordinals, so the row
+// testOwnOrder writes rows of penstock's own tables again in a later batch. These rows have no ordinals, so the row
 // that was written last is kept.
 func testOwnOrder(t *testing.T, d Driver) {
 	b := newFixture(t, d)
@@ -110,8 +110,8 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
-// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject is one row, as
-// written by the last run.
+// testRejectsMetAgain writes the rejects of an unchanged source in several runs. Each reject stays one row, with the
+// values of the last run.
 func testRejectsMetAgain(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	reject := func(run, stream, id, pointer string) Row {
@@ -285,8 +285,8 @@ func testUsedUp(t *testing.T, d Driver) {
 	require.Equal(t, b.cursor, c)
 }
 
-// scenario returns two commits. The second adds and widens columns, and has rows that are new, changed,
-// unchanged and missing, with children.
+// scenario returns two commits. The second one adds and widens columns. It has rows that are new, changed, unchanged
+// and missing, with children.
 func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{
@@ -357,7 +357,7 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep calls fail at each step in turn. The commit must happen completely or not at all.
+// everyStep calls fail at each step in turn. Then the commit must have had either all of its effects or none.
 func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

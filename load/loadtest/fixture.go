@@ -33,8 +33,8 @@ func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table whose parents have keys of type key. If deep is set, it is the child of a
-// child table, and also has the root's key.
+// hanging returns a child table. The parameter key is the type of the parents' keys. If deep is set, the parent is
+// itself a child table, so there is also a column with the root's key.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -68,7 +68,7 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
-// clockOf returns a clock that does not advance. late is in minutes.
+// clockOf returns a clock that always shows the start of the run, minus late minutes.
 func clockOf(run string, late int) func() time.Time {
 	return func() time.Time { return morning.Add(time.Duration(number(run)-late) * time.Minute) }
 }
@@ -167,7 +167,7 @@ func (b *fixture) write(x load.Tx, puts ...put) {
 func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
-	defer func() { _ = x.Rollback() }() // if a check fails, end the transaction before others wait for it
+	defer func() { _ = x.Rollback() }() // if a check fails, the transaction must end, because others may wait for it
 	b.write(x, puts...)
 	out, err := x.Apply(b.Context(), s)
 	require.NoError(b, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follower keeps a copy of a table and its children. It reads only rows whose [schemas.ColSyncedAt] is later
-// than the latest it has seen.
+// follower keeps a copy of a table and its child tables. It reads only rows whose [schemas.ColSyncedAt] is later than
+// the latest that it has seen.
 type follower struct {
 	family
 	seen map[string]time.Time
@@ -30,7 +30,7 @@ func newFollower(f family) *follower {
 	return out
 }
 
-// place identifies a row in the way that docs/following.md describes.
+// place returns what identifies a row according to docs/following.md.
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
@@ -64,7 +64,7 @@ func (f *follower) read(b *fixture) {
 				changed[f.place(t, r)] = true
 			}
 		}
-		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // a record's child rows are all written again with it
+		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // in Merge, a record that is written again has all its child rows written again
 			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.RootKeyColumn(t.Columns)]] })
 		}
 		for _, r := range fresh {
@@ -73,7 +73,7 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// In testFollow, clocks stop or go back, and other processes continue. No follower misses a row.
+// testFollow lets clocks stop or go back, and lets other processes continue. A follower must not miss a row.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -120,8 +120,8 @@ func testFollow(t *testing.T, d Driver) {
 	}
 }
 
-// testTimesLost drops the table of cursors and sets the clock back. The next commit must still be later than
-// the existing rows.
+// testTimesLost drops the table of cursors and sets the clock back. The next commit must have a later time than the
+// existing rows.
 func testTimesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the cursors are not in a table")
@@ -163,7 +163,7 @@ func same(a, b map[string][]Row) bool {
 	return maps.EqualFunc(a, b, func(x, y []Row) bool { return slices.Equal(sorted(x), sorted(y)) })
 }
 
-// stamped requires that unchanged rows keep their time, and that all others have the time of the commit.
+// stamped requires that unchanged rows keep their time, and that all other rows have the time of the commit.
 func (b *fixture) stamped(before, after map[string][]Row, at time.Time) {
 	b.Helper()
 	for table, rows := range after {

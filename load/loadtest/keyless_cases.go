@@ -77,7 +77,7 @@ func testKeylessTwins(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(sweep("lines"), wordsOf(b.pass.Run, "b", "a")...)
 	b.run(2)
-	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a", "a")...) // the second has the ordinal that the first had in the previous pass
+	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a", "a")...) // the second row has the ordinal that the first row had in the previous pass
 	require.Len(t, b.rows("lines__words"), 4)
 	b.run(3)
 	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a")...)

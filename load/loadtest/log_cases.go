@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// logged returns the row changes of a run, one word per row, sorted: insert[1]:>ann, update[1]:ann>amy.
+// logged returns the row changes of a run as words, sorted. `insert[1]:>ann` says that record 1 was inserted as ann;
+// `update[1]:ann>amy` says that ann became amy.
 func (b *fixture) logged(run int) string {
 	b.Helper()
 	name := func(text string) string {
@@ -38,7 +39,7 @@ func (b *fixture) logged(run int) string {
 		require.NotEmpty(b, r["at"])
 		before := name(r["before"])
 		if r["action"] == "revive" {
-			before = "" // the row before a revival is optional
+			before = "" // a destination may omit the row before a revival
 		}
 		words = append(words, fmt.Sprintf("%s%s:%s>%s", r["action"], r["key"], before, name(r["after"])))
 	}

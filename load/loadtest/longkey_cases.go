@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// longText does not compress.
+// longText returns a text that cannot be compressed.
 func longText(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	r := rand.New(rand.NewPCG(1, uint64(n)))

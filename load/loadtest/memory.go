@@ -18,7 +18,8 @@ import (
 )
 
 // Memory is the reference destination. It keeps its tables in maps, does everything in the simplest way, and is lost
-// when the process ends. Other destinations are compared with it, and tests of packages that use load write to it.
+// when the process ends. The suite compares other destinations with it. Tests of other packages use it instead of a
+// real destination.
 type Memory struct {
 	*store
 	step   func(string) error
@@ -44,16 +45,16 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass: the keys of the records that the pass has found unchanged.
-// Rows that the pass has written are recognized by their run.
+// pass is what one process remembers of a pass. carried has the keys of the records that the pass has found
+// unchanged. Rows that the pass has written need not be remembered: the column of the run identifies them.
 type pass struct {
 	run     string
 	carried map[string]bool
 	lost    bool
 }
 
-// NewMemory returns an empty destination. If step is not nil, it is called before each named step of a commit, and an
-// error makes the step fail.
+// NewMemory returns an empty destination. If step is not nil, it is called before each named step of a commit. If it
+// returns an error, the step fails.
 func NewMemory(step func(string) error) *Memory {
 	s := &store{
 		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
@@ -62,8 +63,8 @@ func NewMemory(step func(string) error) *Memory {
 	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
 }
 
-// Reopen returns the destination as another process would find it: with the same tables and cursors, but without what
-// a process remembers of running passes.
+// Reopen returns the destination as another process would open it. The tables and cursors are the same, but nothing
+// is remembered about running passes.
 func (m *Memory) Reopen(step func(string) error) *Memory {
 	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}}
 }
@@ -235,7 +236,7 @@ func (x *tx) resetPrevious() {
 	}
 }
 
-// Drop drops a table by hand, or only deletes its rows.
+// Drop drops a table by hand. If rowsAlone is set, it only deletes the rows.
 func (m *Memory) Drop(name string, rowsAlone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,7 +278,7 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns a time after the last change. The caller holds s.mu.
+// later returns the time of a commit, which is after the last change. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }

@@ -106,7 +106,7 @@ func (m *merge) follow(t *table, i int, h stagedRow) {
 	}
 }
 
-// insert makes a row in History valid from its synced_at, or from the given time.
+// insert adds a row. In History the row is valid from the time from; if from is "", from its synced_at.
 func (m *merge) insert(t *table, h stagedRow, from string) {
 	m.markWritten(t, h, from)
 	t.add(h.row)
@@ -150,7 +150,7 @@ func (m *merge) keyless(t *table, h stagedRow) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging iterates over the child rows of r. If the table keeps several rows per record, each has its own
+// hanging iterates over the child rows of r. If the table keeps several rows per record, each of them has its own
 // child rows: in Append those of r's run, in History the current ones.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))

@@ -222,8 +222,8 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
-// testIncrementalPass calls Apply several times in one transaction: for rows that should already exist, for
-// other rows, whose ordinals may be smaller, and to delete rows by their keys.
+// testIncrementalPass calls Apply several times in one transaction. First it merges rows that should already exist.
+// Then it merges other rows, whose ordinals may be smaller. Last it deletes rows by their keys.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -295,9 +295,8 @@ func testSweepResumed(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
 }
 
-// testSweepPassBetween runs another pass in between. A pass then no longer knows which records it found
-// unchanged, so it deletes nothing.
-// Invariant 12
+// testSweepPassBetween runs another pass between two transactions of a pass. Then the first pass no longer knows
+// which records it found unchanged, so it deletes nothing. Invariant 12
 func testSweepPassBetween(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.run(2)

@@ -40,13 +40,14 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// In testOwner, a second writer differs from the owner in one way in each case. It may write nothing.
+// testOwner has a second writer that differs from the table's owner in one way in each case. It must not write
+// anything.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string
 		key   state.Key // zero: the owner's key
 		from  load.Origin
-		moved bool // it may be the same workspace
+		moved bool // both may be the same workspace
 		says  []string
 	}{
 		{name: "a second pipeline", key: state.Key{Pipeline: "hourly", Stream: orders.Stream}, from: berlin, says: []string{"pipeline nightly", "pipeline hourly"}},
@@ -141,7 +142,8 @@ func testOwnerControls(t *testing.T, d Driver) {
 	})
 }
 
-// testAdopt takes a table over. The previous owner can then write nothing, not even in a running transaction.
+// testAdopt takes a table over. After that the previous owner can write nothing, even in a transaction that is
+// already open.
 func testAdopt(t *testing.T, d Driver) {
 	adopt := func(b *fixture, next state.Cursor) {
 		b.pass.Claim.Adopt = true

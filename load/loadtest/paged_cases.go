@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testPaged compares the outcome of each transaction with the reference.
+// testPaged compares the outcome of each transaction with that of [Memory].
 func testPaged(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		for seed := range uint64(2) {

@@ -34,7 +34,7 @@ func testRandom(t *testing.T, d Driver) {
 	}
 }
 
-// someRecords may return several records with the same key.
+// someRecords returns random records. Several may have the same key.
 func someRecords(r *rand.Rand) string {
 	var out []string
 	for i := range r.IntN(8) {

@@ -78,7 +78,7 @@ func testScanEnds(t *testing.T, d Driver) {
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
 }
 
-// testAccept changes a table by hand. Its stream stops until the changes are accepted. // Invariant 16
+// testAccept changes a table by hand. Its stream is stopped until the changes are accepted. // Invariant 16
 func testAccept(t *testing.T, d Driver) {
 	if d.Alter == nil {
 		t.Skip("tables cannot be changed by hand")

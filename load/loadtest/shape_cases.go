@@ -109,7 +109,7 @@ func testAddColumns(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1"}, {"id": "2", "name": "x", "tags": `["y"]`}, {"id": "3"}}, b.rows("grows"))
 }
 
-// widenings are single steps in the lattice, with a cell before and after.
+// widenings are single steps in the order of column types, each with a value before and after the step.
 var widenings = []struct {
 	from, to      arrow.DataType
 	before, after string
@@ -189,8 +189,8 @@ func testShapes(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "v": "3"}, {"id": "2", "v": "two", "w": "2026-01-01"}}, b.rows("mixed"))
 }
 
-// testInexact widens columns whose stored values have lost their spelling. The next pass must write the
-// records again, although their hashes are equal.
+// testInexact widens columns whose stored values are no longer written as the source wrote them. The next pass must
+// write the records again, although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {

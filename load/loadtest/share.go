@@ -15,16 +15,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedBy is a destination restricted to one of two sources that share its tables. The rows of both sources
-// have the same keys and hashes.
+// sharedBy is a destination restricted to one of two sources that share its tables. Both sources have rows with the
+// same keys and hashes.
 type sharedBy struct {
 	load.Destination
 	whole load.Destination
 	other load.Destination
 }
 
-// shared restricts the destinations of d to one source. Whatever this source commits, the other source
-// commits right after it. The other source never sweeps.
+// shared returns a driver whose destinations are restricted to one source. After each commit of this source, the
+// other source commits the same rows. The other source never sweeps.
 func shared(d Driver, source, other string) Driver {
 	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
 	s := d
@@ -53,7 +53,8 @@ func shared(d Driver, source, other string) Driver {
 	return s
 }
 
-// rowsBy removes the source column. Rows of a table without that column belong to all sources.
+// rowsBy returns the rows of one source, without the source column. Rows of a table without that column belong to all
+// sources.
 func rowsBy(rows []Row, source string) []Row {
 	var out []Row
 	for _, r := range rows {
@@ -68,7 +69,7 @@ func rowsBy(rows []Row, source string) []Row {
 	return out
 }
 
-// Begin opens a transaction whose rows the other source commits too.
+// Begin opens a transaction. The other source will commit its rows too.
 func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	x, err := s.Destination.Begin(ctx, k, from, p)
 	if err != nil {
@@ -133,8 +134,8 @@ func (x *echoed) Rollback() error {
 	return x.Tx.Rollback()
 }
 
-// sharedNames are cases that must also hold if another source has rows with the same keys and hashes in the
-// same tables.
+// sharedNames are the cases that are also run with a second source, which has rows with the same keys and hashes in
+// the same tables.
 var sharedNames = []string{
 	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
 	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",

@@ -33,7 +33,7 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 	return whole, all
 }
 
-// testNeighbours lets two sources with the same ids, and with equal rows without a key, share one table.
+// testNeighbours lets two sources share one table. Both have the same ids or, in a table without a key, equal rows.
 func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
@@ -114,8 +114,8 @@ func testNeighbourLedger(t *testing.T, d Driver) {
 	require.Equal(t, map[string]int{"ann": 4, "bob": 4}, owners)
 }
 
-// testNeighbourRace lets many sources commit at the same time, including the first commits, which create the
-// tables, and changes of their shape.
+// testNeighbourRace lets many sources commit at the same time. The first commits create the tables, and later ones
+// change their columns.
 func testNeighbourRace(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

@@ -15,9 +15,9 @@ import (
 
 var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History}
 
-// story is a sequence of transactions on a table and its children, with the expected result in each mode. A
-// record is written `id:name`; its hash and its children, two levels deep, are derived from the name.
-// `id:name#7` sets the ordinal. [fixture.content] describes the notation of a table's content.
+// story is a sequence of transactions on a table and its children, with the expected result in each mode. A record is
+// written `id:name`. Its hash and its children, two levels deep, are derived from the name. `id:name#7` has ordinal
+// 7. [fixture.content] describes how a table's content is written.
 type story struct {
 	name  string
 	steps []step
@@ -25,12 +25,12 @@ type story struct {
 }
 
 type step struct {
-	run   int // number of the pass; 0: the same as before
+	run   int // number of the pass; 0: the pass of the previous step
 	rows  string
 	sweep bool // the pass ends; rows that it has neither written nor found unchanged are deleted
 	again bool // another process continues the pass
 	late  int  // minutes by which the clock is late
-	as    int  // the run in the rows, if not the one that the pass began in
+	as    int  // the run in the rows, if it is not the run in which the pass began
 }
 
 type family struct{ root, items, parts schemas.Table }
@@ -99,9 +99,9 @@ func (b *fixture) play(f family, s step) load.Outcome {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// content returns the root table, one word per row, sorted: `1:ann@2` is the record as written by run 2, `†3`
-// a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, `[2,3†)` until run 3
-// found it missing. content also checks that the children match.
+// content returns the root table as words, one per row, sorted. `1:ann@2` is a record as written by run 2. `†3` marks
+// a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, and `[2,3†)` until run 3
+// found it missing. content also checks that the child rows match.
 func (b *fixture) content(f family) string {
 	b.Helper()
 	var words, children, want []string
@@ -163,7 +163,7 @@ func minute(text string) string {
 	return fmt.Sprint(int((Row{"t": text}).time("t").Sub(morning).Minutes()))
 }
 
-// anonymous removes the life of each row from the words, except the end of a version in History.
+// anonymous removes from each word what follows the `@`, except the end of a version in History.
 func anonymous(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -174,7 +174,7 @@ func anonymous(words []string) []string {
 	return out
 }
 
-// run also reads the same records once more, which must write nothing.
+// run plays the story in each mode. Then it reads the same records once more, which must write nothing.
 func (s story) run(t *testing.T, d Driver, keyed bool) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -192,7 +192,7 @@ func (s story) run(t *testing.T, d Driver, keyed bool) {
 	}
 }
 
-// comparable leaves out the counts that may differ between destinations.
+// comparable returns an outcome without the counts in which destinations may differ.
 func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 	if mode == schemas.Append {
 		o.Alive, o.Missing = 0, 0

@@ -1,7 +1,7 @@
 // Package loadtest checks that destinations fulfil the contract of package load.
 //
-// [Run] runs the suite that every destination must pass. [Memory] is the simplest destination that passes it. It is
-// the reference for others, and replaces a real destination in tests of packages that use load.
+// [Run] runs the suite that every destination must pass. [Memory] is the simplest destination that passes it. The
+// suite compares other destinations with it, and tests of other packages use it instead of a real destination.
 package loadtest
 
 import (
@@ -15,36 +15,37 @@ import (
 
 // Driver gives the suite access to the destination under test.
 type Driver struct {
-	// Open opens the destination that belongs to the test t. A further call with the same t opens the same
-	// destination, as another process would. The function step, which is never nil, is called before each named step
-	// of a commit, and an error makes the step fail. The suite closes what it opens.
+	// Open opens the destination that belongs to the test t. A further call with the same t opens the same destination
+	// again, as another process would. The function step, which is never nil, is called before each named step of a
+	// commit. If it returns an error, the step fails. The suite closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
 	// Rows reads a table or a view. If there is none of that name, it returns no rows.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 
-	// Alter changes a table by hand, as a user would: it drops the column if to is nil, otherwise gives it that type.
-	// It may be nil if this is impossible.
+	// Alter changes a table by hand, as a user would. If to is nil, it drops the column, otherwise it gives the column
+	// the type to. It may be nil if this is impossible.
 	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
 
 	// Drop drops a table by hand. It may be nil if the destination does not record its changes in a table.
 	Drop func(t testing.TB, d load.Destination, table string)
 
-	// Comment returns the comment on a column, or on the table if column is "", or "" if there is none.
+	// Comment returns the comment on a column; if column is "", the comment on the table. It returns "" if there is
+	// none.
 	Comment func(t testing.TB, d load.Destination, table, column string) string
 
-	// Views is set if tables have views of the current rows.
+	// Views is set if the destination creates views of the current rows.
 	Views bool
 
 	// Escape returns the stored form of a text with a zero byte, for a destination that cannot store zero bytes. The
-	// value is then also recorded as a reject. It may be nil.
+	// value is then also recorded as a reject. Escape may be nil.
 	Escape func(text string) string
 
-	// Skip excludes cases by name, for drivers that only repeat what another driver has already tested. It may be
-	// nil.
+	// Skip excludes cases by name. It is for drivers that would only repeat what another driver has already tested. It
+	// may be nil.
 	Skip func(name string) bool
 
-	// Reserved are names that the destination uses for its own columns. No mapper gives a column one of them, see
+	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see
 	// [schemas.Column].
 	Reserved []string
 }

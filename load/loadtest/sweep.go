@@ -5,8 +5,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is
-// set.
+// sweep counts the rows that the pass has neither written nor found unchanged. It deletes them if s.Delete is set.
 // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
@@ -33,7 +32,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing returns the current rows that the pass has not read, or those with the keys of the sweep, if it has any.
+// missing returns the current rows that the pass has not read. If the sweep has keys, it returns the rows with these
+// keys.
 func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	named := map[string]bool{}
 	for _, b := range s.Keys {
@@ -59,7 +59,8 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass has read r. For a table without a key, left counts the calls by hash.
+// has reports whether the pass has read r. In a table without a key, left counts for how many equal rows has was
+// called.
 func (m *merge) has(t *table, r Row, left map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]
@@ -120,8 +121,9 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// deleteEqual deletes child rows for the surplus row at i of a table without a key. Of the rows equal to it,
-// it chooses one with the greatest link. In History it ends these child rows, and the row at i.
+// deleteEqual deletes the child rows of the surplus row at i of a table without a key. It is not known which child
+// rows belong to which of several equal rows. So deleteEqual takes the child rows with the greatest link. In History
+// these child rows end, and so does the row at i.
 func (m *merge) deleteEqual(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {

@@ -17,7 +17,7 @@ type table struct {
 	schemas.Table
 	rows          []Row
 	changedByHand map[string]arrow.DataType // columns changed by hand, with their new type; nil: dropped
-	index         map[string]int            // index in rows of each key's row or last version; nil until needed
+	index         map[string]int            // for each key, the index in rows of its row or last version; nil until needed
 	counts        map[string]int            // number of current rows by hash; nil until needed
 }
 
@@ -25,7 +25,7 @@ func (t *table) copy() *table {
 	return &table{Table: t.Table, rows: slices.Clone(t.rows), changedByHand: t.changedByHand}
 }
 
-// changed must be called after the rows have changed.
+// changed drops the indexes. It must be called after rows were removed or replaced.
 func (t *table) changed() { t.index, t.counts = nil, nil }
 
 func ordinal(r Row, i int) int64 {
@@ -79,7 +79,7 @@ func (t *table) follows(a, b Row) bool {
 	return a.time(schemas.ColSyncedAt).After(b.time(schemas.ColSyncedAt))
 }
 
-// add requires the first or the last version of a record.
+// add appends a row. The row must be the first or the last version of its record.
 func (t *table) add(r Row) {
 	if t.index != nil {
 		t.index[t.id(r)] = len(t.rows)
@@ -126,8 +126,8 @@ func (t *table) keyJSON(r Row) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// plain turns all values of a link into texts. Links then compare as equal even if a type was widened after one
-// of them was written.
+// plain returns a link with all values as texts. So two links are equal even if a key column was widened after one of
+// them was written.
 func (t *table) plain(link string) string {
 	var values []any
 	d := json.NewDecoder(strings.NewReader(link))

@@ -33,7 +33,7 @@ var samples = []struct {
 	}},
 	{"moment", schemas.Timestamp, []string{
 		"1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999Z", "2026-11-20T08:00:00Z", "2026-11-20T08:00:00.000001Z", "2026-11-20T08:00:00.500000Z", "1883-11-18T12:03:58Z",
-		"0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-12-31T00:01:00Z", "10000-01-01T23:58:59.999999Z", // what time zones make of the first and the last day
+		"0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-12-31T00:01:00Z", "10000-01-01T23:58:59.999999Z", // a time zone can move the first and the last day to these times
 	}},
 	{"words", schemas.Text, []string{
 		"", " ", "Zoë 🦊 \u202e", "it's \"quoted\"", "line\nbreak\ttab\r\n", `back\slash \n \u0041`, "null", "NULL", `\N`, "\x01\x1f\x7f", "\ufeff\u2028\ufffd", "e\u0301 é",
