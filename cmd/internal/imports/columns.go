@@ -7,15 +7,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// layout is where the records are in an answer, and the shape of one record.
+// layout says where in an answer the records are, and what one record looks like.
 type layout struct {
-	records []string // nil: found by detection at run time
+	records []string // JSON pointers to the lists of records; nil: runs detect the place
 	record  *Shape   // nil: unknown
 	class   schemas.Class
 }
 
-// layoutOf returns the layout of an operation's answer. If several lists could be the records, it states none of
-// them, because a stated place would take precedence over a detected one.
+// layoutOf returns the layout of an operation's answer. If several lists could be the records, it leaves the
+// place open, so that runs detect it: a configured place would have priority over a detected one.
 func layoutOf(o Operation) layout {
 	single := strings.HasSuffix(strings.TrimRight(o.Path, "/"), "}")
 	s := o.Answer
@@ -55,10 +55,11 @@ func objectOf(s *Shape) *Shape {
 // maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the records of an answer: the only array with the name of the resource or a name that lists usually have,
-// or else the only array of objects in s. If there is no array, it looks into a member such as data, at most maxUnwrap
-// levels deep. If several arrays are possible, it returns the first, and sure is false. sure is also false if the only
-// array has another name and is beside members that are no metadata.
+// list finds the array of records in the object s. It is, in this order:
+//  1. the only array that has the name of the resource, or a usual name of lists such as data
+//  2. the only array that may have objects; sure is false if s also has members that are no metadata
+//  3. the first of several arrays; sure is false
+//  4. if s has no array: the array in a member such as data, at most maxUnwrap levels deep
 func list(s *Shape, at, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false
@@ -92,7 +93,7 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 	return "", nil, false
 }
 
-// one returns the place and shape of the only record of an answer.
+// one returns the place and the shape of the record in an answer that is no list.
 func one(s *Shape) (pointer string, record *Shape) {
 	var inner *Member
 	for i, m := range s.Members {
@@ -111,8 +112,8 @@ func one(s *Shape) (pointer string, record *Shape) {
 
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// key returns the column that identifies records: id, or else the member with the name of the placeholder in the path
-// of a single record, such as number in /invoices/{number}.
+// key returns the column that identifies records: id, or else detail. detail is the placeholder in the path of a
+// single record: number in /invoices/{number}.
 func key(record *Shape, detail string) []string {
 	if record == nil {
 		return nil
@@ -131,8 +132,8 @@ const (
 	maxDepth   = 3 // deeper objects are JSON text
 )
 
-// columns returns the types and the meanings of a record's columns, by their paths. If types is false, it returns no
-// types.
+// columns returns the types and the descriptions of a record's columns, by their paths. If types is false, it
+// returns no types.
 func columns(record *Shape, types bool) (declared, meanings map[string]string) {
 	c := &columnReader{types: types, declared: map[string]string{}, meanings: map[string]string{}}
 	if record != nil {
@@ -171,11 +172,11 @@ func (c *columnReader) object(s *Shape, at string, depth int) {
 	}
 }
 
-// textFormats are string formats that only a text column can hold.
+// textFormats are formats of strings for which the type of the column must be text.
 var textFormats = []string{"uuid", "email", "idn-email", "uri", "uri-reference", "url", "iri", "hostname", "ipv4", "ipv6", "byte", "binary", "regex", "json-pointer", "color", "phone"}
 
-// typeOf returns the type of a column, or "" if the shape does not determine it. The type of a number depends on the
-// digits in the data, and a plain string may hold anything.
+// typeOf returns the type of a column, or "" if the document does not determine it. The type of a number depends
+// on the digits in the data. A string without a format may have any type.
 func typeOf(s *Shape) string {
 	switch s.Kind {
 	case Integer:
@@ -195,10 +196,10 @@ func typeOf(s *Shape) string {
 	return ""
 }
 
-// maxEnum is the number of enumeration values in a comment.
+// maxEnum is how many allowed values the comment of a column lists.
 const maxEnum = 20
 
-// meaning returns the text of a column's comment.
+// meaning returns the comment of a column: its description and its allowed values.
 func meaning(s *Shape) string {
 	text, of := s.Text, s.Enum
 	if s.Kind == Array && s.Elem != nil {

@@ -12,14 +12,14 @@ import (
 
 // Options describe the API of a document.
 type Options struct {
-	File      string           // the document's name, for messages
-	From      string           // origin that is recorded in the streams; "": the document's title
-	BaseURL   string           // URL of the API; takes precedence over the document
-	Surface   schemas.Surface  // the platform's surface that the document describes; "": to be detected
-	Module    string           // module of streams that are not in the catalogue; "": made from the title
-	Origins   []string         // scheme://host of the configured surfaces
-	Catalogue []schemas.Stream // every endpoint, including writes
-	Entries   []Entry          // the streams of the pipelines.yaml, which keep their names
+	File      string           // name of the document, for messages
+	From      string           // name of the document that is stored in the streams; "": the document's title
+	BaseURL   string           // URL of the API; has priority over the URLs in the document
+	Surface   schemas.Surface  // surface of the platform that the document describes; "": detect it
+	Module    string           // module of streams that are not in the catalogue; "": derive it from the title
+	Origins   []string         // scheme://host of each configured surface
+	Catalogue []schemas.Stream // every endpoint of the platform, including those that change data
+	Entries   []Entry          // the existing streams of the pipelines.yaml; they keep their names
 }
 
 // Stream is a stream as a document describes it.
@@ -28,16 +28,16 @@ type Stream struct {
 
 	From      string // the document's title
 	Operation string // method and path, as the document writes them
-	Override  bool   // overrides a stream of the catalogue, which has the keys that the document does not state
+	Override  bool   // the stream is in the catalogue, and the document overrides some of its keys
 
-	item *Shape // one record; nil: unknown
+	item *Shape // shape of one record; nil: unknown
 	line int
 }
 
 // Outcome is the result for one operation.
 type Outcome struct {
 	Operation string `json:"operation"`
-	Line      int    `json:"line,omitempty"` // of the document
+	Line      int    `json:"line,omitempty"` // line in the document
 	Stream    string `json:"stream,omitempty"`
 	Action    string `json:"action"` // see the constants
 	Reason    string `json:"reason,omitempty"`
@@ -47,10 +47,10 @@ type Outcome struct {
 const (
 	Overrides = "override" // overrides a stream of the catalogue
 	Adds      = "add"      // adds a stream that the catalogue does not have
-	Off       = "off"      // adds a stream that is read only if it is named
+	Off       = "off"      // adds a stream that a pipeline reads only if it names the stream; "*" does not select it
 	Writes    = "write"    // may change data, so it can never be a stream
 	Skips     = "skip"     // cannot be a stream
-	Vanished  = "gone"     // was imported earlier, and is no longer described
+	Vanished  = "gone"     // was imported earlier, and is no longer in the document
 )
 
 // Define returns streams for the operations that read, and the outcome of each operation. The error is an
@@ -92,8 +92,8 @@ func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	return f.streams, f.outcomes, nil
 }
 
-// Gone returns an outcome for each stream of the file that was imported from the same document before, and that the
-// document no longer describes.
+// Gone returns an outcome for each stream that an earlier import from the same document added, and that the
+// document no longer has.
 func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 	var all []Outcome
 	for _, e := range entries {
@@ -109,20 +109,21 @@ func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 
 func path(call string) string { _, p, _ := strings.Cut(call, " "); return p }
 
-// definer defines the streams of one document.
+// definer defines the streams of one document. See [Define].
 type definer struct {
 	Options
 	d        *Description
 	platform bool   // the document describes the platform of the catalogue
-	prefix   string // prefix of each path: of the surface, or a base URL
+	prefix   string // prefix of each path: a path of the surface, or the base URL of another API
 	taken    map[string]bool
 	streams  []Stream
 	outcomes []Outcome
 }
 
-// locate determines the API of the document. The API is the platform if the options state a surface, or if the base URL
-// has a configured origin. Without Options.BaseURL, the API is also the platform if at least half of the document's
-// operations are in the catalogue. locate returns an error if the API is not the platform and has no absolute base URL.
+// locate decides whether the document describes the platform or another API. It is the platform if the options
+// name a surface, or if the base URL is at a configured origin. Without Options.BaseURL, it is also the platform
+// if at least half of the operations are in the catalogue. locate returns an error for another API without an
+// absolute base URL.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()
@@ -139,7 +140,7 @@ func (f *definer) locate() error {
 	return nil
 }
 
-// base returns the API's absolute URL, if known.
+// base returns the absolute URL of the API; "" if it is not known.
 func (f *definer) base() string {
 	if f.BaseURL != "" {
 		return f.BaseURL
@@ -152,7 +153,7 @@ func (f *definer) base() string {
 	return ""
 }
 
-// originOf returns the scheme and host of an absolute URL, else "".
+// originOf returns the scheme and host of an absolute URL; "" for any other text.
 func originOf(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
@@ -161,7 +162,8 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common returns the prefix with which the most operations are in the catalogue, and the number of these operations.
+// common tries several prefixes before the paths of the operations. It returns the prefix with which the most
+// operations are in the catalogue, and their number.
 func (f *definer) common() (prefix string, most int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {
@@ -186,7 +188,8 @@ func (f *definer) common() (prefix string, most int) {
 	return prefix, most
 }
 
-// known returns the catalogue's endpoint with this method and path template.
+// known returns the endpoint of the catalogue that has this method and path. The names of placeholders may
+// differ.
 func (f *definer) known(method, path string) (schemas.Stream, bool) {
 	i := slices.IndexFunc(f.Catalogue, func(s schemas.Stream) bool { return s.Method == method && sameTemplate(s.Path, path) })
 	if i < 0 {
@@ -237,7 +240,7 @@ func (f *definer) operation(op Operation) {
 	f.streams = append(f.streams, s)
 }
 
-// plainPath reports whether a path consists of plain parts and whole placeholders.
+// plainPath reports whether each part of a path is either plain text or one placeholder.
 func plainPath(p string) bool {
 	if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "?#%\\ ") || strings.Contains(p, "/.") || strings.Contains(p, "//") || len(p) > 500 {
 		return false
@@ -247,7 +250,7 @@ func plainPath(p string) bool {
 	})
 }
 
-// state adds the document's statements about the list and its records.
+// state adds to s what the document says about the list and its records.
 func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Description = op.Text
 	s.Records = l.records
@@ -264,8 +267,8 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf returns the placeholder of the path that reads one of op's records: number for /invoices and
-// /invoices/{number}. It returns "" if there is no such path.
+// detailOf finds the path that reads a single one of op's records, and returns its placeholder: "number" if op is
+// /invoices and there is /invoices/{number}. It returns "" if there is no such path.
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {
 		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")
@@ -276,7 +279,7 @@ func (f *definer) detailOf(op Operation) string {
 	return ""
 }
 
-// fresh returns a stream that is not in the catalogue.
+// fresh returns a new stream, which is not in the catalogue.
 func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	s := schemas.Stream{Method: op.Method, Path: full, Class: l.class, Enabled: true}
 	if f.platform {
@@ -301,16 +304,16 @@ func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	return s
 }
 
-// off disables a stream with a reason, so that "*" does not select it. A stream that is already disabled keeps its
-// reason.
+// off disables a stream with a reason, so that "*" does not select it. An earlier reason stays.
 func off(s *schemas.Stream, format string, args ...any) {
 	if s.Enabled {
 		s.Enabled, s.Reason = false, fmt.Sprintf(format, args...)
 	}
 }
 
-// param adds a path parameter or a required query parameter to s. Values from a parent are added later. param disables s
-// if a required query parameter has no value, or if a request needs a header or a cookie.
+// param adds a path parameter or a required query parameter to s. It disables s if penstock cannot make the
+// request: if a required query parameter has no value, or if a header or a cookie is required. Values from a
+// parent are added later.
 func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	switch {
 	case p.In == "path" && strings.Contains(op.Path, "{"+p.Name+"}"):
@@ -327,7 +330,7 @@ func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	}
 }
 
-// name returns a stream's name: its name in the file, else one made from its path.
+// name returns the name of a stream: its name in pipelines.yaml, or else one that is derived from its path.
 func (f *definer) name(op Operation, s schemas.Stream) string {
 	for _, e := range f.Entries {
 		if e.From == f.From && e.Operation == op.Call() || e.Path == s.Path && e.Method == s.Method {
@@ -350,7 +353,7 @@ func (f *definer) name(op Operation, s schemas.Stream) string {
 	return name
 }
 
-// moduleAt returns the module of the catalogue's endpoints with the same first two path segments.
+// moduleAt returns the module of endpoints in the catalogue whose path begins with the same two segments.
 func (f *definer) moduleAt(path string) string {
 	all := segments(path)
 	if len(all) < 2 {

@@ -6,11 +6,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxLimit is the largest page size to request, even if a document allows more.
+// maxLimit is the largest page size that is configured, even if a document allows more.
 const maxLimit = 1000
 
-// paging derives the pagination from the parameters of a list. If they suggest several types, the first of page, offset,
-// cursor and since_id applies. If they suggest none, paging returns no type, and runs detect the pagination.
+// paging derives the pagination from the parameters of a list. If several types are possible, it takes the first
+// of page, offset, cursor and since_id. If none is, it returns no type, and runs detect the pagination.
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
 	size := query(o, schemas.ParamSize)
@@ -22,7 +22,7 @@ func paging(o Operation) schemas.Pagination {
 		}
 	}
 	if p.Type == "" {
-		return schemas.Pagination{} // a size parameter without paging may be a limit
+		return schemas.Pagination{} // a size parameter without a page parameter may limit the whole list
 	}
 	if size != nil {
 		p.Size, p.Limit = size.Name, min(size.Max, maxLimit)
@@ -33,7 +33,8 @@ func paging(o Operation) schemas.Pagination {
 // families are the kinds of paging parameters.
 var families = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
 
-// query returns the query parameter that belongs to a family, the most usual one first.
+// query returns the query parameter of a family, such as the one for the page number. If there are several, it
+// returns the one with the most usual name.
 func query(o Operation, family string) *Param {
 	for _, name := range schemas.Paging().Parameters(family) {
 		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && schemas.FoldName(p.Name) == schemas.FoldName(name) })
@@ -44,20 +45,20 @@ func query(o Operation, family string) *Param {
 	return nil
 }
 
-// pages reports whether a parameter belongs to paging.
+// pages reports whether a parameter selects a page or sets its size.
 func pages(name string) bool {
 	return slices.ContainsFunc(families, func(f string) bool { return schemas.Paging().Parameter(f, name) })
 }
 
-// actions are the last words of paths that, when requested, perform an action or return no data.
+// actions are words at the end of paths whose requests do something, or return no records.
 var actions = []string{
 	"login", "logout", "signin", "signout", "authorize", "callback", "token", "refresh", "revoke", "download", "unsubscribe",
 	"confirm", "cancel", "approve", "reject", "delete", "remove", "reset", "run", "start", "stop", "send", "resend", "sync",
 	"import", "trigger", "execute", "restore", "archive", "ping", "stream", "ws", "websocket",
 }
 
-// isMetadata reports whether a member is metadata next to the records. A word without a meaning for paging may also
-// be the name of a record's field.
+// isMetadata reports whether a member of an answer is metadata beside the records. Some such words may also be
+// the name of a record's field.
 func isMetadata(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {
@@ -67,7 +68,7 @@ func isMetadata(name string) bool {
 	return true
 }
 
-// isWrapper reports whether lists are usually in a member with this name.
+// isWrapper reports whether a member with this name usually has the list.
 func isWrapper(name string) bool {
 	words := schemas.Paging()
 	return words.NamesList(name) || words.NamesPayload(name)

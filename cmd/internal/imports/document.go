@@ -14,11 +14,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Entry is a stream in a pipelines.yaml.
+// Entry is a stream in pipelines.yaml.
 type Entry struct {
 	Name      string
-	From      string // the document it was imported from; "" for the user's own stream
-	Operation string // the imported operation; "" for the user's own stream
+	From      string // the document from which the stream was imported; "" if the user wrote it
+	Operation string // the imported operation; "" if the user wrote the stream
 	Method    string
 	Path      string
 }
@@ -46,17 +46,17 @@ func Entries(file string, data []byte) ([]Entry, error) {
 	return all, nil
 }
 
-// Limits of the file to merge into, the same as for a configuration: the parser's time grows with the square of
-// the number of tokens.
+// Limits of the pipelines.yaml, the same as when it is read as a configuration. The parser's time grows with the
+// square of the number of tokens.
 const (
 	maxFile   = 1 << 20
 	maxTokens = 50_000
 )
 
-// document is a parsed file with the positions that matter here.
+// document is a parsed pipelines.yaml, with the positions of its streams.
 type document struct {
 	file    string
-	data    string // with \n line ends; see crlf
+	data    string // the text, in which lines end in \n even if crlf is set
 	crlf    bool   // the file has \r\n line ends
 	lines   []int  // offset of each line
 	streams *entry // the key `streams`; nil if there is none
@@ -66,17 +66,17 @@ type document struct {
 // position is a line and a column in runes, both from 1.
 type position struct{ line, col int }
 
-// entry is a key with the position and the style of its value.
+// entry is a key of the file, and the position and style of its value.
 type entry struct {
 	name     string
 	key      position
 	value    ast.Node
 	mapping  bool // the value is a mapping, in block style or in braces
-	flow     bool // in braces
-	empty    bool // null, or empty braces
+	flow     bool // the value is in braces
+	empty    bool // the value is null or {}
 	alias    bool
 	first    position // start of the value
-	end      position // the closing brace
+	end      position // position of the closing brace, if flow is set
 	imported *entry   // its key `imported`; nil if there is none
 }
 
@@ -101,7 +101,7 @@ func keyOf(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// bare returns a node without its anchor and tag.
+// bare returns a node without its YAML anchor and tag.
 func bare(n ast.Node) ast.Node {
 	switch v := n.(type) {
 	case *ast.AnchorNode:
@@ -151,10 +151,10 @@ func parse(file string, data []byte) (*document, error) {
 	return d, d.find(f.Docs[0].Body)
 }
 
-// maxLevels is the maximum nesting of a configuration, because the parser recurses.
+// maxLevels is the maximum nesting. The parser is recursive, so deeper nesting could use up the stack.
 const maxLevels = 64
 
-// tooDeep returns the position where brackets, or entries on one line, nest too deep.
+// tooDeep returns the position at which brackets, or entries on one line, are nested too deep.
 func tooDeep(tokens token.Tokens) (position, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -188,7 +188,7 @@ func syntax(file string, err error) error {
 	return e
 }
 
-// find records the positions of the streams.
+// find finds the streams and their positions.
 func (d *document) find(root ast.Node) error {
 	if _, comment := root.(*ast.CommentGroupNode); comment {
 		return nil
@@ -301,8 +301,8 @@ func (d *document) endOf(line int) int {
 	return d.lines[line]
 }
 
-// lastLine returns the last line of a block-style value, whose lines are indented more than its key. A comment
-// that is not indented more belongs to what follows.
+// lastLine returns the last line of a value in block style. The lines of the value are indented more than key. A
+// comment that is indented less belongs to the next key.
 func (d *document) lastLine(key position) int {
 	last := key.line
 	for n := key.line + 1; n <= len(d.lines); n++ {

@@ -1,7 +1,7 @@
-// Package imports turns a published description of an API, an OpenAPI document or a Postman collection, into
-// streams of pipelines.yaml. It is pure: bytes go in, definitions and text come out. It opens no file, follows
-// no reference to another document and sends no request. Start with [OpenAPI] or [Postman], pass the result to
-// [Define], and that to [Merge].
+// Package imports turns a published description of an API into streams of pipelines.yaml. The description is an
+// OpenAPI document or a Postman collection. The package opens no files, follows no references to other documents,
+// and sends no requests. Start with [OpenAPI] or [Postman], pass the result to [Define], and that result to
+// [Merge].
 package imports
 
 import (
@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// Limits of a document, so that none can exhaust the process that reads it.
+// Limits of a document, so that no document uses too much memory or time.
 const (
 	MaxBytes      = 32 << 20 // size of a document
 	maxNesting    = 200      // nesting of JSON's brackets
 	maxOperations = 5_000
 	maxShapes     = 400_000 // schemas visited, including followed references
-	maxShapeDepth = 8       // below an answer's root; deeper values are JSON text anyway
+	maxShapeDepth = 8       // levels below the root of an answer; deeper values become JSON text anyway
 	maxMembers    = 2_000   // members of one object
 )
 
-// Description is a document's description of an API.
+// Description is what a document says about an API.
 type Description struct {
 	Title      string
-	Servers    []string // base URLs, absolute or paths, the preferred one first
+	Servers    []string // base URLs, absolute or only a path; the preferred one is first
 	Operations []Operation
 
-	// Examples reports that the answers are examples, not schemas: their structure is reliable, but the types of
-	// their values are not.
+	// Examples is true if the answers are examples, not schemas. The structure of examples is reliable, but the
+	// types of their values are not.
 	Examples bool
 }
 
@@ -37,7 +37,7 @@ type Operation struct {
 	Line         int    // line in the document; 0 if unknown
 	Text         string // description
 	Tag          string // group
-	Public       bool   // the document states that it needs no credential
+	Public       bool   // the document says that no credential is needed
 	Params       []Param
 	Media        string // media type of an answer that is not JSON; "" if it is JSON or unknown
 	Answer       *Shape // shape of a successful answer; nil if unknown
@@ -51,14 +51,14 @@ type Param struct {
 	Name     string
 	In       string // path, query, header or cookie
 	Required bool
-	Value    string // the only or default value; "" if none is stated
-	Max      int    // maximum of a number; 0 if none is stated
+	Value    string // the only value, or the default value; "" if the document has none
+	Max      int    // maximum of a number; 0 if the document has none
 }
 
-// Kind is the kind of a JSON value.
+// Kind is a kind of JSON values.
 type Kind string
 
-// The kinds of values. The zero value is a value of any kind.
+// The kinds of values. Any, the zero value, means that the kind is not known.
 const (
 	Any     Kind = ""
 	Object  Kind = "object"
@@ -72,11 +72,11 @@ const (
 // Shape describes a JSON value.
 type Shape struct {
 	Kind    Kind
-	Format  string   // of a string: date, date-time, uuid …
-	Text    string   // meaning of the value
+	Format  string   // format of a string, such as date or uuid
+	Text    string   // description of the value
 	Enum    []string // allowed values; nil: any
-	Members []Member // of an object, by name
-	Elem    *Shape   // of an array; nil if unknown
+	Members []Member // members of an object, sorted by name
+	Elem    *Shape   // element of an array; nil if unknown
 }
 
 // Member is one member of an object.
@@ -96,7 +96,7 @@ func (s *Shape) member(name string) *Shape {
 	return nil
 }
 
-// Error is a fault of a document, with its position.
+// Error is an error in a document, with its position.
 type Error struct {
 	File      string
 	Line, Col int // 0 if unknown
@@ -125,7 +125,7 @@ func bounded(file string, data []byte) error {
 	case head == "":
 		return &Error{File: file, Message: "empty"}
 	case head[0] != '{':
-		return nil // YAML, whose parser has its own limit
+		return nil // YAML: its parser has its own limit
 	}
 	open, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -154,7 +154,7 @@ func place(data []byte, i int) (line, col int) {
 	return line, len(before) - strings.LastIndexByte(before, '\n')
 }
 
-// longest is the maximum length of a table's comment, in runes.
+// longest is the maximum length of a description, in runes.
 const longest = 500
 
 // sentence returns the first paragraph of a text on one line, cut if it is long.
@@ -168,7 +168,7 @@ func sentence(text string) string {
 	return text
 }
 
-// printable drops characters that would move a terminal's cursor or reverse its text.
+// printable drops characters that would move the cursor of a terminal or reverse the direction of its text.
 func printable(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':

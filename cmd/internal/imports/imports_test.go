@@ -44,7 +44,8 @@ func source(t testing.TB, name string) []byte {
 	return data
 }
 
-// define returns the streams of a document and the outcomes of its operations.
+// define defines the streams of a document. It returns them, and the outcome of each operation by its method and
+// path.
 func define(t *testing.T, d *Description, err error, o Options) ([]Stream, map[string]Outcome) {
 	t.Helper()
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ destinations: {w: "duckdb:w.duckdb"}
 pipelines: {all: {from: main, to: w}}
 `
 
-// configured parses a configuration without faults.
+// configured parses a configuration, which must have no faults.
 func configured(t *testing.T, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse([]byte(text), config.Input{
@@ -109,7 +110,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// A JSON document results in streams as well.
+// A document may also be JSON.
 func TestOpenAPIForms(t *testing.T) {
 	d, err := OpenAPI("a.json", []byte(`{"openapi":"3.0.3","servers":[{"url":"https://a.example"}],"paths":{"/x":{"get":{"responses":{"200":{"description":"","content":{"application/json":{"schema":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer","nullable":true}}}}}}}}}}}}`))
 	streams, _ := define(t, d, err, Options{File: "a.json"})
@@ -130,8 +131,8 @@ func TestPostman(t *testing.T) {
 	configured(t, head+string(text))
 }
 
-// The platform's own description overrides existing streams: a POST that reads becomes one, and a GET that the
-// catalogue lists as a write does not.
+// The platform's own description overrides streams of the catalogue. A POST that the catalogue lists as readable
+// becomes a stream. A GET that the catalogue lists as a write does not.
 func TestPlatform(t *testing.T) {
 	var paths []string
 	for _, s := range catalogue(t) {
@@ -220,8 +221,7 @@ func FuzzPostman(f *testing.F) {
 	fuzz(f, Postman)
 }
 
-// fuzz checks that any document either is refused, or results in streams that only read and that can be merged
-// into a file.
+// fuzz reads any document. Either it is refused, or its streams only read and can be merged into a file.
 func fuzz(f *testing.F, read func(string, []byte) (*Description, error)) {
 	cat := catalogue(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -24,9 +24,9 @@ const (
 	Same    = "same"
 )
 
-// Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`. The text may be
-// empty. Imported keys are in each stream's `imported:` block. Text outside these blocks does not change. An existing
-// stream keeps its place, and new streams are added after the last. The error is an [*Error].
+// Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`. The text may
+// be empty. In each stream, Merge writes only the block `imported:`; all other text stays the same. Existing
+// streams stay in their place, and new streams are added after the last. The error is an [*Error].
 func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error) {
 	doc, err := parse(file, data)
 	if err != nil {
@@ -83,8 +83,8 @@ type edit struct {
 	text     string
 }
 
-// apply applies edits, which do not overlap, from the last to the first. Two edits at one position keep their
-// order.
+// apply applies edits that do not overlap. It begins with the last, so that the offsets of the others stay valid.
+// Two edits at one position keep their order.
 func apply(s string, edits []edit) string {
 	slices.Reverse(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
@@ -94,10 +94,10 @@ func apply(s string, edits []edit) string {
 	return s
 }
 
-// title is the first line of each generated block.
+// title is the first line of each block that Merge writes.
 const title = "imported: # replaced by each import; keys beside it take precedence"
 
-// replace returns the edit that writes the stream's block.
+// replace returns the edit that writes the imported block of an existing stream.
 func (d *document) replace(e entry, s Stream) (edit, error) {
 	if e.imported != nil {
 		return d.renew(*e.imported, s), nil
@@ -122,7 +122,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	return d.after(e.key.line, d.block(s, indent)), nil
 }
 
-// after returns the edit that adds whole lines after a line.
+// after returns the edit that adds text, which has whole lines, after a line.
 func (d *document) after(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
@@ -131,7 +131,7 @@ func (d *document) after(line int, text string) edit {
 	return edit{at, at, text}
 }
 
-// renew returns the edit that replaces a block, in its current style.
+// renew returns the edit that replaces an existing block. The new block has the style of the old.
 func (d *document) renew(e entry, s Stream) edit {
 	if e.flow {
 		return edit{d.at(e.first), d.at(e.end) + 1, flow(s.fields())}
@@ -140,7 +140,7 @@ func (d *document) renew(e entry, s Stream) edit {
 	return edit{from, d.endOf(d.lastLine(e.key)), d.block(s, strings.Repeat(" ", e.key.col-1))}
 }
 
-// block returns a stream's block in block style, as whole lines.
+// block returns the imported block of a stream as whole lines.
 func (d *document) block(s Stream, indent string) string {
 	lines := append([]string{indent + title}, block(s.fields(), indent+"  ")...)
 	return strings.Join(lines, "\n") + "\n"
@@ -171,7 +171,7 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 	return []edit{d.after(d.lastLine(d.streams.key), b.String())}, nil
 }
 
-// checkUnchanged checks that everything outside the blocks parses to the same values as before.
+// checkUnchanged checks that out, parsed without its imported blocks, equals the original file.
 func (d *document) checkUnchanged(out string) error {
 	before, err := others(d.data)
 	if err != nil {
@@ -185,7 +185,7 @@ func (d *document) checkUnchanged(out string) error {
 	return nil
 }
 
-// others returns the content of a text without the imported blocks.
+// others returns the parsed content of a file without its imported blocks.
 func others(text string) (map[string]any, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {

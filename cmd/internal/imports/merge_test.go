@@ -68,7 +68,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// The user's text stays: every line in its order, and only imported keys change.
+// Merge keeps every line of the user, in the same order, and changes only the imported blocks.
 func TestMergeKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder

@@ -17,10 +17,10 @@ var (
 	plainName   = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 )
 
-// genericWords are words that any API's title may contain.
+// genericWords are words that may be in the title of any API, so they are not used in names.
 var genericWords = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
 
-// moduleOf returns a module name made from a document's title.
+// moduleOf derives the name of a module from the title of a document.
 func moduleOf(title string) string {
 	var words []string
 	for _, w := range wordsOf.FindAllString(strings.ToLower(title), -1) {
@@ -53,8 +53,8 @@ func lastWord(path string) string {
 	return ""
 }
 
-// resource returns a name for the resource at a path: /api/v1/invoices/{id}/lines is invoice_lines,
-// /invoices/{id} is invoice.
+// resource derives the name of a resource from its path: invoice_lines from /api/v1/invoices/{id}/lines, and
+// invoice from /invoices/{id}.
 func resource(path string) string {
 	all := segments(path)
 	for len(all) > 1 && (slices.Contains(genericWords, strings.ToLower(all[0])) || versionWord.MatchString(strings.ToLower(all[0]))) {
@@ -105,7 +105,8 @@ func singular(w string) string {
 // maxStream is the maximum length of a stream's name, so that the names of its child tables fit.
 const maxStream = 48
 
-// fit shortens a name that is too long, and keeps it different from others with the same beginning.
+// fit shortens a name that is too long. It ends with a hash, so that two long names with the same beginning stay
+// different.
 func fit(name string) string {
 	if len(name) <= maxStream {
 		return name

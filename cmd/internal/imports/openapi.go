@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// OpenAPI reads an OpenAPI 3 document, JSON or YAML. It must be complete: a $ref to another file or a URL is not
-// fetched. The error is an [*Error].
+// OpenAPI reads an OpenAPI 3 document in JSON or YAML. A $ref to another file or a URL is an error. The error is
+// an [*Error].
 func OpenAPI(file string, data []byte) (*Description, error) {
 	if err := bounded(file, data); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ var (
 	external = regexp.MustCompile(`disallowed external reference: ("(?:[^"\\]|\\.)*")`)
 )
 
-// unreadable returns an error with the position of a syntax error, as far as the parser knows it.
+// unreadable returns the error for a document that cannot be parsed, with the position if the parser reports one.
 func unreadable(file string, data []byte, err error) error {
 	text := err.Error()
 	if m := external.FindStringSubmatch(text); m != nil {
@@ -98,7 +98,7 @@ func unreadable(file string, data []byte, err error) error {
 	return e
 }
 
-// jsonError returns where data is not valid JSON; nil if it is.
+// jsonError returns the error and its position if data is not valid JSON; nil if it is valid.
 func jsonError(file string, data []byte) *Error {
 	var any json.RawMessage
 	err := json.Unmarshal(data, &any)
@@ -112,7 +112,7 @@ func jsonError(file string, data []byte) *Error {
 	return e
 }
 
-// servers returns the base URLs, with default values for their variables.
+// servers returns the base URLs. Variables in them have their default values.
 func servers(all openapi3.Servers) []string {
 	var urls []string
 	for _, s := range all {
@@ -180,7 +180,8 @@ func (r *openAPI) definesCredentials() bool {
 	return r.doc.Components != nil && len(r.doc.Components.SecuritySchemes) > 0
 }
 
-// joinedText joins a summary and a description without repeating one of them.
+// joinedText joins a summary and a description. If the description begins with the summary, it returns only the
+// description.
 func joinedText(summary, description string) string {
 	summary, description = sentence(summary), sentence(description)
 	switch {
@@ -192,7 +193,7 @@ func joinedText(summary, description string) string {
 	return sentence(strings.TrimRight(summary, ".") + ". " + description)
 }
 
-// params returns the parameters; of two with the same name and place, the later one.
+// params returns the parameters. If two have the same name and place, the later one counts.
 func params(refs openapi3.Parameters) []Param {
 	var all []Param
 	for _, ref := range refs {
@@ -229,7 +230,7 @@ func param(v *openapi3.Parameter) Param {
 	return p
 }
 
-// scalar returns a single JSON value as a request sends it; "" for any other.
+// scalar returns a string, a boolean or a number as text; "" for any other value.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -244,7 +245,7 @@ func scalar(v any) string {
 	return ""
 }
 
-// answer reads the body of a successful answer.
+// answer reads the schema of a successful answer.
 func (r *openAPI) answer(o *Operation, responses *openapi3.Responses) {
 	var body *openapi3.Response
 	for _, status := range append(slices.Sorted(maps.Keys(responses.Map())), "2XX", "default") {
@@ -272,7 +273,7 @@ func (r *openAPI) answer(o *Operation, responses *openapi3.Responses) {
 	}
 }
 
-// printed returns a word of the document that is safe to print.
+// printed returns a text of the document, shortened and safe to print.
 func printed(s string) string { return sentence(s[:min(len(s), 60)]) }
 
 // reads reports whether a method cannot change data.

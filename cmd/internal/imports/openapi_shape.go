@@ -8,10 +8,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// shaper turns schemas into shapes. If a schema refers to itself, the shape ends at that reference.
+// shaper turns schemas into shapes. A schema that contains itself is followed only once.
 type shaper struct {
-	left int                // how many more schemas may be read; a document may refer to one schema very often
-	open []*openapi3.Schema // the schemas that are being read, outermost first
+	left int                // how many more schemas may be read; each reference to a schema counts again
+	open []*openapi3.Schema // the schemas that are being read; each contains the next
 }
 
 func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
@@ -20,7 +20,7 @@ func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
 	}
 	s := ref.Value
 	if slices.Contains(w.open, s) {
-		return &Shape{Kind: kind(s)} // a schema inside itself
+		return &Shape{Kind: kind(s)} // the schema contains itself
 	}
 	w.open = append(w.open, s)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
@@ -57,7 +57,7 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds to a shape what its variants have in common. It ignores a variant that is only null.
+// oneOf adds to a shape what its variants (oneOf, anyOf) have in common. It ignores the variant null.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {
@@ -77,7 +77,7 @@ func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Sha
 	return both(out, union)
 }
 
-// kind returns the only kind that a schema allows, apart from null.
+// kind returns the only kind that a schema allows. The kind null does not count.
 func kind(s *openapi3.Schema) Kind {
 	var kinds []Kind
 	for _, t := range s.Type.Slice() {
@@ -142,7 +142,7 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches a or b. It leaves open what differs between a and b.
+// either returns the shape of a value that matches a or b. What differs between a and b is left open.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {
@@ -169,7 +169,7 @@ func either(a, b *Shape) *Shape {
 	return &out
 }
 
-// joined returns the members of both objects; members with the same name are merged.
+// joined returns the members of both objects. Members with the same name are merged by one.
 func joined(a, b []Member, one func(a, b *Shape) *Shape) []Member {
 	if len(b) == 0 {
 		return a

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parents finds the list that provides the values for each stream with placeholders in its path: /invoices for
-// /invoices/{id}/lines. Without a certain match, the stream is off, with the reason.
+// parents finds a parent for each stream with placeholders in its path: the list whose records have the values.
+// The parent of /invoices/{id}/lines is /invoices. If no parent is certain, the stream is disabled with a reason.
 func (f *definer) parents() {
 	for i := range f.streams {
 		s := &f.streams[i]
@@ -17,7 +17,7 @@ func (f *definer) parents() {
 		}
 		f.parent(s)
 	}
-	for i := range f.streams { // also turn off the children of streams that are off
+	for i := range f.streams { // also disable the children of disabled streams
 		for s := &f.streams[i]; ; {
 			up := f.named(s.Parent)
 			if up == nil {
@@ -42,8 +42,8 @@ func (f *definer) named(name string) *Stream {
 	return &f.streams[i]
 }
 
-// parent sets the parent of s: the list at the path before the last placeholder. That list's own placeholders
-// are in the context of its records.
+// parent sets the parent of s: the list at the path before the last placeholder. The values of earlier
+// placeholders come from the context of the parent's records.
 func (f *definer) parent(s *Stream) {
 	places := placeholder.FindAllStringSubmatchIndex(s.Path, -1)
 	last := places[len(places)-1]
@@ -80,7 +80,7 @@ func (f *definer) parent(s *Stream) {
 	}
 }
 
-// takeFromParent takes a path parameter's value from the parent's record.
+// takeFromParent sets a path parameter to the field from of the parent's record.
 func takeFromParent(s *schemas.Stream, name, from string) {
 	i := slices.IndexFunc(s.Params, func(p schemas.Param) bool { return p.Name == name && p.In == "path" })
 	if i < 0 {
@@ -90,8 +90,8 @@ func takeFromParent(s *schemas.Stream, name, from string) {
 	s.Params[i].From = from
 }
 
-// listAt returns the readable list at a path, from the document or the catalogue, and the shape of its records.
-// The placeholders of both paths must have the same names, because the child takes its values by name.
+// listAt returns the list at a path, from the document or from the catalogue, and the shape of its records. The
+// placeholders of both paths must have the same names, because a child takes its values by name.
 func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 	if path == f.prefix && !f.platform {
 		return "", nil, false
@@ -111,8 +111,8 @@ func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 
 func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas.ClassBoard }
 
-// feeds returns the field of a parent's record that provides a placeholder's value. This is the field of the same
-// name, or else id, if the placeholder's name looks like an id.
+// feeds returns the field of a parent's record that has the value of a placeholder. It is the field with the same
+// name. Without one, it is id, if the name of the placeholder looks like an id.
 func feeds(item *Shape, place string) (pointer string, ok bool) {
 	like := strings.HasSuffix(schemas.FoldName(place), "id") || schemas.FoldName(place) == "uuid" || schemas.FoldName(place) == "key"
 	if item == nil || len(item.Members) == 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// collection is the part of a Postman collection, format 2.0 or 2.1, that is read.
+// collection has the parts of a Postman collection, format 2.0 or 2.1, that are read.
 type collection struct {
 	Info struct {
 		Name   string `json:"name"`
@@ -20,7 +20,7 @@ type collection struct {
 	Auth     *struct{}  `json:"auth"`
 }
 
-// folder is a folder of requests or one request.
+// folder is a folder of requests, or one request.
 type folder struct {
 	Name        string   `json:"name"`
 	Description text     `json:"description"`
@@ -44,7 +44,7 @@ type request struct {
 	} `json:"auth"`
 }
 
-// UnmarshalJSON also accepts a request that is only its URL.
+// UnmarshalJSON accepts an object, or a text with only the URL.
 func (r *request) UnmarshalJSON(b []byte) error {
 	type plain request
 	if b[0] == '"' {
@@ -71,7 +71,7 @@ func (a *address) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(a))
 }
 
-// text is a description: a text, or an object with a content.
+// text is a description: a text, or an object with the member content.
 type text string
 
 // UnmarshalJSON accepts either form.
@@ -93,7 +93,7 @@ type saved struct {
 	Body string `json:"body"`
 }
 
-// Postman reads a Postman collection, format 2.0 or 2.1. It takes the shape of the answers from the examples
+// Postman reads a Postman collection, format 2.0 or 2.1. The shapes of answers come from the examples that are
 // saved with the requests. The error is an [*Error].
 func Postman(file string, data []byte) (*Description, error) {
 	if err := bounded(file, data); err != nil {
@@ -134,7 +134,7 @@ func Postman(file string, data []byte) (*Description, error) {
 type postman struct {
 	d    *Description
 	vars map[string]string
-	left int // remaining number of example values to read
+	left int // how many more values of examples may be read
 }
 
 func (r *postman) folder(items []folder, name string) {
@@ -147,7 +147,7 @@ func (r *postman) folder(items []folder, name string) {
 	}
 }
 
-// add adds a request. If several requests have the same method and path, it joins their examples.
+// add adds a request. If there is already one with this method and path, add merges the two.
 func (r *postman) add(f folder, tag string) {
 	base, path, ok := r.split(f.Request.URL.Raw)
 	if !ok || len(r.d.Operations) > maxOperations {
@@ -186,7 +186,7 @@ var (
 	number = regexp.MustCompile(`^([0-9]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})$`)
 )
 
-// filled replaces the variables that the collection defines, including those in other variables.
+// filled replaces variables by their values. A value may contain variables too.
 func (r *postman) filled(s string) string {
 	for range 5 {
 		next := named.ReplaceAllStringFunc(s, func(m string) string {
@@ -203,8 +203,8 @@ func (r *postman) filled(s string) string {
 	return s
 }
 
-// split returns the part of a URL before the path, such as https://api.example.com, and the path. In the path, it
-// writes {name} for :name and for variables, and {id} for the ids of an example.
+// split splits a URL into base, such as https://api.example.com, and path. In the path, :name and variables
+// become {name}, and ids of an example become {id}.
 func (r *postman) split(raw string) (base, path string, ok bool) {
 	full := r.filled(raw)
 	full, _, _ = strings.Cut(full, "#")
@@ -237,8 +237,8 @@ func (r *postman) split(raw string) (base, path string, ok bool) {
 	return base, path, path != ""
 }
 
-// params returns the path parameters and the names of the query parameters. Query values of an example are
-// ignored, because they would filter records out.
+// params returns the path parameters and the names of the query parameters. The values of query parameters in an
+// example are ignored, because they would filter records.
 func (r *postman) params(a address, path string) []Param {
 	var all []Param
 	for _, m := range placeholder.FindAllStringSubmatch(path, -1) {
@@ -259,7 +259,7 @@ func (r *postman) params(a address, path string) []Param {
 	return all
 }
 
-// answer returns the common shape of the saved successful answers.
+// answer returns the shape of the saved successful answers, merged.
 func (r *postman) answer(all []saved) *Shape {
 	var out *Shape
 	for _, s := range all {

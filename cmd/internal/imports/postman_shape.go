@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// seen returns the shape of an example. The kinds of its values are only those of this example, so no column types are
-// derived from them: see [Description].Examples.
+// seen returns the shape of an example. No column types are derived from it, because another answer may have
+// values of another kind: see Examples in [Description].
 func (r *postman) seen(v any, depth int) *Shape {
 	if r.left--; r.left <= 0 || depth > maxShapeDepth {
 		return &Shape{}

@@ -14,8 +14,8 @@ import (
 // field is one key of an `imported:` block.
 type field struct {
 	key    string
-	value  string  // in flow style
-	fields []field // instead of value: one line each in block style
+	value  string  // in flow style, on the line of the key
+	fields []field // instead of value: in block style, one line for each
 }
 
 // fields returns the keys of a stream's `imported:` block, the most important first.
@@ -137,8 +137,8 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|\.nan|\.inf)$`)
 )
 
-// quoted formats a text for YAML: plain if that is safe in both styles, else in double quotes. It escapes `${`,
-// which a configuration would expand.
+// quoted formats a text for YAML. It has double quotes unless it is safe without. `${` is escaped, because a
+// configuration would expand it.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	if plain.MatchString(s) && !reserved.MatchString(s) {
