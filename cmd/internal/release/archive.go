@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// archive leaves out the folders of the files. Owners, times and modes do not depend on the machine.
+// archive writes a tar.gz of the files, without their folders. Owners, times and modes are the same on every
+// machine.
 func archive(to string, at time.Time, files []string) (err error) {
 	f, err := os.Create(to)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Command release writes the files of a release of a built binary: an archive,
-// a CycloneDX SBOM, an in-toto statement with SLSA provenance,
-// and the SHA-256 sums of all three. The same binary results in the same
-// bytes. `make release` runs it.
+// Command release writes the files of a release for a built binary: an archive, a CycloneDX SBOM, an in-toto
+// statement with SLSA provenance, and the SHA-256 sums of these. The same binary results in the same bytes. `make
+// release` runs it.
 package main
 
 import (
@@ -35,7 +34,7 @@ type binary struct {
 	sum     string // SHA-256, as hexadecimal digits
 	version string // without the v
 	commit  string
-	at      time.Time // of the commit
+	at      time.Time // time of the commit
 	os      string
 	arch    string
 }

@@ -12,10 +12,12 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// engineModule is the path prefix of the modules with DuckDB's static libraries, one per platform.
+// engineModule is the beginning of the paths of the modules with DuckDB's static libraries. There is one per
+// platform.
 const engineModule = "github.com/duckdb/duckdb-go-bindings/lib/"
 
-// native returns the parts of the binary that are not Go: DuckDB, and the libraries of the system that are loaded at start.
+// native returns the parts of the binary that are not Go: DuckDB, and the libraries of the system that are loaded
+// when the binary starts.
 func (b *binary) native() ([]cdx.Component, error) {
 	var all []cdx.Component
 	for _, m := range b.Deps {
@@ -64,7 +66,7 @@ func engine(dir, moduleVersion string) (cdx.Component, error) {
 	}, nil
 }
 
-// engineVersion reads v1.5.5 from v0.10505.0.
+// engineVersion returns DuckDB's version from the version of its module: v1.5.5 from v0.10505.0.
 func engineVersion(module string) (string, error) {
 	parts := strings.Split(module, ".")
 	if len(parts) != 3 {
@@ -106,7 +108,7 @@ func linked(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// dynamic returns nothing for a binary that is not ELF.
+// dynamic returns the libraries of the system that an ELF binary loads. It returns nothing for other binaries.
 func dynamic(path string) ([]cdx.Component, error) {
 	f, err := elf.Open(path)
 	if err != nil {

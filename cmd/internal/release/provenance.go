@@ -2,11 +2,11 @@ package main
 
 import "strings"
 
-// localBuilder is the builder in the provenance if a person runs `make release`. No build service attests
+// localBuilder is the builder in the provenance if a person runs `make release`. No build service vouches for
 // such a build.
 const localBuilder = repository + "/blob/main/Makefile#release"
 
-// digest has in-toto's names of algorithms as keys.
+// digest maps the name of a hash algorithm, as in-toto defines it, to the hash.
 type digest map[string]string
 
 type subject struct {
@@ -14,8 +14,8 @@ type subject struct {
 	Digest digest `json:"digest"`
 }
 
-// statement is an in-toto statement, version 1, with SLSA provenance, version 1. It is not
-// signed: the publisher signs it.
+// statement is an in-toto statement, version 1, with SLSA provenance, version 1. It has no signature: the
+// publisher adds one.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`

@@ -16,7 +16,8 @@ const (
 	license    = "Apache-2.0"
 )
 
-// bom derives the serial number from the binary and the time from the commit, so that equal builds have equal documents.
+// bom returns the SBOM. Its serial number is derived from the binary and its time is that of the commit, so equal
+// builds have equal SBOMs.
 func (b *binary) bom(native []cdx.Component) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.SpecVersion, bom.JSONSchema = cdx.SpecVersion1_6, "http://cyclonedx.org/schema/bom-1.6.schema.json"
@@ -58,7 +59,7 @@ func moduleComponent(m *debug.Module) cdx.Component {
 	}
 	c := cdx.Component{BOMRef: purl(m.Path, m.Version), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl(m.Path, m.Version)}
 	if sum := dirHash(m.Sum); sum != "" {
-		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // hash of the module's list of files, as in go.sum
+		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // the hash in go.sum, which is over the module's list of files
 	}
 	return c
 }
