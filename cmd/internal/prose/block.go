@@ -13,7 +13,7 @@ import (
 
 type block struct {
 	lines []line
-	words bool // the words of its sentences are not counted, because it is a message with placeholders, or markup
+	words bool // check only single words, not the length of sentences, because the text is markup or a message with placeholders
 }
 
 type line struct {
@@ -81,8 +81,8 @@ func sqlComments(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// paragraphs splits text at empty lines, indented code, list items and headings. The parameter first is the number of the
-// text's first line.
+// paragraphs splits text at empty lines, indented code, list items and headings. first is the number of its first
+// line.
 func paragraphs(text string, first int) []block {
 	var all []block
 	var current block
@@ -114,7 +114,7 @@ func wordsOnly(all []block) []block {
 	return all
 }
 
-// goBlocks leaves out the messages of test files.
+// goBlocks returns the comments and messages of a Go file. The messages of test files are left out.
 func goBlocks(name, text string) ([]block, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -146,8 +146,8 @@ func goBlocks(name, text string) ([]block, error) {
 	return all, nil
 }
 
-// declared matches the words to avoid that are names of functions, types or fields of the file. Comments may use these
-// names.
+// declared returns a pattern for the words to avoid that are names of functions, types or fields in the file.
+// Comments may use these names.
 func declared(f *ast.File) *regexp.Regexp {
 	words := []string{"_"}
 	add := func(name *ast.Ident) {
@@ -171,7 +171,8 @@ func declared(f *ast.File) *regexp.Regexp {
 	return regexp.MustCompile(`\b(?:` + strings.Join(words, "|") + `)\b`)
 }
 
-// commentText keeps the number of lines and leaves out directives.
+// commentText returns the text of a comment. Directives such as //go:build become empty lines, so that line
+// numbers stay right.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for _, c := range group.List {

@@ -1,6 +1,6 @@
-// Prose lists the sentences of the project that use a word with a plainer form, or that have too many words:
-// in Go comments and messages, Markdown, HTML templates, and the comments of YAML, SQL and shell files.
-// It exits 1 if it finds one. Its arguments are the files and folders to read, by default all.
+// Prose lists sentences that have too many words, or a word for which there is a plainer one. It reads Go
+// comments and messages, Markdown, HTML templates, and the comments of YAML, SQL and shell files. Its arguments
+// are files and folders, by default all of the project. It exits 1 if it finds a sentence to rewrite.
 package main
 
 import (
@@ -57,7 +57,7 @@ func check(root string) ([]finding, error) {
 	return all, err
 }
 
-// skipped leaves out this package, too, because it lists the words to avoid.
+// skipped also leaves out this package, because it lists the words to avoid.
 func skipped(path, name string) bool {
 	switch filepath.ToSlash(path) {
 	case "bin", "dist", "demo", "cmd/internal/prose":

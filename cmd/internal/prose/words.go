@@ -4,7 +4,7 @@ import "regexp"
 
 type rule struct{ words, better string }
 
-// rules are the words to avoid. RE2 has no look-around: the exceptions of a rule are in allowed.
+// rules are the words to avoid. Exceptions are in allowed, because RE2 has no look-around.
 var rules = []rule{
 	{`told|tells?|telling`, "reports, prints, says"},
 	{`stands?|stood|standing`, "is"},
@@ -29,7 +29,7 @@ var rules = []rule{
 	{`failed to|unable to`, "name the verb and the object: read FILE: …"},
 }
 
-// allowed are uses of the words above that are plain English.
+// allowed are phrases with these words that are plain English.
 var allowed = regexp.MustCompile(`(?i)\b(?:stands? for|stand-in|stand-ins|stand-?alone|standing by|bearer|` +
 	`(?:leaves?|left|let|leaving) [a-z]{0,8} ?alone|(?:runs?|sent|tried|gate|parameter) alone|tells? [a-z ]{0,24}apart|based upon)\b`)
 
