@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Compile returns a Verifier that tries schemes in order. Each scheme uses the keys that fit its
-// algorithm and needs at least one. An empty secret is an error. The error joins the first error of each
-// scheme.
+// Compile returns a Verifier that tries schemes in order. Each scheme uses the keys for its algorithm. It is an
+// error if a scheme has no key, or if a secret is empty. The error joins the first error of each scheme.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -31,13 +30,13 @@ func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 
 type compiled struct {
 	Scheme
-	header  string // canonical
+	header  string // canonical name of the signature header
 	ts, id  source
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // the content has the time or the id as a separate part, not only within the body
-	identified       bool // the id is signed, as a separate part or within the body
+	signsTS, signsID bool // the time, and the id, is a separate part of the signed content, not only within the body
+	identified       bool // the id is signed: as a separate part, or within the body
 }
 
 type usable struct {
@@ -67,7 +66,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 	return s.build(usables), nil
 }
 
-// build expects a scheme without faults.
+// build compiles a scheme, which must have no faults.
 func (s Scheme) build(keys []usable) *compiled {
 	return &compiled{
 		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
@@ -90,13 +89,14 @@ func newSource(f From) source {
 		s.header = canonical(name)
 	}
 	if p, ok := f.pointer(); ok {
-		s.pointer, _ = pointerOf(p) // Faults has checked it
+		s.pointer, _ = pointerOf(p) // cannot fail: Faults has checked the pointer
 	}
 	return s
 }
 
-// read returns the argument parsed, which comes from the signature header, if the source is [Parsed]. The reason is Malformed if a header
-// has several values, or a value that is too long or not printable.
+// read returns the value at the source; "" if there is none. If the source is [Parsed], that is the argument
+// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a
+// value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

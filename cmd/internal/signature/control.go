@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// controlled reports whether a candidate refuses every altered form of each sample. A scheme that accepts an altered sample would accept
-// forgeries.
+// controlled reports whether a candidate refuses every altered form of each sample. A scheme that accepts an
+// altered sample would also accept forgeries.
 func (l *learner) controlled(c candidate) bool {
 	for i := range l.samples {
 		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {
@@ -22,7 +22,7 @@ func (l *learner) controlled(c candidate) bool {
 	return !l.otherKey(c)
 }
 
-// spoil flips one bit of a signed part in each copy.
+// spoil returns altered copies of a delivery. In each, one bit of one signed part is flipped.
 func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	var all []Delivery
 	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
@@ -56,7 +56,7 @@ func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	return all
 }
 
-// signedHeaders leaves out the signature header.
+// signedHeaders returns the signed headers, without the signature header.
 func (c *compiled) signedHeaders() []string {
 	var all []string
 	if c.signsTS && c.ts.header != "" {
@@ -73,8 +73,8 @@ func (c *compiled) signedHeaders() []string {
 	return all
 }
 
-// signsAnything reports whether a sample still verifies with altered signatures, or with
-// an altered time, id or key id from the signature header.
+// signsAnything reports whether a sample still verifies with an altered signature, or with another time, id or
+// key id in the signature header.
 func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 	again := func(change func(*reading)) bool {
 		_, r, _ := l.open(c, d)
@@ -105,7 +105,8 @@ func flipped(text string) string {
 	return string(b)
 }
 
-// otherKey skips public keys, because a flipped bit usually makes them invalid. The other controls cover them.
+// otherKey reports whether a sample verifies with an altered secret. It does not try public keys: a public key
+// with a flipped bit is usually invalid, and the other controls are enough.
 func (l *learner) otherKey(c candidate) bool {
 	if c.Algorithm.public() {
 		return false

@@ -38,7 +38,8 @@ const (
 // rawKey is the decoded whsec_ secret of Standard Webhooks.
 var rawKey = []byte("0123456789abcdef01234567")
 
-// family is a signature scheme that a sender uses. Its sign function follows the sender's manual and does not use the code under test.
+// family is a signature scheme that a real sender uses. The function sign follows the sender's manual and does
+// not use the code under test.
 type family struct {
 	name   string
 	scheme Scheme

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fault is an error in a scheme. Key is the key in the configuration block, Message what is wrong with
-// its value.
+// Fault is an error in a scheme. Key is the key in the configuration block. Message says what is wrong with its
+// value.
 type Fault struct{ Key, Message string }
 
 // Error returns the key and the message.
@@ -26,7 +26,7 @@ func (c *check) fault(key, format string, args ...any) {
 	c.faults = append(c.faults, Fault{key, fmt.Sprintf(format, args...)})
 }
 
-// Faults returns all faults of a scheme; empty if [Compile] accepts it.
+// Faults returns all faults of a scheme. If there are none, [Compile] accepts the scheme.
 func (s Scheme) Faults() []Fault {
 	c := &check{Scheme: s.filled()}
 	if !isHeaderName(s.Header) {
@@ -82,8 +82,8 @@ func (c *check) place(key string, f From, parsed bool) {
 	}
 }
 
-// timestamp checks that the time is signed, because anyone can write a fresh time into an unsigned
-// header.
+// timestamp checks the place, the unit and the limits of the time. The time must be signed, because anyone can
+// write a new time into an unsigned header.
 func (c *check) timestamp() {
 	t := c.Timestamp
 	if !slices.Contains(Units(), t.Unit) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// parse refuses fields of another style, which would otherwise be ignored silently.
+// parse checks how the signature header is parsed. A field that belongs to another style is a fault; otherwise it
+// would be ignored silently.
 func (c *check) parse() {
 	p := c.Parse
 	given := map[string]bool{

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is a slow, independent parser of the four plain styles, written from their
-// description.
+// oracle is a slow parser of the four simple styles. It was written from their description, without the code
+// under test.
 func oracle(p Parse, value string) (sigs []string, ts string, ok bool) {
 	if len(value) > 4096 {
 		return nil, "", false
@@ -71,8 +71,8 @@ var grammarsUnderTest = []Parse{
 	{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}},
 }
 
-// FuzzVerify checks, for any header and body, that the parser agrees with the oracle, that Verify
-// accepts only what was signed, and that nothing panics.
+// FuzzVerify tries any header and body. The parser agrees with the oracle, Verify accepts only what was signed,
+// and nothing panics.
 func FuzzVerify(f *testing.F) {
 	at := seconds(received)
 	good := hexMAC(at, ".", "{}")
@@ -103,7 +103,7 @@ func FuzzVerify(f *testing.F) {
 			header: {value}, "Webhook-Id": {value}, "Webhook-Timestamp": {at}, "X-Slack-Request-Timestamp": {at},
 			"Service-Timestamp": {value}, "Service-Signature-Timestamp": {value}, "X-Signature-Timestamp": {value},
 		}, Body: body}
-		signed := false // value contains a valid signature; the fuzzer can hardly make another
+		signed := false // whether value contains a valid signature; the fuzzer cannot find another by chance
 		for _, part := range []string{good, hexMAC("{}"), hexMAC(string(body))} {
 			signed = signed || strings.Contains(value, part)
 		}
@@ -171,8 +171,8 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse measures the time of a refusal for different numbers of correct bytes in the
-// signature. The times must be equal, apart from the noise of the machine.
+// BenchmarkRefuse measures how long a refusal takes for different numbers of correct bytes in the signature. The
+// times must be equal, apart from noise.
 func BenchmarkRefuse(b *testing.B) {
 	v, d := benchmarked(b, "plain hex")
 	sig, _ := hex.DecodeString(d.Header[header][0])

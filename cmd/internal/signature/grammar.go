@@ -9,11 +9,11 @@ type grammar struct {
 	Parse
 	header string
 	sig    string // the first signature
-	ts     string // "" for none
-	word   string // the word before a signature, for example v0; some senders sign this word, too
+	ts     string // the time; "" if there is none
+	word   string // the word before the signature, such as v0; some senders sign this word too
 }
 
-// grammars puts the more likely of two equivalent ways first.
+// grammars returns the ways to parse a signature header. Of two equivalent ways, the more likely one comes first.
 func (l *learner) grammars(header, value string) []grammar {
 	all := l.pairs(header, value)
 	prefixes := prefixesOf(value)
@@ -49,7 +49,8 @@ func prefixesOf(value string) []string {
 	return all
 }
 
-// templateOf returns {key_id}/SHA256/{sig} for KEY/SHA256/SIGNATURE, and "" for a header without slashes.
+// templateOf returns the template {key_id}/SHA256/{sig} for a header KEY/SHA256/SIGNATURE. It returns "" for a
+// header without slashes.
 func templateOf(value string) string {
 	item, _, _ := strings.Cut(value, ",")
 	steps := strings.Split(item, "/")
@@ -71,7 +72,8 @@ func templateOf(value string) string {
 	return strings.Join(steps, "/")
 }
 
-// pairs ignores keys that have no signature, time or id in any of the samples.
+// pairs returns the ways to parse a header as pairs of keys and values. Keys that have no signature, time or id
+// in any sample are ignored.
 func (l *learner) pairs(header, value string) []Parse {
 	var all []Parse
 	for _, sep := range []string{",", ", ", ";", "; ", "&", " "} {
@@ -99,13 +101,14 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf takes the first other key with "id" in its name for the key of the id.
+// pairsOf returns one way for each key of a signature and each key of a time. The key of the id is the first
+// other key with "id" in its name.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {
 		for _, ts := range append(slices.Clone(times), "") {
 			if ts == "" && len(times) > 0 {
-				break // placed ignores the key if no time is signed
+				break // not needed: placed removes the key of the time if no time is signed
 			}
 			p.Sig, p.TS, p.ID, p.Ignore = []string{sig}, ts, "", nil
 			for _, k := range keys {
@@ -123,7 +126,7 @@ func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	return all
 }
 
-// distinct returns at most maxSignatures texts.
+// distinct returns the different texts, at most maxSignatures.
 func distinct(all []string) []string {
 	var once []string
 	for _, s := range all {

@@ -30,7 +30,7 @@ func setOnce(to *string, text string) bool {
 	return true
 }
 
-// parse refuses a header with anything that the scheme does not describe.
+// parse parses a signature header. It returns false if the header has anything that the scheme does not describe.
 func (p *Parse) parse(value string, f *fields) bool {
 	if len(value) > maxHeader || !printable(value) {
 		return false
@@ -64,7 +64,8 @@ func printable(s string) bool {
 	return true
 }
 
-// eachItem takes the whole value as one item if sep is "".
+// eachItem calls take for each item of value, until take returns false. If sep is "", the whole value is one
+// item.
 func eachItem(value, sep string, take func(item string) bool) bool {
 	for more := true; more; {
 		var item string
@@ -106,7 +107,8 @@ func (p *Parse) pair(item string, f *fields) bool {
 	return false
 }
 
-// matchTemplate gives a placeholder the text before the next fixed text. The last placeholder gets the rest.
+// matchTemplate parses an item with the template. A placeholder gets the text up to the next fixed text. The last
+// placeholder gets the rest.
 func (p *Parse) matchTemplate(item string, f *fields) bool {
 	rest := p.Template
 	for rest != "" {
@@ -134,7 +136,8 @@ func (p *Parse) matchTemplate(item string, f *fields) bool {
 	return item == ""
 }
 
-// setPlaceholder requires the same time, id and key id in all items of a header.
+// setPlaceholder sets the value of a placeholder. The time, the id and the key id must be the same in all items
+// of a header.
 func (f *fields) setPlaceholder(name, value string) bool {
 	switch name {
 	case "sig":
@@ -149,7 +152,8 @@ func (f *fields) setPlaceholder(name, value string) bool {
 	return false
 }
 
-// single refuses a header with several values, because another program might read a different one.
+// single returns the only value of a header. Several values are refused, because another program might read a
+// different one of them.
 func single(header map[string][]string, name string) (value string, reason Reason) {
 	switch all := header[name]; {
 	case len(all) > 1:

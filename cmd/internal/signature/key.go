@@ -24,20 +24,20 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Key verifies signatures: it is a secret or a public key, never both.
-// Several keys may be valid at once while a sender rotates its key.
+// Key is a secret or a public key that verifies signatures. It is never both. Several keys may be valid at once
+// while a sender changes its key.
 type Key struct {
-	Secret    wire.Secret // for a MAC
-	PublicKey string      // for ed25519, ECDSA or RSA
-	Label     string      // name in verdicts and metrics, never a part of the secret
+	Secret    wire.Secret // secret of a MAC
+	PublicKey string      // public key for ed25519, ECDSA or RSA
+	Label     string      // name in verdicts and metrics; it contains no part of the secret
 	NotAfter  time.Time   // the key is valid before this time; zero: it never expires
 }
 
-// Serves reports whether a key is of the kind that a scheme needs.
+// Serves reports whether the scheme needs this kind of key: a secret, or a public key.
 func (k Key) Serves(s Scheme) bool { return (k.PublicKey != "") == s.Algorithm.public() }
 
-// Check returns why a key cannot be used with a scheme; nil if it can. The error never
-// contains the key. // Invariant 5
+// Check returns an error if the key cannot be used with a scheme. The error never contains the key. // Invariant
+// 5
 func (k Key) Check(s Scheme) error {
 	_, err := k.material(s.filled())
 	return err
@@ -79,7 +79,7 @@ func fits(pub crypto.PublicKey, a Algorithm) error {
 	return fmt.Errorf("is not a key for %s", a)
 }
 
-// secretBytes refuses an empty secret: anyone can make a MAC with an empty key.
+// secretBytes decodes a secret. An empty secret is an error, because anyone can make a MAC with an empty key.
 func secretBytes(text string, e KeyEncoding) ([]byte, error) {
 	raw, err := []byte(text), error(nil)
 	switch e {
@@ -133,7 +133,8 @@ func publicBytes(text string, e KeyEncoding) (raw []byte, err error) {
 	return raw, nil
 }
 
-// checker expects decoded signatures, with lengths that the algorithm allows.
+// checker compares signatures with the signed content. The signatures must be decoded, and of a length that the
+// algorithm allows.
 type checker interface {
 	matches(s *scratch, sigs [][]byte) bool
 }
@@ -153,11 +154,10 @@ func newChecker(s Scheme, material any) checker {
 	return m
 }
 
-// macKey pools MACs that have already digested the key.
+// macKey is the secret of a MAC. Its pool has MACs that have already digested the secret.
 type macKey struct{ pool sync.Pool }
 
-// matches compares all signatures, even after a match, so that the time does not depend on which one
-// matches.
+// matches compares all signatures, even after a match, so that the time does not show which one matches.
 func (k *macKey) matches(s *scratch, sigs [][]byte) bool {
 	m := k.pool.Get().(hash.Hash)
 	defer k.pool.Put(m)
@@ -240,7 +240,7 @@ func (a Algorithm) lengths() (least, most int) {
 	return sha256.Size, sha256.Size
 }
 
-// appendDecoded accepts only the canonical form.
+// appendDecoded decodes a text and appends the bytes to buf. Only the canonical form of the encoding is accepted.
 func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Hex {
 		if strings.Trim(text, "0123456789abcdef") != "" {
@@ -253,8 +253,8 @@ func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Base64URL {
 		coding = base64.RawURLEncoding.Strict()
 	}
-	// The decoder would ignore line breaks. There are none: parse has refused a header with characters
-	// that are not printable.
+	// The decoder ignores line breaks, but the text has none: parse has refused headers with characters that are
+	// not printable.
 	out, err := coding.AppendDecode(buf, []byte(text))
 	return out, err == nil
 }

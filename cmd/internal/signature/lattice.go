@@ -14,11 +14,11 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 
 // Limits that keep learning fast, whatever a sample contains.
 const (
-	maxPlaces  = 6  // maximum number of places that are tried for a time, and for an id
+	maxPlaces  = 6  // maximum number of places that are tried for the time, and for the id
 	maxMembers = 64 // maximum number of members that are read from a body
 )
 
-// candidates yields the more likely of two equivalent schemes first.
+// candidates yields all schemes to try. Of two equivalent schemes, the more likely one comes first.
 func (l *learner) candidates() iter.Seq[Scheme] {
 	return func(yield func(Scheme) bool) {
 		first := &l.samples[0].Delivery
@@ -65,7 +65,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed removes the place of a time or an id that the content does not need, and ignores its key in the signature header.
+// placed yields s with each possible place of the time and of the id. If the content has no time or no id, its
+// place is removed, and its key in the signature header is ignored.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {
@@ -198,7 +199,7 @@ func (l *learner) idHeaders() []From {
 	return all
 }
 
-// unitOf accepts only times of this century, and returns "" for any other text.
+// unitOf returns the unit of a text that looks like a time of this century; "" for any other text.
 func unitOf(text string) Unit {
 	digits := text != "" && strings.Trim(text, "0123456789") == ""
 	switch t := (Timestamp{Unit: ISO8601}); {

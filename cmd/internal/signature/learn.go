@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Sample is a delivery captured before its scheme was known.
+// Sample is a delivery that was captured before its scheme was known.
 type Sample struct {
 	Delivery
 	Received time.Time
@@ -17,10 +17,10 @@ type Sample struct {
 
 // Hints are what is known about a sender before learning.
 type Hints struct {
-	Header    string // the header that should have the signature; others are tried only if no sample has this header
-	Keys      []Key  // at least one; a public key is tried only with its own algorithm
-	PublicURL string // the endpoint's URL, for content that includes it; "" if not known
-	AllowWeak bool   // SHA-1 is accepted
+	Header    string // the header that should have the signature; other headers are tried only if no sample has it
+	Keys      []Key  // at least one key; a public key is tried only with its own algorithm
+	PublicURL string // URL of the endpoint, which some senders sign; "" if not known
+	AllowWeak bool   // accept HMAC-SHA1
 }
 
 // MinBodies is how many deliveries with different bodies [Learn] needs.
@@ -28,40 +28,39 @@ const MinBodies = 3
 
 // Errors of [Learn].
 var (
-	// ErrFew is returned for fewer than MinBodies different bodies.
+	// ErrFew means that fewer than MinBodies different bodies were given.
 	ErrFew = errors.New("too few deliveries with different bodies")
-	// ErrNone is returned if no scheme verifies all samples, or if the only one also verifies altered samples.
+	// ErrNone means that no scheme verifies all samples, or that the only one that does also verifies altered
+	// samples.
 	ErrNone = errors.New("no known scheme makes these signatures with these secrets")
-	// ErrAmbiguous is returned if more than one scheme verifies all samples, each over different content.
+	// ErrAmbiguous means that several schemes verify all samples, each over other content.
 	ErrAmbiguous = errors.New("more than one scheme makes these signatures")
 )
 
 // Finding is the result of [Learn].
 type Finding struct {
 	Scheme  Scheme   // the scheme that was found
-	Others  []Scheme // with ErrAmbiguous: one scheme per class; none is chosen
-	Label   string   // label of the key that made the signatures
-	Judged  int      // samples that have the header and were tried
-	Aside   int      // samples without the header, which any scheme would refuse
-	Bodies  int      // different bodies among the judged samples
+	Others  []Scheme // with ErrAmbiguous: one scheme of each class; none is chosen
+	Label   string   // label of the key that has made the signatures
+	Judged  int      // number of samples with the signature header; only these are tried
+	Aside   int      // number of samples without the signature header, which any scheme would refuse
+	Bodies  int      // number of different bodies among the judged samples
 	Tried   int      // number of candidates that were tried
 	Partial int      // how many samples the best candidate verifies
 	Failing []int    // with ErrNone: indexes of the samples that the best candidate does not verify
-	Late    int      // samples that a Verifier would have refused for their time when they were received
+	Late    int      // number of samples that a Verifier would have refused when they were received, because of their time
 }
 
-// Timed reports whether the scheme that was found has a signed time.
+// Timed reports whether a time is signed.
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
-// Learn finds the scheme of a sender. It tries a finite set of candidates on the samples that have the
-// header. These must have at least [MinBodies] different bodies. Candidates with the same signed
-// content and the same signatures are one class. Learn accepts a scheme only if exactly one class
-// verifies all these samples. It then flips one bit of each signed part, and of the secret: no sample
-// may still verify. A match by chance is as improbable as guessing a MAC. The error is [ErrFew],
-// [ErrNone] or [ErrAmbiguous].
+// Learn finds the scheme of a sender. It tries a finite set of schemes on the samples that have the signature
+// header. These samples must have at least [MinBodies] different bodies. Schemes with the same signed content and
+// the same signatures are one class. Learn accepts a scheme only if exactly one class verifies all these samples.
+// Then it flips one bit of each signed part, and of the secret, and no altered sample may verify. A match by
+// chance is as improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
-// Learn takes milliseconds per sample of usual size. The content of a sample cannot make it take much
-// longer.
+// Learn takes milliseconds per sample of usual size, and not much longer whatever a sample contains.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)
@@ -91,12 +90,13 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	return f, nil
 }
 
-// learner puts the sample with the smallest body first, because the first sample rules out nearly all candidates.
+// learner is one call of Learn. Its first sample is the one with the smallest body. That sample rules out nearly
+// all candidates, so it should be fast to check.
 type learner struct {
 	Hints
-	headers []string // canonical names of headers that may have the signature
+	headers []string // canonical names of the headers that may have the signature
 	samples []Sample
-	places  []int // index of each sample in the argument of Learn
+	places  []int // for each of samples, its index in the argument of Learn
 	keys    map[keyUse][]usable
 	scratch scratch
 	tried   int
@@ -163,7 +163,7 @@ func (l *learner) bodies() int {
 	return len(different)
 }
 
-// search returns one candidate of each class, in the order of preference.
+// search returns one candidate of each class that verifies all samples, the preferred one first.
 func (l *learner) search() []candidate {
 	var found []candidate
 	for s := range l.candidates() {
@@ -186,8 +186,8 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile works like [Compile], but decodes the keys only once for all candidates. It ignores keys that do not have the encoding, and
-// returns nil if no key is left.
+// compile works like [Compile], but decodes each key only once for all candidates. It ignores keys that do not
+// have the encoding. It returns nil if no key is left.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]
@@ -216,7 +216,7 @@ func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte,
 		by, r, matches := l.open(c, &l.samples[i].Delivery)
 		if !matches {
 			if i == 0 {
-				return "", class, false // the first sample refuses nearly every candidate
+				return "", class, false // most candidates end here
 			}
 			failing = append(failing, l.places[i])
 			continue
@@ -234,7 +234,7 @@ func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte,
 	return label, class, good == len(l.samples)
 }
 
-// open does not check the time. The signed content remains in the scratch.
+// open verifies the signature of a delivery, but not its time. Afterwards the signed content is in l.scratch.
 func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	l.scratch.buf, l.scratch.segments = l.scratch.buf[:0], l.scratch.segments[:0]
 	var r reading
@@ -245,7 +245,8 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	return by, r, reason == ""
 }
 
-// eventID prefers the place that the content signs to places in the signed body.
+// eventID returns the place of the event id: the place that the content signs, or else a usual place in the
+// signed body.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID
@@ -258,7 +259,8 @@ func (l *learner) eventID(s Scheme) From {
 	return None
 }
 
-// identifies requires an id in all samples, and the same id only in samples with the same body.
+// identifies reports whether a value may be the id of events: all samples have it, and it is equal only in
+// samples with equal bodies.
 func (l *learner) identifies(f From) bool {
 	bodies := map[string][]byte{}
 	source := newSource(f)

@@ -145,7 +145,7 @@ func TestLearnFindsNothing(t *testing.T) {
 			one[2].Header = maps.Clone(one[2].Header)
 			spoil(f, &one[2], 2)
 			got, err := Learn(one, f.hints())
-			if name == "no header" { // Learn sets such a sample aside
+			if name == "no header" { // Learn does not try such a sample, and counts it in Aside
 				require.NoError(t, err)
 				require.Equal(t, 1, got.Aside)
 				continue
@@ -157,7 +157,7 @@ func TestLearnFindsNothing(t *testing.T) {
 	}
 }
 
-// Two signatures with the same secret over different content are ambiguous.
+// Two signatures with the same secret, each over other content, are ambiguous.
 func TestLearnAmbiguous(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
@@ -183,7 +183,7 @@ func TestLearnIgnoresOtherKeys(t *testing.T) {
 	require.Equal(t, []string{"env", "v0"}, got.Scheme.Parse.Ignore)
 }
 
-// An event id must differ between events; the id of an account does not.
+// The id of an event differs between events. The id of an account does not, so it is not taken.
 func TestLearnPicksADistinctID(t *testing.T) {
 	f := families()[12]
 	require.Equal(t, "plain hex", f.name)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation alters a delivery. spoil returns false if the mutation does not apply to the family. A
-// delivery altered by a mutation that applies must be refused.
+// mutation alters a delivery, which must then be refused. spoil returns false if the mutation does not apply to
+// the family.
 type mutation struct {
 	name  string
 	spoil func(f family, d *Delivery) bool
@@ -239,8 +239,8 @@ func TestEverySignedPartIsVerified(t *testing.T) {
 	}
 }
 
-// The window for signed times is 300 seconds back and 60 ahead, to the second, in the
-// units of every family.
+// A signed time may be 300 seconds old, or 60 seconds in the future, and not one second more. This holds for the
+// time units of every family.
 func TestTimestampWindow(t *testing.T) {
 	for _, f := range families() {
 		if !f.timed {
@@ -331,7 +331,7 @@ func TestSecretsRotate(t *testing.T) {
 		require.Equal(t, tt.label, label, "%v", tt)
 		require.Equal(t, tt.err, err, "%v", tt)
 	}
-	for i := range 1000 { // no refusal during the overlap
+	for i := range 1000 { // while both secrets are valid, no delivery is refused
 		now := received.Add(time.Duration(i) * 3 * time.Second)
 		_, err := at(now, "new", "old")
 		require.NoError(t, err)
@@ -354,8 +354,8 @@ func TestCompileRefusesEmptyKeys(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 }
 
-// Of several schemes the first that matches determines the verdict. If none matches, the scheme that
-// passes the most checks determines the reason.
+// If several schemes match, the first gives the verdict. If none matches, the reason is that of the scheme for
+// which the delivery passed the most checks.
 func TestVerifyTriesEachScheme(t *testing.T) {
 	v, err := Compile([]Scheme{preset("stripe"), preset("hex"), preset("base64")}, []Key{secret(textSecret)})
 	require.NoError(t, err)
@@ -398,7 +398,7 @@ func TestRandomMutationsAreRefused(t *testing.T) {
 			case 1:
 				spoiled[from+r.IntN(to-from)] ^= byte(1 + r.IntN(255))
 				d.Header[header] = []string{string(spoiled)}
-			default: // before the signature, except in a family with an unsigned key id there
+			default: // alter the text before the signature; worldpay has an unsigned key id there
 				if from == 0 || f.name == "worldpay" {
 					continue
 				}

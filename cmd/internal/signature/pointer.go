@@ -10,7 +10,7 @@ import (
 
 const maxPointer = 8
 
-// pointerOf parses an RFC 6901 pointer.
+// pointerOf parses a JSON pointer (RFC 6901).
 func pointerOf(p string) ([]string, bool) {
 	after, ok := strings.CutPrefix(p, "/")
 	if !ok {
@@ -26,8 +26,8 @@ func pointerOf(p string) ([]string, bool) {
 	return parts, len(parts) <= maxPointer
 }
 
-// lookUp returns "" if the path has neither a string nor a number, or if the document is not JSON. It reads the document only as far as
-// needed.
+// lookUp returns the string or number at a path in a JSON document. It returns "" if there is none, or if the
+// document is not JSON. It reads only as much of the document as it needs.
 func lookUp(doc []byte, path []string) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for _, name := range path {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// signsEventID reports whether the id is signed. Anyone who has seen a delivery can replay it with another id if the id is not signed.
+// signsEventID reports whether the id is signed. If it is not, anyone who has seen a delivery can replay it with
+// another id.
 func (s Scheme) signsEventID() bool {
 	if s.EventID.nowhere() {
 		return false
@@ -24,13 +25,14 @@ func (s Scheme) signsEventID() bool {
 	})
 }
 
-// bodyIdentity gives a replay within the time window the same id. A later replay is refused because of its time.
+// bodyIdentity returns an id that is made from the body and the signed time. A replay has the same id, so it is
+// recognized. After the time window, the replay is refused because of its time.
 func bodyIdentity(body []byte, at time.Time) string {
 	sum := sha256.Sum256(body)
 	return "body:" + hex.EncodeToString(sum[:16]) + ":" + strconv.FormatInt(at.UnixMilli(), 10)
 }
 
-// Replays describes, for people, what protects against replayed deliveries.
+// Replays says, for a person, what protects against replayed deliveries.
 func (s Scheme) Replays() string {
 	s = s.filled()
 	timed, signed := !s.Timestamp.From.nowhere(), s.signsEventID()

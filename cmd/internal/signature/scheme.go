@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Scheme describes how a sender signs its deliveries. It is data, so that a new sender needs a
-// block of configuration and not a release. [Scheme.Faults] returns its errors.
-// The zero value of a field means the default in its comment.
+// Scheme describes how a sender signs its deliveries. It is data, so that a new sender needs only a block of
+// configuration, not a new release. [Scheme.Faults] returns its errors. If a field is zero, its default in the
+// comment applies.
 type Scheme struct {
 	Name        string // shown in verdicts and metrics
-	Header      string // name of the header with the signature, in any case
+	Header      string // name of the header with the signature, in upper or lower case
 	Parse       Parse
 	Timestamp   Timestamp
-	EventID     From        // the place of the event's id, which identifies duplicates if it is signed; "": none
+	EventID     From        // place of the event's id, which identifies duplicates if it is signed; "": there is none
 	Content     []Token     // what is signed, concatenated in this order
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // encoding of the signature; "": Hex
 	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
-	PublicURL   string      // this endpoint as the sender calls it, for the tokens url and path; never taken from a request
-	AllowWeak   bool        // HMACSHA1 is accepted
+	PublicURL   string      // URL that the sender calls, for the token url; never taken from a request
+	AllowWeak   bool        // accept HMACSHA1
 }
 
 // Style is the grammar of the signature header.
@@ -35,29 +35,28 @@ const (
 	Template Style = "template" // {sig}, {ts}, {id} and {key_id} between fixed texts
 )
 
-// Parse describes how to parse the signature header. A field that does not belong to the
-// style is a fault.
+// Parse describes how to parse the signature header. A field that belongs to another style is a fault.
 type Parse struct {
 	Style Style // "": Bare
 
 	Prefix string // Prefixed: the text before the signature
 
-	PairSep string   // KV: between pairs; "": a comma
-	KVSep   string   // KV: between a key and its value; "": an equals sign
+	PairSep string   // KV: text between pairs; "": a comma
+	KVSep   string   // KV: text between a key and its value; "": an equals sign
 	Sig     []string // KV: keys of signatures; each may occur more than once
 	TS      string   // KV: key of the timestamp, which occurs once
 	ID      string   // KV: key of the event id, which occurs once
-	KeyID   string   // KV: key of the key's name, which occurs once
+	KeyID   string   // KV: key of the name of the signing key, which occurs once
 	Ignore  []string // KV: keys to ignore; a delivery with any other key is refused
 
-	Sep        string // List and Template: between items; "" means one space for List, one item for Template
+	Sep        string // List and Template: text between items; "": a space for List; for Template, the header is one item
 	ItemPrefix string // List: prefix of signatures; items without it are ignored
 
 	Template string // Template: the template of each item
 }
 
-// From is the place of a value: `parsed` (in the signature header), `header:NAME`, `json:/pointer` (in
-// the body), `none` or "". With `none` and "", there is no such value.
+// From is the place of a value: `parsed` (in the signature header), `header:NAME`, or `json:/pointer` (in the
+// body). With `none` or "", there is no such value.
 type From string
 
 // The places without an argument.
@@ -69,7 +68,7 @@ const (
 // FromHeader returns the place of a header's value.
 func FromHeader(name string) From { return From("header:" + name) }
 
-// FromJSON returns the place in the body that an RFC 6901 pointer names.
+// FromJSON returns the place in the body to which a JSON pointer (RFC 6901) leads.
 func FromJSON(pointer string) From { return From("json:" + pointer) }
 
 func (f From) header() (string, bool)  { return strings.CutPrefix(string(f), "header:") }
@@ -86,25 +85,25 @@ const (
 	ISO8601      Unit = "iso8601" // as RFC 3339
 )
 
-// Default bounds of a timestamp's age.
+// Default limits of a timestamp's age.
 const (
 	DefaultPast   = 300 * time.Second
 	DefaultFuture = 60 * time.Second
 )
 
-// MaxWindow is the largest value of either bound.
+// MaxWindow is the maximum of both limits.
 const MaxWindow = 24 * time.Hour
 
-// Timestamp describes where a delivery has its time, and how old it may be. The time is checked after
-// the signature, so that a forger learns nothing from a refusal.
+// Timestamp says where a delivery has its time, and how old it may be. The time is checked after the signature,
+// so that a forger learns nothing when a delivery is refused.
 type Timestamp struct {
-	From   From          // the place of the time; "": the delivery has none, and its age is not checked
+	From   From          // place of the time; "": there is none, and the age is not checked
 	Unit   Unit          // "": Seconds
 	Past   time.Duration // how far in the past the time may be; 0: DefaultPast
 	Future time.Duration // how far in the future the time may be; 0: DefaultFuture
 }
 
-// Algorithm is a MAC or a signature.
+// Algorithm is the algorithm of a MAC or of a signature.
 type Algorithm string
 
 // The algorithms.
@@ -118,8 +117,7 @@ const (
 	RSASHA256  Algorithm = "rsa-sha256"        // PKCS #1 v1.5
 )
 
-// Encoding is how a signature's bytes are encoded. Only the canonical form of each encoding is
-// accepted.
+// Encoding says how the bytes of a signature are encoded. Only the canonical form of each encoding is accepted.
 type Encoding string
 
 // The encodings.
@@ -129,7 +127,7 @@ const (
 	Base64URL Encoding = "base64url" // not padded
 )
 
-// KeyEncoding is how the bytes of a key are encoded in its text.
+// KeyEncoding says how the bytes of a key are encoded in its text.
 type KeyEncoding string
 
 // The encodings of keys.
@@ -164,9 +162,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets returns the names that [Preset] accepts.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns the scheme with the given name, for signatures in the given header. It returns false if there is
-// no such preset. Other senders use these schemes, and the platform may sign in the same way. Except for standard,
-// the event id is at /id of the body, as in the platform's events.
+// Preset returns a scheme with this name, for signatures in this header. It returns false if there is no such
+// preset. Other senders use these schemes, and the platform may use one too. The event id is at /id of the body,
+// as in the platform's events, except for standard.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

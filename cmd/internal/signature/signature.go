@@ -1,9 +1,9 @@
 // Package signature verifies the signatures of webhook deliveries, and finds out how a sender signs.
 //
-// A [Scheme] says which header has the signature, how to parse the header, what was signed, and with which
-// algorithm. [Compile] returns a [Verifier] for one or more schemes and their [Key]s. [Verifier.Verify]
-// judges one delivery. [Learn] finds the scheme that made the signatures of captured deliveries. The package does
-// no input or output and stores nothing.
+// A [Scheme] says which header has the signature, how to parse the header, what is signed, and with which
+// algorithm. [Compile] returns a [Verifier] for one or more schemes and their [Key]s. [Verifier.Verify] checks
+// one delivery. [Learn] finds the scheme of captured deliveries. The package does no input or output and stores
+// nothing.
 package signature
 
 import (
@@ -11,36 +11,36 @@ import (
 	"time"
 )
 
-// Delivery is one request as it was received.
+// Delivery is a request as it was received.
 type Delivery struct {
 	Method string
 	Path   string              // as sent, with its escapes
 	Query  string              // as sent, without the question mark
 	Header map[string][]string // by canonical names, as in net/http
-	Body   []byte              // the raw bytes; only read
+	Body   []byte              // the raw bytes; they are not changed
 }
 
-// Verdict describes a delivery whose signature was verified.
+// Verdict describes a delivery whose signature is valid.
 type Verdict struct {
 	Scheme      string    // name of the scheme that matched
 	SecretLabel string    // label of the key that matched
-	EventID     string    // identifies the delivery: the signed id, or else a hash of the body and the signed time; "" if neither an id nor a time is signed
-	Time        time.Time // the signed time; zero if the scheme signs none
+	EventID     string    // identifies the delivery: the signed id, or else a hash of the body with the signed time; "" if neither an id nor a time is signed
+	Time        time.Time // the signed time; zero if no time is signed
 }
 
-// Reason is why a delivery was refused. It is for metrics and the operator. Senders get the same
-// response for every reason.
+// Reason says why a delivery was refused. It is for metrics and operators. A sender gets the same response for
+// every reason.
 type Reason string
 
-// The reasons, in the order of the checks. A later reason means that the delivery passed more checks.
+// The reasons, in the order of the checks. A delivery with a later reason has passed more checks.
 const (
 	Missing    Reason = "missing"    // no signature header, or an empty one
-	Malformed  Reason = "malformed"  // the signature header, or a signed header, does not have the scheme's form
+	Malformed  Reason = "malformed"  // the signature header, or a signed header, cannot be parsed
 	Incomplete Reason = "incomplete" // a part that the scheme signs is missing
 	Mismatch   Reason = "mismatch"   // no key made this signature over this content
 	Expired    Reason = "expired"    // only an expired key made this signature
-	Old        Reason = "old"        // signed, but too long ago, or with an invalid time
-	Early      Reason = "early"      // signed, but in the future
+	Old        Reason = "old"        // the signature is valid, but its time is too old or cannot be parsed
+	Early      Reason = "early"      // the signature is valid, but its time is in the future
 )
 
 // Reasons returns all reasons in order.
@@ -70,26 +70,25 @@ func (r Reason) rank() int {
 	return -1
 }
 
-// Verifier judges deliveries by one or more schemes. It is immutable and safe for concurrent
-// use.
+// Verifier checks deliveries with one or more schemes. It does not change, and is safe for concurrent use.
 type Verifier struct {
 	schemes []*compiled
 	scratch sync.Pool // of *scratch
 }
 
 type scratch struct {
-	buf      []byte   // small parts of the content, decoded signatures, digests
-	segments [][]byte // the content, in order
+	buf      []byte   // memory for small parts of the content, decoded signatures and digests
+	segments [][]byte // the parts of the signed content, in order
 	sum      []byte   // result of a MAC
 }
 
-// Verify judges a delivery that was received at the time now. It tries all schemes in
-// order and returns the verdict of the first that matches. If none matches, the error
-// is a [Reason]: that of the scheme for which the delivery passed the most checks.
+// Verify checks a delivery that was received at the time now. It tries all schemes, in order, and returns the
+// verdict of the first that matches. If none matches, the error is a [Reason], from the scheme for which the
+// delivery has passed the most checks.
 //
-// The time that Verify takes depends on the size of the delivery and the form of its header. It does
-// not depend on how much of a signature is right, or on which secret made it. Verify does not panic,
-// whatever the delivery contains.
+// The time that Verify takes depends on the size of the delivery and the form of its header. It does not depend
+// on how much of a signature is right, or on which secret made it. Verify does not panic, whatever the delivery
+// contains.
 func (v *Verifier) Verify(now time.Time, d Delivery) (Verdict, error) {
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)

@@ -22,7 +22,7 @@ func (t *Timestamp) read(text string) (time.Time, bool) {
 	if t.Unit == Milliseconds {
 		return time.UnixMilli(n), true
 	}
-	// Limit the time to just after the year 9999: time.Time cannot compare much larger values.
+	// Larger values become the first second of the year 10000: time.Time cannot compare much larger values.
 	if n > 253402300799 {
 		n = 253402300800
 	}

@@ -9,18 +9,18 @@ import (
 // Kind is the kind of a [Token].
 type Kind string
 
-// The kinds. Arguments are in fields of [Token].
+// The kinds. Some have an argument in the fields Text or Of of [Token].
 const (
-	Fixed     Kind = "literal" // Text
+	Fixed     Kind = "literal" // the text in Text
 	Body      Kind = "body"    // the raw bytes
 	TS        Kind = "ts"      // the timestamp, as received
 	ID        Kind = "id"      // the event id, as received
-	KeyID     Kind = "key_id"  // the key's name from the signature header
+	KeyID     Kind = "key_id"  // the name of the signing key, from the signature header
 	Method    Kind = "method"
 	Path      Kind = "path"
-	Query     Kind = "query"     // without the question mark
-	URL       Kind = "url"       // the scheme's PublicURL with the query of the request
-	HeaderOf  Kind = "header"    // the header named Text
+	Query     Kind = "query"     // the query, without the question mark
+	URL       Kind = "url"       // PublicURL of the scheme, with the query of the request
+	HeaderOf  Kind = "header"    // the value of the header that Text names
 	SHA256Hex Kind = "sha256hex" // digest of the tokens in Of, in lower-case hex
 	SHA256Raw Kind = "sha256raw" // digest of the tokens in Of, as 32 bytes
 )
@@ -28,8 +28,8 @@ const (
 // Token is one part of the signed content.
 type Token struct {
 	Kind Kind
-	Text string  // Fixed: the text; HeaderOf: the header's name
-	Of   []Token // SHA256Hex and SHA256Raw: what is hashed
+	Text string  // Fixed: the text; HeaderOf: the name of the header
+	Of   []Token // SHA256Hex and SHA256Raw: the tokens that are hashed
 }
 
 // Literal returns a token for a fixed text.
@@ -37,8 +37,8 @@ func Literal(text string) Token { return Token{Kind: Fixed, Text: text} }
 
 var plainKinds = []Kind{Body, TS, ID, KeyID, Method, Path, Query, URL}
 
-// ParseToken parses a token of a scheme's configuration block: a bare word, header:NAME,
-// sha256hex(WORD) or sha256raw(WORD). It does not parse literals.
+// ParseToken parses a token in the configuration: a word such as body, header:NAME, sha256hex(WORD) or
+// sha256raw(WORD). It does not parse literals.
 func ParseToken(word string) (Token, bool) {
 	if slices.Contains(plainKinds, Kind(word)) {
 		return Token{Kind: Kind(word)}, true
@@ -61,7 +61,7 @@ func TokenNames() []string {
 	return []string{"body", "ts", "id", "key_id", "method", "path", "query", "url", "header:NAME", "sha256hex(body)", "sha256raw(body)"}
 }
 
-// String returns the token in the syntax of a scheme's configuration block.
+// String returns the token as it is written in the configuration.
 func (t Token) String() string {
 	switch {
 	case t.Kind == Fixed:

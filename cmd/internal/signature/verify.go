@@ -10,7 +10,8 @@ type reading struct {
 	decoded [maxSignatures][]byte
 }
 
-// verify always checks the form of the header first, then the signature with every key, then the time.
+// verify checks a delivery with one scheme: first the form of the header, then the signature with every key, then
+// the time.
 func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reason) {
 	s.buf, s.segments = s.buf[:0], s.segments[:0]
 	defer s.forget()
@@ -38,8 +39,7 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	case r.ts == "":
 		return Verdict{}, Incomplete
 	}
-	// Check the time only after the signature: a forger must learn nothing from a
-	// refusal.
+	// Check the time after the signature: a forger must learn nothing when a delivery is refused.
 	if verdict.Time, reason = c.Timestamp.judge(now, r.ts); reason != "" {
 		return Verdict{}, reason
 	}
@@ -49,7 +49,7 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	return verdict, ""
 }
 
-// forget drops references to the delivery, so that the pool does not keep it alive.
+// forget drops the references to the delivery. Otherwise the pool would keep its memory.
 func (s *scratch) forget() { clear(s.segments) }
 
 func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
@@ -70,7 +70,7 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 			return Malformed
 		}
 	}
-	// A time or an id that is only within the signed body is read later, once the signature is verified.
+	// If the time or the id is only within the signed body, it is read later, after the signature is verified.
 	if c.ts.pointer == nil || c.signsTS {
 		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
 			return reason
@@ -121,7 +121,8 @@ func (s *scratch) add(text string) {
 	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
 }
 
-// text refuses an empty value as Incomplete, except for the query.
+// text returns the value of a part of the content. If it is empty, the reason is Incomplete. Only the query may
+// be empty.
 func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	var text string
 	switch p.kind {
@@ -154,8 +155,9 @@ func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	return text, ""
 }
 
-// authentic tries every key with every signature, including expired keys. Signatures of expired keys are refused with the reason Expired,
-// so that the operator learns that the sender still uses such a key.
+// authentic tries every key with every signature, and returns the key that matches. It also tries expired keys.
+// If only an expired key matches, the reason is Expired, so that the operator learns that the sender still uses
+// that key.
 func (c *compiled) authentic(now time.Time, s *scratch, r *reading) (usable, Reason) {
 	var by usable
 	reason := Mismatch

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// YAML returns the scheme as a configuration block, one key per line,
-// including the defaults.
+// YAML returns the scheme as a configuration block, with one key per line. The block includes defaults.
 func (s Scheme) YAML() string {
 	s = s.filled()
 	var b strings.Builder
