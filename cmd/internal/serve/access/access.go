@@ -1,5 +1,5 @@
-// Package access controls access to the daemon's HTTP routes. All routes that accept a token share
-// one [Guard], so that wrong tokens are limited, logged and counted together.
+// Package access checks the tokens of requests to the daemon. All routes that accept a token share one [Guard],
+// so that wrong tokens are limited, logged and counted together.
 package access
 
 import (
@@ -20,7 +20,7 @@ import (
 // Role is the set of permissions of a token.
 type Role string
 
-// The roles. Each includes those before it.
+// The roles. A role includes all roles above it in this list.
 const (
 	Metrics Role = "metrics" // may read only /metrics
 	Read    Role = "read"    // may read the dashboard and its API
@@ -32,15 +32,15 @@ var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
 // Includes reports whether r has the permissions of want.
 func (r Role) Includes(want Role) bool { return rank[r] >= rank[want] && rank[r] > 0 }
 
-// Token is an access token. Its name is unique and appears in the log and in the audit log. Its secret does
-// not. // Invariant 5
+// Token is an access token. Its name is unique, and appears in the log and in the audit log. Its secret does not
+// appear there. // Invariant 5
 type Token struct {
 	Name   string
 	Secret wire.Secret
 	Role   Role
 }
 
-// Identity is the authenticated sender of a request. The zero Identity may do nothing.
+// Identity says who has sent a request. The zero Identity may do nothing.
 type Identity struct {
 	Name string // name of the token; "local" if there are no tokens
 	Role Role
@@ -48,7 +48,7 @@ type Identity struct {
 	key [sha256.Size]byte // hash of the secret
 }
 
-// Reasons why a request is refused.
+// Errors of refused requests.
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
@@ -60,7 +60,7 @@ var (
 // Options configure a Guard. All are optional.
 type Options struct {
 	Log     *slog.Logger
-	Observe func(serve.AccessRefused) // called for every refused token; must not block
+	Observe func(serve.AccessRefused) // called for each refused token; must not block
 	Now     func() time.Time
 }
 
@@ -71,7 +71,7 @@ type Guard struct {
 	limit  limiter
 
 	mu      sync.Mutex
-	skipped int // tokens refused without a comparison since the last log line about them
+	skipped int // how many tokens were refused without a comparison since the last log line about such tokens
 	logged  time.Time
 }
 
@@ -91,7 +91,7 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Define replaces the tokens, from the next request on. Sessions of removed tokens end.
+// Define replaces the tokens. The change applies from the next request on. Sessions of removed tokens end.
 func (g *Guard) Define(tokens []Token) {
 	all := make([]Identity, 0, len(tokens))
 	for _, t := range tokens {
@@ -101,11 +101,11 @@ func (g *Guard) Define(tokens []Token) {
 }
 
 // Open reports whether no token is configured. Then everyone who reaches the daemon without a proxy may do
-// everything. The configuration allows that only if the daemon listens on this machine only.
+// everything. The configuration allows no token only if the daemon listens on this machine.
 func (g *Guard) Open() bool { return len(*g.tokens.Load()) == 0 }
 
-// Local returns the identity of a request to a guard without tokens. It refuses requests that came
-// through a proxy, because they may come from another machine.
+// Local returns the identity of a request if no token is configured. It refuses requests that came through a
+// proxy, because they may come from another machine.
 func (g *Guard) Local(r *http.Request) (Identity, error) {
 	if Forwarded(r) {
 		return Identity{}, ErrProxied
@@ -113,7 +113,8 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds returns the current identity for the token of id. It returns false if the token no longer exists.
+// Holds returns the current identity for the token of id: its role may have changed. It returns false if the
+// token no longer exists.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {
@@ -124,8 +125,8 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 }
 
 // Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong
-// tokens from a client, or from all unknown clients together, it compares none of their tokens for a while, not
-// even a correct one; otherwise an attacker could go on guessing.
+// tokens from a client, Check compares none of its tokens for a while, not even a correct one. Otherwise an
+// attacker could go on guessing. All unknown clients together have such a limit too.
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -156,8 +157,8 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 
 const logEvery = time.Minute
 
-// refused logs each wrong token that was compared. For tokens that were not compared, the log has at most one
-// line per minute, with their number.
+// refused logs and reports a refused token. If the token was not compared, refused only counts it. These tokens
+// have one log line per minute, with their number.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})
@@ -183,8 +184,8 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program returns the identity of a request by a program: the identity of its bearer token, or that of
-// [Guard.Local] if no token is configured. It returns an error if the role does not include want.
+// Program returns the identity of a request that a program sends: that of its bearer token. If no token is
+// configured, it returns the identity of [Guard.Local]. It returns an error if the role does not include want.
 func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
@@ -200,7 +201,8 @@ func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 	return id, err
 }
 
-// Require returns a handler that passes on to h only requests of programs whose role includes want.
+// Require returns a handler that calls h for requests of programs whose role includes want, and refuses the
+// others.
 func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := g.Program(r, want); err != nil {
@@ -212,7 +214,7 @@ func (g *Guard) Require(want Role, h http.Handler) http.Handler {
 	})
 }
 
-// Status returns the HTTP status for a refused request, and sets the header fields that belong to it.
+// Status returns the HTTP status of a refused request, and sets the headers that belong to it.
 func Status(h http.Header, err error) int {
 	switch {
 	case errors.Is(err, ErrLimited):

@@ -52,7 +52,7 @@ func bearer(address, token string) *http.Request {
 	return from(address, "Authorization", "Bearer "+token)
 }
 
-// Fewer than 100 of 10,000 wrong tokens from 100 addresses are evaluated within a minute, and every one is counted.
+// Of 10,000 wrong tokens from 100 addresses within a minute, fewer than 100 are compared. All are counted.
 func TestGuessesAreLimited(t *testing.T) {
 	w := newWorld()
 	for i := range 10_000 {
@@ -82,8 +82,8 @@ func TestRightTokenIsLimitedToo(t *testing.T) {
 	require.NoError(t, err, "after a minute the address may try tokens again")
 }
 
-// This machine, and addresses that sent a correct token in the last day, have access even if the limit that
-// all others share is used up.
+// This machine, and addresses that have sent a correct token in the last day, have access even if the limit that
+// all other addresses share is used up.
 func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 	w := newWorld()
 	_, err := w.Check(from("198.51.100.1:1"), scraper)

@@ -9,7 +9,7 @@ import (
 
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
-// Forwarded reports whether a request says that a proxy sent it.
+// Forwarded reports whether a proxy has passed on the request, according to its headers.
 func Forwarded(r *http.Request) bool {
 	for _, name := range forwarding {
 		if len(r.Header.Values(name)) > 0 {
@@ -39,8 +39,8 @@ func Encrypted(r *http.Request) bool {
 	return false
 }
 
-// From returns the origin of a request, for people: the address of the connection, and the address
-// that the proxy reports.
+// From describes for a person where a request comes from: the address of the connection, and the address that a
+// proxy reports.
 func From(r *http.Request) string {
 	from := r.RemoteAddr
 	if host, _, err := net.SplitHostPort(from); err == nil {
@@ -55,7 +55,8 @@ func From(r *http.Request) string {
 	return from
 }
 
-// lastForwarded returns the address that the nearest proxy added. The client controls the addresses before it.
+// lastForwarded returns the last address in X-Forwarded-For, which the nearest proxy has added. The client itself
+// may have written the addresses before it.
 func lastForwarded(r *http.Request) string {
 	values := r.Header.Values("X-Forwarded-For")
 	if len(values) == 0 {
@@ -69,8 +70,8 @@ func lastForwarded(r *http.Request) string {
 	return ip.Unmap().WithZone("").String()
 }
 
-// client identifies a sender for limits. All direct connections from this machine are one client, and so are
-// all addresses of an IPv6 /64 network.
+// client identifies a sender for limits. Direct connections from this machine are one client. The addresses of an
+// IPv6 /64 network are one client too.
 type client struct {
 	peer, behind netip.Prefix // addresses of the connection, and of the sender that a proxy reports
 	forwarded    bool         // a proxy on this machine or on a private network sent the request
@@ -81,9 +82,9 @@ var local = client{}
 func clientOf(r *http.Request) client {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip, err := netip.ParseAddr(host)
-	here := err != nil || ip.IsLoopback() // a unix socket has no address
-	// A proxy is on this machine or on a private network. A client that pretends to be a proxy is still
-	// bound by the limit that unknown clients share.
+	here := err != nil || ip.IsLoopback() // the address of a unix socket cannot be parsed
+	// Only a proxy on this machine or on a private network counts as a proxy. A client on a private network may
+	// pretend to be one, but the shared limit of unknown clients still applies to it.
 	c := client{forwarded: Forwarded(r) && (here || ip.IsPrivate())}
 	if here && !c.forwarded {
 		return local
@@ -99,7 +100,7 @@ func clientOf(r *http.Request) client {
 	return c
 }
 
-// Client returns the name of the client that sent r, for limits per client.
+// Client returns a name of the client that sent r, for limits per client.
 func Client(r *http.Request) string {
 	switch c := clientOf(r); {
 	case c == local:

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Limits of wrong tokens. Clients that have not sent a correct token within knownFor (unknown clients) also
-// share one limit: together they can try fewer than a hundred wrong tokens in any minute.
+// Limits of wrong tokens. Each client has a limit of its own. A client is unknown if it has not sent a correct
+// token within knownFor. Unknown clients also share a limit: together they can try fewer than a hundred wrong
+// tokens per minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -18,7 +19,8 @@ const (
 	knownFor   = 24 * time.Hour // how long a client counts as known after a correct token
 )
 
-// limiter exempts this machine and known clients from the shared limit, so that attackers cannot lock them out.
+// limiter limits wrong tokens. The shared limit does not apply to this machine and to known clients, so that
+// attackers cannot lock them out.
 type limiter struct {
 	mu      sync.Mutex
 	clients map[client]bucket
@@ -26,7 +28,7 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket: count is its content at the time at, and decreases by one per interval.
+// bucket is a leaky bucket. count is its content at the time at. The content decreases by one per interval.
 type bucket struct {
 	count float64
 	at    time.Time
@@ -37,7 +39,7 @@ func (b bucket) now(now time.Time, every time.Duration) float64 {
 }
 
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {
-	l.mu.Lock() // held during the comparison, so that concurrent requests do not exceed the limit
+	l.mu.Lock() // locked during the comparison, so that concurrent requests do not exceed the limit
 	defer l.mu.Unlock()
 	if l.clients == nil {
 		l.clients, l.known = map[client]bucket{}, map[client]time.Time{}
@@ -73,10 +75,10 @@ func (l *limiter) shares(from client, now time.Time) bool {
 	return from != local && (!known || now.Sub(at) > knownFor)
 }
 
-// strangers is one entry for all clients for which limiter.clients has no room.
+// strangers is the entry of all clients for which the map clients has no space.
 var strangers = client{forwarded: true}
 
-// room returns strangers if there are too many clients. // Invariant 6
+// room returns from, or strangers if the map clients is full. // Invariant 6
 func (l *limiter) room(from client, now time.Time) client {
 	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
 		return from

@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// endpoint is the source of both the route and its part of the OpenAPI document.
+// endpoint is one endpoint of the API. Both its route and its part of the OpenAPI document are made from it.
 type endpoint struct {
 	method, path string
-	does         string // summary in the OpenAPI document
+	does         string // the summary in the OpenAPI document
 	query        []param
 	shape        any // a value of the response's type, for the OpenAPI document
 	answer       func(*Board, *http.Request) (any, error)
@@ -126,8 +126,8 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// understood refuses an unknown parameter, because it may be a misspelt filter, and without the filter the
-// response would have the wrong items.
+// understood returns an error for an unknown or invalid parameter. An unknown parameter may be a filter with a
+// typing mistake, and without the filter the response would have the wrong items.
 func understood(r *http.Request, known []param) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -160,7 +160,7 @@ const (
 	maxLimit     = 200
 )
 
-// queryOf treats invalid values as absent.
+// queryOf returns the filter and the page that the URL selects. It ignores invalid values.
 func queryOf(r *http.Request) Query {
 	v := r.URL.Query()
 	q := Query{Pipeline: v.Get("pipeline"), Source: v.Get("source"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
@@ -192,7 +192,7 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside returns the path of the page of the list that begins at offset; "" if there is none.
+// beside returns the path of the page of a list that begins at offset. It returns "" if there is no such page.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// Audit is a record of an action, or of an attempt, at the dashboard or its API.
+// Audit is a record of an action at the dashboard or its API, or of a refused attempt.
 type Audit struct {
 	At      time.Time `json:"at"`
 	Who     string    `json:"who" jsonschema:"description=Name of the token; empty for a wrong token\\, local if no token is configured."`
@@ -35,7 +35,7 @@ const auditDone = "done"
 
 const auditTime = 5 * time.Second
 
-// audit writes its record even if the visitor has disconnected.
+// audit writes a record to the audit log, even if the visitor has disconnected.
 func (b *Board) audit(r *http.Request, who access.Identity, what, object string, err error) {
 	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package board is the dashboard of the daemon: pages that are rendered on the server and work
-// without scripts, the same data as a JSON API with an OpenAPI description, and live updates as
-// server-sent events.
+// Package board is the dashboard of the daemon. Its pages are rendered on the server and work without scripts.
+// The same data is available as a JSON API with an OpenAPI document, and changes are sent as server-sent events.
 //
-// It shows the data of [Facts] and passes actions to [Control]. It does not depend on
-// destinations, schedules or the inbox. It also checks access and the origin of forms: see [New].
+// Board shows the data of [Facts] and passes actions to [Control]. It does not depend on destinations, schedules
+// or the inbox. It checks access, and that forms come from its own pages: see [New].
 package board
 
 import (
@@ -24,18 +23,17 @@ import (
 type Config struct {
 	Facts   Facts
 	Control Control
-	Feed    *Feed // source of live updates; nil: none
+	Feed    *Feed // source of live updates; nil: there are none
 
 	Access  *access.Guard                      // checks access; nil: a guard without tokens
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
 	Version string                             // version of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 
-	Clock func() time.Time // clock of the facts; nil: time.Now
+	Clock func() time.Time // clock of the times in Facts; nil: time.Now
 }
 
-// Board is an http.Handler that serves the dashboard, the API below /api/v1/ and
-// the live updates at /events.
+// Board is an http.Handler that serves the dashboard, the API at /api/v1/ and the live updates at /events.
 type Board struct {
 	Config
 	mux      *http.ServeMux
@@ -51,9 +49,9 @@ type Board struct {
 	closed    chan struct{}
 }
 
-// New returns a board. If tokens are configured, its pages require a sign-in, and its API requires a bearer
-// token or a signed-in visitor. Without tokens, everyone who reaches the board without a proxy may use it, so
-// the server must listen on loopback only. In both cases the board accepts forms only from its own pages. The
+// New returns a board. If tokens are configured, a visitor of its pages must sign in, and a request to its API
+// needs a bearer token or a session. Without tokens, everyone who reaches the board without a proxy may use it,
+// so the server must listen only on loopback. In both cases, the board accepts forms only from its own pages. The
 // server must check the Host header.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
@@ -84,7 +82,7 @@ func New(c Config) (*Board, error) {
 	return b, nil
 }
 
-// Close ends the live updates. Otherwise their connections would delay the shutdown of the server.
+// Close ends the live updates. Their open connections would delay the shutdown of the server.
 func (b *Board) Close() { b.closing.Do(func() { close(b.closed) }) }
 
 // ServeHTTP implements http.Handler.
@@ -94,10 +92,10 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.guarded.ServeHTTP(w, r)
 }
 
-// maxForm limits the body of a request; all forms are smaller. // Invariant 6
+// maxForm limits the body of a request. All forms are smaller. // Invariant 6
 const maxForm = 64 << 10
 
-// routes requires permission to see the board for everything except the sign-in and the assets.
+// routes registers all routes. Only the sign-in and the assets are open to visitors who have not signed in.
 func (b *Board) routes() {
 	for _, v := range views() {
 		b.handle("GET "+v.path, b.seen(b.show(v)))

@@ -88,7 +88,8 @@ type visitor struct {
 	executed   []string
 }
 
-// hear records errors on the console, violations of the content security policy, and injected scripts that run.
+// hear records errors on the console, violations of the content security policy, and injected scripts that have
+// run.
 func (v *visitor) hear(ev any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,7 +151,8 @@ func (v *visitor) sees(t *testing.T, script string) {
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
-// clicks waits for the element, which live updates may replace, and for the result.
+// clicks clicks on an element and waits for the result. The element may appear late, because live updates replace
+// it.
 func (v *visitor) clicks(t *testing.T, on, then string) {
 	t.Helper()
 	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, on))

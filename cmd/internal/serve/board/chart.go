@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// chart is an SVG picture in a box of Width by Height, which the page scales.
+// chart is an SVG picture. It is Width by Height units large, and the page scales it.
 type chart struct {
 	Width, Height int
 	Title, Desc   string
@@ -27,7 +27,8 @@ const (
 	barHeight = 22
 )
 
-// spark draws the last passes of a stream as bars. Their height is the number of changed rows, on a logarithmic scale.
+// spark draws a bar for each of the last passes of a stream. The height of a bar is the number of changed rows,
+// on a logarithmic scale.
 func spark(s Stream) chart {
 	c := chart{Width: max(1, len(s.Recent)) * barStep, Height: barHeight + 2, Title: "Rows changed by the last passes of " + s.Name}
 	most := int64(0)
@@ -118,7 +119,7 @@ type timeline struct {
 	Whole time.Duration
 }
 
-// timelineRow has X and Width in thousandths of the run's duration.
+// timelineRow is one pass. X and Width are in thousandths of the duration of the run.
 type timelineRow struct {
 	Pass
 	X, Width int
@@ -159,7 +160,7 @@ func thousandths(d, whole time.Duration) int {
 	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
 }
 
-// Tells returns the text for the bar.
+// Tells returns the text of the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
 }

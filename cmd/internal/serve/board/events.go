@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxFollowers = 256              // concurrent connections; pages without one reload themselves from time to time
+	maxFollowers = 256              // maximum of concurrent connections; a page without one reloads itself from time to time
 	heartbeat    = 15 * time.Second // keeps proxies from closing an idle connection
-	writeWithin  = 10 * time.Second // a reader that blocks for longer is disconnected
+	writeWithin  = 10 * time.Second // a reader that accepts no data for longer is disconnected
 	gatherFor    = 200 * time.Millisecond
 )
 
-// events ends when the client disconnects, its token is removed or the daemon stops.
+// events serves the live updates until the client disconnects, its token is removed, or the daemon stops.
 func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if b.followers.Add(1) > maxFollowers {
 		b.followers.Add(-1)
@@ -31,7 +31,7 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 		from = b.feed.Last()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx does not buffer the events
+	w.Header().Set("X-Accel-Buffering", "no") // nginx must not buffer the events
 	w.WriteHeader(http.StatusOK)
 	if s.send("retry: 5000\n\n") != nil {
 		return
@@ -43,8 +43,9 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends an empty message after the time heartbeat without updates. If the feed no longer has all
-// updates since from, it sends the event reset, and the page loads its content again.
+// follow sends the updates after number from, and returns the number of the last one. Without updates, it sends
+// an empty message after the time heartbeat. If the feed has dropped some of these updates, follow sends the
+// event reset, and the page loads its content again.
 func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(from)
 	switch {
@@ -88,7 +89,7 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends updates from number from + 1 on, and of equal updates only the last.
+// notes sends the updates. The first has the number from + 1. Of equal updates, only the last is sent.
 func (s *stream) notes(from uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {
@@ -108,9 +109,9 @@ func (s *stream) notes(from uint64, notes []Update) error {
 	return s.send(string(text))
 }
 
-// send fails if the reader does not accept the text in time. // Invariant 15
+// send sends a text. It returns an error if the reader does not accept the text in time. // Invariant 15
 func (s *stream) send(text string) error {
-	_ = s.to.SetWriteDeadline(time.Now().Add(writeWithin)) // not supported by the recorder in tests
+	_ = s.to.SetWriteDeadline(time.Now().Add(writeWithin)) // tests use a recorder that has no deadlines
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}

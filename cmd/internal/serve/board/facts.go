@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Facts returns the data that the board shows. Its methods are called often and from many goroutines, so
-// implementations must cache data that takes more than a few milliseconds to get. Texts may contain anything
-// that a source or the sender of a webhook wrote, but no secrets. // Invariant 5
+// Facts returns the data that the board shows. Many goroutines call its methods often, so an implementation must
+// cache data that takes more than a few milliseconds to get. Texts may contain anything that a source or the
+// sender of a webhook has written, but no secrets. // Invariant 5
 type Facts interface {
 	Live
 	Health
@@ -28,27 +28,27 @@ type Live interface {
 // Health returns the current state.
 type Health interface {
 	Pipelines(context.Context) ([]Pipeline, error)
-	Streams(ctx context.Context, source string) (List[Stream], error) // one item per stream and destination; of all sources if source is ""
+	Streams(ctx context.Context, source string) (List[Stream], error) // one item per stream and destination; source "" means all sources
 	Sources(context.Context, Query) (Sources, error)
 }
 
 // History returns past runs, rejects, changes and actions, newest first.
 type History interface {
 	Runs(context.Context, Query) (List[Run], error)
-	Run(ctx context.Context, id, source string) (RunDetail, error) // for one source, or for all if source is ""; ErrUnknown if there is no such run
+	Run(ctx context.Context, id, source string) (RunDetail, error) // source "" means all sources; the error is ErrUnknown if there is no such run
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
 }
 
-// Control performs the actions of visitors. Each method returns as soon as the action is accepted;
-// the action may still be in progress. Errors include ErrUnknown and ErrBusy.
+// Control performs the actions of visitors. Each method returns as soon as the action is accepted, even if it is
+// still in progress. Errors may wrap ErrUnknown and ErrBusy.
 type Control interface {
-	// Start starts a run of the named streams of a pipeline, or of all its streams if none is named.
+	// Start starts a run of these streams of a pipeline, or of all its streams if none is named.
 	Start(ctx context.Context, name string, streams ...string) error
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
-	// PauseSource makes runs skip a source until ResumeSource.
+	// PauseSource makes runs skip a source until ResumeSource is called.
 	PauseSource(ctx context.Context, name string) error
 	ResumeSource(ctx context.Context, name string) error
 }
@@ -72,7 +72,7 @@ type Query struct {
 type List[T any] struct {
 	Items []T
 	Total int    // number of items in the whole list
-	Hint  string // text for a person about what the list omits; usually ""
+	Hint  string // says for a person what the list omits; usually ""
 }
 
 // Now is the current activity of the daemon.
@@ -87,10 +87,10 @@ type Now struct {
 type Running struct {
 	Run      string    `json:"run"`
 	Pipeline string    `json:"pipeline"`
-	Trigger  string    `json:"trigger" jsonschema:"description=Why it began: for example schedule\\, manual or retry."`
+	Trigger  string    `json:"trigger" jsonschema:"description=Why the run began: for example schedule\\, manual or retry."`
 	Started  time.Time `json:"started_at"`
 	Streams  int       `json:"streams" jsonschema:"description=Number of streams that the run reads."`
-	Ended    int       `json:"ended" jsonschema:"description=Number of these that have ended."`
+	Ended    int       `json:"ended" jsonschema:"description=How many of these streams have ended."`
 	Pages    int       `json:"pages"`
 	Requests int       `json:"requests"`
 	Records  int64     `json:"records"`
@@ -99,25 +99,25 @@ type Running struct {
 
 // Reading is a stream in progress.
 type Reading struct {
-	Source  string    `json:"source,omitempty" jsonschema:"description=If the run reads several sources."`
+	Source  string    `json:"source,omitempty" jsonschema:"description=Absent if the run reads only one source."`
 	Stream  string    `json:"stream"`
 	Since   time.Time `json:"since"`
 	Records int64     `json:"records"`
-	Total   int64     `json:"total,omitempty" jsonschema:"description=Total number of records by the API\\, if it reports one."`
+	Total   int64     `json:"total,omitempty" jsonschema:"description=Length of the list\\, if the API reports it."`
 }
 
 // Gauge is the rate limit of a credential and its current use.
 type Gauge struct {
 	Source   string    `json:"source"`
-	Name     string    `json:"name" jsonschema:"description=The surface\\, or a stream with an origin of its own."`
+	Name     string    `json:"name" jsonschema:"description=The surface\\, or the name of a stream that has its own origin."`
 	Limit    string    `json:"limit,omitempty" jsonschema:"description=Configured or learned limit\\, for example 100/s."`
 	Allowed  float64   `json:"allowed" jsonschema:"description=Requests per second allowed at present."`
 	Used     float64   `json:"used" jsonschema:"description=Requests per second in the last seconds."`
 	InFlight int       `json:"in_flight"`
 	Sent     uint64    `json:"sent" jsonschema:"description=Requests since the daemon started."`
-	Refused  uint64    `json:"refused" jsonschema:"description=Number of these that got status 429."`
+	Refused  uint64    `json:"refused" jsonschema:"description=How many of these requests got status 429."`
 	Waiting  string    `json:"waiting,omitempty" jsonschema:"description=Why the next request must wait."`
-	Until    time.Time `json:"until,omitzero" jsonschema:"description=When it may be sent."`
+	Until    time.Time `json:"until,omitzero" jsonschema:"description=When the next request may be sent."`
 }
 
 // Budget is a Gauge and its history, oldest point first.
@@ -143,7 +143,7 @@ type Pipeline struct {
 	Zone     string      `json:"zone,omitempty"`
 	Paused   bool        `json:"paused"`
 	Running  string      `json:"running,omitempty" jsonschema:"description=The run in progress."`
-	Next     []time.Time `json:"next" jsonschema:"description=The next slots\\, also while it is paused."`
+	Next     []time.Time `json:"next" jsonschema:"description=The next slots\\, even if the schedule is paused."`
 	Slots    []Slot      `json:"slots" jsonschema:"description=The last slots\\, newest first."`
 }
 
@@ -161,17 +161,17 @@ type Slot struct {
 // Stream is the state of a stream in one destination.
 type Stream struct {
 	Pipeline    string           `json:"pipeline"`
-	Source      string           `json:"source,omitempty" jsonschema:"description=Where the pipeline reads several."`
+	Source      string           `json:"source,omitempty" jsonschema:"description=Absent if the pipeline reads only one source."`
 	Name        string           `json:"stream"`
 	Table       string           `json:"table"`
 	Destination string           `json:"destination"`
-	Status      pipeline.Status  `json:"status,omitempty" jsonschema:"description=Outcome of the last run that tried it; absent if none has."`
+	Status      pipeline.Status  `json:"status,omitempty" jsonschema:"description=Outcome of the last run that read it; absent if no run has."`
 	Verdict     pipeline.Verdict `json:"verdict,omitempty" jsonschema:"description=Verdict of its last whole pass."`
 	Why         string           `json:"why,omitempty" jsonschema:"description=The verdict's reasons."`
-	Error       string           `json:"error,omitempty" jsonschema:"description=Why it is not complete."`
-	Synced      time.Time        `json:"synced_at,omitzero" jsonschema:"description=When it was last read completely."`
+	Error       string           `json:"error,omitempty" jsonschema:"description=Why the stream is not complete."`
+	Synced      time.Time        `json:"synced_at,omitzero" jsonschema:"description=When the stream was last read completely."`
 	Rows        int64            `json:"rows" jsonschema:"description=Rows found by the last pass."`
-	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that tried it."`
+	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that read it\\, completely or not."`
 	Counts      pipeline.Counts  `json:"counts" jsonschema:"description=Counts of the last pass."`
 	Recent      []PassSummary    `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
 }
@@ -189,8 +189,8 @@ type PassSummary struct {
 type Run struct {
 	ID           string          `json:"run"`
 	Pipeline     string          `json:"pipeline"`
-	Source       string          `json:"source,omitempty" jsonschema:"description=The source\\, if the pipeline reads several and this entry is for only one."`
-	Sources      int             `json:"sources,omitempty" jsonschema:"description=Number of sources in the sums\\, if the pipeline reads several."`
+	Source       string          `json:"source,omitempty" jsonschema:"description=Source of this entry\\, if the pipeline reads several."`
+	Sources      int             `json:"sources,omitempty" jsonschema:"description=How many sources are in the sums\\, if the pipeline reads several."`
 	Destinations []string        `json:"destinations" jsonschema:"description=Destinations that have the run."`
 	Status       pipeline.Status `json:"status"`
 	Started      time.Time       `json:"started_at"`
@@ -198,14 +198,14 @@ type Run struct {
 	Counts       pipeline.Counts `json:"counts"`
 	Requests     int             `json:"requests"`
 	Streams      int             `json:"streams"`
-	Open         int             `json:"open" jsonschema:"description=Number of its streams that are not complete."`
+	Open         int             `json:"open" jsonschema:"description=How many streams of the run are not complete."`
 	Error        string          `json:"error,omitempty"`
 }
 
 // RunDetail is a run with its passes, rejects, changes and log.
 type RunDetail struct {
 	Run
-	Passes  []Pass   `json:"passes" jsonschema:"description=The most severe\\, if there are very many."`
+	Passes  []Pass   `json:"passes" jsonschema:"description=If there are very many\\, only the most severe."`
 	Total   int      `json:"passes_total" jsonschema:"description=Number of passes."`
 	Rejects []Reject `json:"rejects" jsonschema:"description=The first rejects."`
 	Changes []Change `json:"changes" jsonschema:"description=Changes of tables."`
@@ -215,7 +215,7 @@ type RunDetail struct {
 // Pass is one reading of a stream into one destination. Its counts add up:
 // fetched = written + unchanged + deduplicated + rejected.
 type Pass struct {
-	Source      string           `json:"source,omitempty" jsonschema:"description=Where the run is over several."`
+	Source      string           `json:"source,omitempty" jsonschema:"description=Absent if the run reads only one source."`
 	Stream      string           `json:"stream"`
 	Destination string           `json:"destination"`
 	Status      pipeline.Status  `json:"status"`
@@ -234,7 +234,7 @@ type Pass struct {
 type Line struct {
 	At     time.Time `json:"at"`
 	Level  string    `json:"level" jsonschema:"enum=info,enum=warn,enum=error"`
-	Source string    `json:"source,omitempty" jsonschema:"description=Where the run is over several."`
+	Source string    `json:"source,omitempty" jsonschema:"description=Absent if the run reads only one source."`
 	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }
@@ -243,7 +243,7 @@ type Line struct {
 type Reject struct {
 	Run         string    `json:"run"`
 	Pipeline    string    `json:"pipeline"`
-	Source      string    `json:"source,omitempty" jsonschema:"description=Where the pipeline reads several."`
+	Source      string    `json:"source,omitempty" jsonschema:"description=Absent if the pipeline reads only one source."`
 	Stream      string    `json:"stream"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at,omitzero"`
@@ -251,7 +251,7 @@ type Reject struct {
 	Key         string    `json:"key,omitempty"`
 	Pointer     string    `json:"pointer" jsonschema:"description=JSON pointer into the record; empty for the whole record."`
 	Wanted      string    `json:"wanted,omitempty" jsonschema:"description=The type that the column requires."`
-	Raw         string    `json:"raw,omitempty" jsonschema:"description=Its beginning\\, where it is long."`
+	Raw         string    `json:"raw,omitempty" jsonschema:"description=Only the beginning\\, if it is long."`
 	Reason      string    `json:"reason"`
 	Record      bool      `json:"record" jsonschema:"description=The whole record was rejected\\, not only the value."`
 	Resolved    time.Time `json:"resolved_at,omitzero"`
@@ -284,7 +284,7 @@ type Webhook struct {
 	Lag      float64    `json:"lag_seconds" jsonschema:"description=Age of the oldest waiting event."`
 	Bytes    int64      `json:"inbox_bytes"`
 	Captured int        `json:"captured,omitempty" jsonschema:"description=Unverified deliveries that are kept to learn the scheme."`
-	Room     int        `json:"captures_most,omitempty" jsonschema:"description=Maximum number of unverified deliveries kept."`
+	Room     int        `json:"captures_most,omitempty" jsonschema:"description=Maximum number of unverified deliveries that are kept."`
 	Quota    int64      `json:"inbox_quota,omitempty" jsonschema:"description=Size in bytes above which deliveries are refused with 503."`
 	Coverage []Coverage `json:"coverage"`
 	Dead     []Event    `json:"dead_letters" jsonschema:"description=The newest events that could not be applied."`
@@ -298,8 +298,8 @@ type Count struct {
 	N    int64  `json:"count"`
 }
 
-// Coverage compares events with regular runs. Announced is the number of changes in a stream that
-// events announced, Missed the number that only a run found.
+// Coverage compares events with regular runs. Announced is how many changes of a stream events have announced.
+// Missed is how many changes only a run has found.
 type Coverage struct {
 	Stream    string `json:"stream"`
 	Announced int64  `json:"announced"`
@@ -314,5 +314,5 @@ type Event struct {
 	Received time.Time `json:"received_at"`
 	State    string    `json:"state" jsonschema:"description=kept\\, conflict or dead."`
 	Why      string    `json:"why,omitempty"`
-	Body     string    `json:"body,omitempty" jsonschema:"description=Its beginning\\, where it is long."`
+	Body     string    `json:"body,omitempty" jsonschema:"description=Only the beginning\\, if it is long."`
 }

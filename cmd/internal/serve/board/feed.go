@@ -2,7 +2,7 @@ package board
 
 import "sync"
 
-// Update reports that the data of a pipeline or of a page has changed.
+// Update says that the data of a pipeline or of a page has changed.
 type Update struct {
 	Pipeline string `json:"pipeline,omitempty"`
 	Page     string `json:"page,omitempty" jsonschema:"description=Name of a page\\, for example webhooks."`
@@ -10,15 +10,14 @@ type Update struct {
 
 const kept = 1024
 
-// Feed passes updates to any number of readers. It keeps the last updates in a ring that all readers share,
-// and never waits for a reader. After reports whether a reader has missed updates. The zero value is ready to
-// use. It is safe for concurrent use.
-// Invariant 6
+// Feed passes updates to any number of readers. It keeps the last updates in a ring that all readers share, and
+// never waits for a reader. If a reader is too slow and has missed updates, After reports it. The zero value is
+// ready to use. It is safe for concurrent use. // Invariant 6
 type Feed struct {
 	mu    sync.Mutex
 	last  uint64 // number of the newest update, from 1
 	notes [kept]Update
-	more  chan struct{} // closed by the next update; nil while no reader waits
+	more  chan struct{} // closed by the next Publish; nil while no reader waits
 }
 
 // Publish adds an update.
@@ -40,9 +39,9 @@ func (f *Feed) Last() uint64 {
 	return f.last
 }
 
-// After returns the updates after number n, and the number of the last of them. If some of them are no longer
-// stored, lost is true, and the reader must reload everything. If there is no update after n, the channel
-// more is closed by the next update.
+// After returns the updates after number n, and the number of the last one. If some of them are no longer stored,
+// lost is true, and the reader must load everything again. If there is no update after n, the next Publish closes
+// the channel more.
 func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -129,7 +129,7 @@ func (c control) ResumeSource(_ context.Context, name string) error {
 }
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
-// telling passes every text of its facts through say.
+// telling returns facts with n streams. Each of their texts is passed through say first.
 func telling(n int, say func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
 	f := &told{}

@@ -1,6 +1,7 @@
 package board_test
 
-// flaws returns what is hard to use on a page for people with low vision, without a mouse, or with a small screen.
+// flaws is a script that returns what is hard to use on a page for people with low vision, without a mouse, or
+// with a small screen.
 const flaws = `(() => {
   const found = [];
   const shown = (el) => { const b = el.getBoundingClientRect(), s = getComputedStyle(el); return b.width > 1 && b.height > 1 && s.visibility !== "hidden" && s.display !== "none"; };
@@ -8,7 +9,7 @@ const flaws = `(() => {
   const tell = (el) => el.outerHTML.slice(0, 120);
 
   if (document.documentElement.scrollWidth > innerWidth) found.push("the page scrolls sideways: " + document.documentElement.scrollWidth + " > " + innerWidth + " " + [...document.querySelectorAll("main *")].filter((el) => el.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map(tell).join(" | "));
-  for (const el of document.querySelectorAll("main .badge")) { // not cut off, and not overlapping
+  for (const el of document.querySelectorAll("main .badge")) { // a badge must not be cut off or overlap
     const b = el.getBoundingClientRect(), c = el.parentElement.getBoundingClientRect();
     if (b.width > 0 && b.right > c.right + 1) found.push("sticks out: " + tell(el));
   }

@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// policy allows a page only its own styles, scripts and pictures. So no text on a page can run as a script,
-// and even the board's own script cannot turn text into markup.
+// policy allows a page only its own styles, scripts and pictures. So a text on a page cannot run as a script, and
+// even the board's own script cannot turn a text into markup.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure allows the referrer within the board, because a browser that does not send it omits the Origin header
-// of a form too.
+// secure sets the security headers of a response. The referrer is allowed within the board: a browser that sends
+// no referrer also omits the header Origin of a form.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -28,7 +28,8 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// seen also requires the role operate for a request that changes something.
+// seen returns a handler that calls next only for visitors who may see the board. A request that changes
+// something also needs the role operate.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -55,8 +56,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns program as true for a bearer token. Such a request needs no CSRF mark, because no other
-// site can make a browser send a bearer token.
+// visitor returns who has sent a request. program is true for a bearer token. Such a request needs no CSRF mark,
+// because no other site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		who, err = b.Access.Local(r)
@@ -89,14 +90,15 @@ func (b *Board) allowed(r *http.Request) bool {
 
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// vouched accepts changes from the board's own pages, whose forms have a CSRF mark that no other site can
-// read. If no token is configured, it also accepts requests of programs to the API.
+// vouched reports whether a request that changes something comes from a page of the board. The forms of these
+// pages have a CSRF mark that no other site can read. If no token is configured, vouched also accepts requests of
+// programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.marked(r) {
 		return true
 	}
-	// A browser states the origin of a request, and a program does not. Cross-origin protection has checked
-	// the stated origins. Without tokens, the API accepts requests that state none.
+	// A browser sends the origin of a request, and a program does not. ownPages has checked the origins that were
+	// sent.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
 }
@@ -110,8 +112,8 @@ func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	case isAPI(r):
 		b.problem(w, r, access.Status(w.Header(), access.ErrMissing), "a token is required: Authorization: Bearer …")
 	case !changes(r) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
-		// The visitor followed a link on another site, so the browser omitted the session's
-		// cookie. It sends the cookie with the next request, which this page makes.
+		// The visitor has followed a link on another site, so the browser did not send the session's cookie. It
+		// sends the cookie with the next request. The page again makes that request.
 		b.render(w, http.StatusOK, "again", page{Title: "Dashboard", Here: r.URL.RequestURI()})
 	default:
 		http.Redirect(w, r, "/signin?next="+url.QueryEscape(local(r.URL.RequestURI())), http.StatusSeeOther)
@@ -127,7 +129,7 @@ func local(path string) string {
 	return path
 }
 
-// ownPages refuses changes that, as the browser states, come from another site.
+// ownPages refuses a request that changes something if it comes from another site, according to the browser.
 func (b *Board) ownPages(next http.Handler) http.Handler {
 	p := http.NewCrossOriginProtection()
 	p.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -85,7 +85,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", cookies).StatusCode, "the session has ended")
 }
 
-// After ten wrong tokens, not even the correct one is evaluated for a while. Existing sessions continue.
+// After ten wrong tokens, not even the correct token is compared for a while. Existing sessions continue.
 func TestSignInIsHeldBack(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	session := s.signIn(t)
@@ -109,7 +109,7 @@ func TestSignInIsHeldBack(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
 }
 
-// Fewer than 100 of 10,000 guesses from 100 addresses are evaluated in a minute, and the session of the owner
+// Of 10,000 guesses from 100 addresses within a minute, fewer than 100 are compared. The session of the owner
 // keeps working.
 func TestGuessesFromManyAddresses(t *testing.T) {
 	var evaluated, all atomic.Int64
@@ -233,8 +233,8 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, strings.Join(all, ""), token)
 }
 
-// The cookies are bound to the host and to TLS if the proxy uses TLS. A board without tokens refuses requests
-// through a proxy.
+// Behind a proxy with TLS, cookies are valid only for this host and with TLS. A board without tokens refuses
+// requests that come through a proxy.
 func TestBehindProxy(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	const proto, secure = "X-Forwarded-Proto", "https"
@@ -259,7 +259,7 @@ func TestBehindProxy(t *testing.T) {
 	require.Equal(t, 200, open.do(t, "GET", "/", "").StatusCode)
 }
 
-// Another site can change nothing, with and without tokens, whatever it sends.
+// Another site can change nothing, whatever it sends, with and without tokens.
 func TestOnlyOwnPages(t *testing.T) {
 	for _, with := range []string{"", token} {
 		s := boardOf(t, telling(1, plain), with)
@@ -312,7 +312,7 @@ func TestLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// The browser omits a strict cookie after a link on another site.
+// A browser does not send a strict cookie after a click on a link on another site.
 func TestLinkFromElsewhere(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")

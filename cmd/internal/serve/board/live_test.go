@@ -69,7 +69,8 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	}
 }
 
-// Of a thousand followers, maxFollowers are served and the others get 503. All streams end when the board is closed.
+// A thousand clients follow the live updates: maxFollowers are served, and the others get 503. When the board is
+// closed, all updates end.
 func TestEventsManyFollow(t *testing.T) {
 	s := boardOf(t, telling(1, plain), "")
 	served, refused := 0, 0
@@ -99,7 +100,7 @@ func TestEventsManyFollow(t *testing.T) {
 	}
 }
 
-// The live updates do not move the visitor's focus.
+// Live updates do not move the visitor's focus.
 func TestFollowLive(t *testing.T) {
 	f := telling(4, plain)
 	f.now.Running = nil

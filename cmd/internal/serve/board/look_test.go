@@ -40,7 +40,7 @@ func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []strin
 	}
 }
 
-// With two hundred streams and ten thousand runs a page has at most half a megabyte.
+// With two hundred streams and ten thousand runs, no page is larger than half a megabyte.
 func TestPagesStaySmall(t *testing.T) {
 	f := telling(200, plain)
 	for i := range 10_000 {

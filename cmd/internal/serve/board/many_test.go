@@ -134,7 +134,7 @@ func listOf[T any](t *testing.T, s *served, path string) []T {
 	return l.Items
 }
 
-// Each of several sources has its own row with only its own state. A run over both is one run, with a page for
+// Each source has its own row, with only its own state. A run over both sources is one run, and has a page for
 // each source.
 func TestSourcesApart(t *testing.T) {
 	s := shared(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// describe uses the table of endpoints and the types of their responses, so that the document always matches the API.
+// describe returns the OpenAPI document. It is made from the table of endpoints and the types of their responses,
+// so it always matches the API.
 func describe(version string) ([]byte, error) {
 	d := describer{schemas: map[string]any{}, paths: map[string]map[string]any{}}
 	fault, err := d.content("application/problem+json", problem{})
@@ -105,7 +106,7 @@ func operation(e endpoint) string {
 	return "get" + strings.ToUpper(last[:1]) + last[1:]
 }
 
-// addEvents describes a stream of server-sent events.
+// addEvents describes the endpoint of live updates.
 func (d *describer) addEvents() error {
 	content, err := d.content("text/event-stream", Update{})
 	if err != nil {
@@ -142,7 +143,7 @@ func (d *describer) content(kind string, v any) (map[string]any, error) {
 	return map[string]any{kind: map[string]any{"schema": schema}}, nil
 }
 
-// nameOf makes items[Run] into RunList.
+// nameOf returns the name of a type in the document: RunList for items[Run].
 func nameOf(t reflect.Type) string {
 	name, of, generic := strings.Cut(t.Name(), "[")
 	switch {

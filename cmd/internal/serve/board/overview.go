@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Overview is the overall state.
+// Overview is the overall state that the first page shows.
 type Overview struct {
 	State     string       `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something failed. attention: a person should look. ok: neither."`
 	Summary   string       `json:"summary"`
@@ -24,7 +24,7 @@ type Overview struct {
 	Next      []Due        `json:"next" jsonschema:"description=Next slot of each pipeline\\, earliest first."`
 }
 
-// StreamCounts counts streams by state, once per destination.
+// StreamCounts counts streams by state. A stream counts once for each of its destinations.
 type StreamCounts struct {
 	All       int `json:"all"`
 	OK        int `json:"ok"`
@@ -49,7 +49,7 @@ type Due struct {
 	At       time.Time `json:"at"`
 }
 
-// Tones are severities in ascending order, shown as colours.
+// Tones are severities, from mild to severe. Pages show them as colors.
 const (
 	toneNew  = "new"
 	toneOK   = "ok"
@@ -104,7 +104,7 @@ func (b *Board) status(ctx context.Context) (Overview, error) {
 	return s, nil
 }
 
-// list returns an empty slice instead of nil, so that JSON has [] and not null.
+// list returns an empty slice for nil, so that JSON has [] and not null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -173,7 +173,7 @@ func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks
 	return all
 }
 
-// Graver compares two tones by severity.
+// Graver compares two tones by severity. It is negative if a is milder.
 func Graver(a, b string) int { return cmp.Compare(gravity(a), gravity(b)) }
 
 func gravity(tone string) int {

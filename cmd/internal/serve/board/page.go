@@ -24,8 +24,8 @@ type page struct {
 	Title, Nav string
 	Here       string
 	Mark       string
-	Actions    string // the mark in forms of actions; "" for visitors who may only read
-	Said       string // message of the action that redirected here
+	Actions    string // the CSRF mark for forms that change something; "" for visitors who may only read
+	Said       string // message of the action that has led to this page
 	Fault      string
 	Version    string
 	Open       bool // the visitor may see the pages of the dashboard
@@ -126,7 +126,8 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	_, _ = w.Write(text.Bytes())
 }
 
-// asset lets browsers cache forever, because the URL contains a hash of the content.
+// asset serves a style, a script or a picture. Browsers may cache it forever, because its URL contains a hash of
+// the content.
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	text, err := assetFiles.ReadFile("assets/" + path.Base(name))

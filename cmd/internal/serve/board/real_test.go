@@ -45,7 +45,7 @@ type works struct {
 	client  *extract.Client
 	streams []schemas.Stream
 	facts   *facts.Facts
-	held    atomic.Pointer[chan struct{}] // responses for contacts wait until it is closed; nil: no wait
+	held    atomic.Pointer[chan struct{}] // responses for contacts wait until the channel is closed; nil: they do not wait
 }
 
 func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served) {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// whole replaces nil by empty slices, so that JSON has [] and not null.
+// whole replaces nil slices by empty ones, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
 	return d
@@ -54,7 +54,7 @@ func (r Run) Took() time.Duration {
 // Tone returns the severity of the pass's outcome.
 func (p Pass) Tone() string { return tone(p.Status) }
 
-// Took returns how long the pass took, or 0 if that is not known.
+// Took returns how long the pass took, or 0 if its times are not known.
 func (p Pass) Took() time.Duration {
 	if p.Started.IsZero() || p.Ended.IsZero() {
 		return 0
@@ -62,20 +62,20 @@ func (p Pass) Took() time.Duration {
 	return p.Ended.Sub(p.Started)
 }
 
-// Sum has the counts of a run.
+// Sum has the counts of a run, and whether they add up.
 type Sum struct {
 	pipeline.Counts
 	AddsUp bool // Invariant 14
 }
 
-// Sum returns the run's counts and whether they add up.
+// Sum returns the counts of the run, and whether they add up.
 func (r Run) Sum() Sum {
 	c := r.Counts
 	return Sum{c, c.Fetched == c.Written+c.Unchanged+c.Deduplicated+c.Rejected}
 }
 
-// Tone returns the severity of the stream's state. A contradicted pass needs attention even if
-// the run counts it as complete.
+// Tone returns the severity of the stream's state. A contradicted pass needs attention even if its status is
+// complete.
 func (s Stream) Tone() string {
 	if t := tone(s.Status); t != toneOK || s.Verdict != pipeline.Contradicted {
 		return t
@@ -113,7 +113,7 @@ func (r Reading) Share() float64 {
 	return min(1, float64(r.Records)/float64(r.Total))
 }
 
-// Share returns the used part of the allowed rate, from 0 to 1.
+// Share returns how much of the allowed rate is used, from 0 to 1.
 func (g Gauge) Share() float64 {
 	if g.Allowed <= 0 {
 		return 0
@@ -121,7 +121,7 @@ func (g Gauge) Share() float64 {
 	return min(1, g.Used/g.Allowed)
 }
 
-// Share returns the share of a stream's changes that events announced, from 0 to 1.
+// Share returns which part of a stream's changes events have announced, from 0 to 1.
 func (c Coverage) Share() float64 {
 	return float64(c.Announced) / float64(max(1, c.Announced+c.Missed))
 }

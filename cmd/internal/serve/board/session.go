@@ -19,20 +19,20 @@ const (
 	maxSessions = 1024
 )
 
-// The form cookie identifies the browser of a visitor who has not signed in. The CSRF mark of a form is valid
-// only for that browser.
+// Names of cookies. A visitor who has signed in has the session cookie. Other visitors have the form cookie,
+// which identifies their browser. The CSRF mark of a form is valid only for the browser that has the same cookie.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
 )
 
-// sessions end with the process, because they are not stored.
+// sessions are the sessions of all visitors. They are not stored, so they end with the process.
 type sessions struct {
 	now func() time.Time
 	key []byte
 
 	mu  sync.Mutex
-	all map[[32]byte]session // sessions by the hash of the cookie's value
+	all map[[32]byte]session // sessions, by the hash of the cookie's value
 }
 
 type session struct {
@@ -87,7 +87,8 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the current role of the visitor's token. ok is false if the token was removed.
+// signedIn returns the visitor of a session, with the current role of the token. ok is false if there is no
+// session, or if the token was removed.
 func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	if who, ok = b.sessions.of(r); ok {
 		who, ok = b.Access.Holds(who)
@@ -108,7 +109,8 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName adds __Host- over TLS, which makes browsers refuse a cookie that another host or a page without TLS sets.
+// cookieName returns the name of a cookie. Over TLS it begins with __Host-, so that browsers refuse such a cookie
+// from another host or from a page without TLS.
 func cookieName(r *http.Request, name string) string {
 	if access.Encrypted(r) {
 		return "__Host-" + name
@@ -120,8 +122,8 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark returns a CSRF mark that is valid for this browser only. It may set a cookie, so it must be called
-// before the body is written.
+// mark returns a CSRF mark for this browser. It may set a cookie, so it must be called before the body is
+// written.
 func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
 		return b.sessions.sign(id)
@@ -139,7 +141,8 @@ func (b *Board) marked(r *http.Request) bool {
 	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
 }
 
-// holder returns the cookie that identifies a browser: its session, or else its form cookie.
+// holder returns the name and value of the cookie that identifies a browser: its session cookie, or else its form
+// cookie. It returns "" if there is none.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {
 		if c, err := r.Cookie(cookieName(r, name)); err == nil && len(c.Value) >= 26 {

@@ -7,20 +7,19 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Source is one workspace of the platform, with its outcome in the last run of a pipeline over several
-// sources.
+// Source is one workspace of the platform, with its outcome in the last run of a multi-source pipeline.
 type Source struct {
 	Name     string          `json:"source"`
 	Pipeline string          `json:"pipeline,omitempty" jsonschema:"description=Absent if no pipeline has read it yet."`
 	State    SourceState     `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,enum=paused,enum=new"`
-	Status   pipeline.Status `json:"status,omitempty" jsonschema:"description=Of its last run."`
+	Status   pipeline.Status `json:"status,omitempty" jsonschema:"description=Status of its last run."`
 	Run      string          `json:"run,omitempty"`
 	At       time.Time       `json:"at,omitzero" jsonschema:"description=When its last run ended."`
 	Complete time.Time       `json:"complete_at,omitzero" jsonschema:"description=When it was last complete."`
 	Failures int             `json:"failures" jsonschema:"description=Consecutive runs that were not complete."`
 	Rows     int64           `json:"rows" jsonschema:"description=Rows written by its last run."`
-	Requests int             `json:"requests" jsonschema:"description=Of its last run."`
-	Error    string          `json:"error,omitempty" jsonschema:"description=Why it is not complete\\, or why it is paused."`
+	Requests int             `json:"requests" jsonschema:"description=Requests of its last run."`
+	Error    string          `json:"error,omitempty" jsonschema:"description=Why the source is not complete\\, or why it is paused."`
 	Paused   time.Time       `json:"paused_at,omitzero"`
 }
 

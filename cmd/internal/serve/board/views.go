@@ -13,7 +13,7 @@ import (
 type view struct {
 	path, template, title string
 	nav                   string
-	live                  bool // the page changes itself when its data changes
+	live                  bool // the page loads its content again when its data changes
 	data                  func(*Board, *http.Request) (any, error)
 }
 
@@ -54,7 +54,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here leaves out the parameter `said`, which an action has added.
+// here returns the URL of the page without the parameter said, which an action has added.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")
@@ -115,9 +115,9 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 
 type streamView struct {
 	Pipeline, Name string
-	Source         string // the source shown, if there are several
+	Source         string // the source that is shown, if there are several
 	In             []Stream
-	Each           []Stream // entries that are shown as a table, if there are too many to show them in full
+	Each           []Stream // the entries, shown as a table, if there are too many to show each in full
 	Total          int
 	Table          string
 	Rejects        List[Reject]
@@ -208,7 +208,7 @@ func (b *Board) streams(r *http.Request) ([]Stream, error) {
 	return wanted(all.Items, queryOf(r)), err
 }
 
-// wanted returns the most severe streams first. The status in q may also be a tone.
+// wanted returns the streams that match q, the most severe first. The status in q may also be a tone.
 func wanted(all []Stream, q Query) []Stream {
 	var kept []Stream
 	for _, s := range all {

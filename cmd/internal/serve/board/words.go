@@ -221,14 +221,14 @@ func verdictHint(v pipeline.Verdict) string {
 	}[v]
 }
 
-// pipelinePath, like the other paths of pages, escapes each segment.
+// pipelinePath returns the path of a pipeline's page. Like the functions below, it escapes names.
 func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 func sourcePath(name string) string   { return "/sources/" + url.PathEscape(name) }
 func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// streamOfPath has the source as a parameter if the pipeline has several sources.
+// streamOfPath returns the path of a stream's page. source is "" if the pipeline has only one source.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// payloads would run code if they were inserted unescaped as markup, a URL, an attribute, a style or a
-// script. They call ran, which the browser reports to the test.
+// payloads are texts that would run code if a page contained them unescaped, as markup, a URL, an attribute, a
+// style or a script. They call the function ran, which the browser reports to the test.
 func payloads() []string {
 	run := "ran('%d')"
 	elements := []string{
@@ -47,7 +47,8 @@ func payloads() []string {
 	return all
 }
 
-// odd counts elements that load or run something, event attributes, and URLs that run code. No page of ours has any.
+// odd is a script that counts elements that load or run something, event attributes, and URLs that run code. Our
+// pages have none of these.
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
@@ -61,14 +62,15 @@ const odd = `(() => {
   return found;
 })()`
 
-// With the content security policy, no script runs, and the browser does not even have to block one. Without
-// it, only the escaping protects, and still no script runs.
+// No script runs, and the browser does not even have to block one. Without the content security policy, escaping
+// is the only protection, and still no script runs.
 func TestNothingRuns(t *testing.T) {
 	all := payloads()
 	require.GreaterOrEqual(t, len(all), 200)
 	n := 0
 	f := telling(len(all), func(string) string { n++; return all[n%len(all)] })
-	// Each text is also the subject of its own page.
+	// Each text is also the name of a pipeline and of a stream, and the id of a run, which all have their own
+	// pages.
 	for i := range f.pipelines {
 		p := all[i]
 		f.pipelines[i].Name, f.streams[i].Pipeline, f.streams[i].Name, f.runs[i].ID, f.runs[i].Pipeline = p, p, p, p, p
@@ -76,7 +78,7 @@ func TestNothingRuns(t *testing.T) {
 	s := boardOf(t, f, "")
 	for _, bypass := range []bool{true, false} {
 		if testing.Short() && !bypass {
-			break // other tests also check that nothing is tried under the policy
+			break // a short test checks only the escaping
 		}
 		v := tab(t)
 		v.run(t, call(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: bypass}), call(runtime.AddBinding, runtime.AddBindingParams{Name: "ran"}))

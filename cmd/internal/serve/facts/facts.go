@@ -1,8 +1,8 @@
-// Package facts provides the data of the dashboard. It combines the current state from the daemon's hub,
-// slots and runs from the journal, events from the inbox, and penstock's own tables in each destination:
-// runs, certificates, rejects and changes of tables. These tables are read from time to time, not for each
-// visitor. Pages show what was read last, the snapshot. Start with [New], pass the [Facts] to the daemon as
-// an observer, and then call [Facts.Attach] and [Facts.Refresh].
+// Package facts provides the data of the dashboard. The current state comes from the daemon's hub, slots and runs
+// from the journal, and events from the inbox. Runs, certificates, rejects and changes of tables come from
+// penstock's own tables in each destination. Visitors do not cause reads of these tables: the tables are read
+// from time to time, and pages show the last snapshot. Start with [New], pass the [Facts] to the daemon as an
+// observer, and then call [Facts.Attach] and [Facts.Refresh].
 package facts
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Daemon performs the actions of visitors and has the current state.
+// Daemon is the part of [serve.Daemon] that Facts needs: it performs actions of visitors, and its hub has the
+// current state.
 type Daemon interface {
 	Hub() *serve.Hub
 	RunNow(name string, o serve.RunRequest) (string, error)
@@ -26,10 +27,10 @@ type Daemon interface {
 	Resume(ctx context.Context, name string) error
 }
 
-// Config has the sources of the data.
+// Config says where Facts gets its data.
 type Config struct {
-	Destinations func() []DestinationPart // the destinations in the current configuration
-	Webhooks     func() []Receiver        // the sources with webhooks in the current configuration
+	Destinations func() []DestinationPart // returns the destinations of the current configuration
+	Webhooks     func() []Receiver        // returns the sources with webhooks of the current configuration
 	Workspaces   Workspaces
 	Journal      state.Journal
 	Inbox        state.Inbox // nil: there are no webhooks
@@ -37,14 +38,14 @@ type Config struct {
 	Clock        func() time.Time // clock of runs and events; nil: time.Now
 }
 
-// DestinationPart is a destination, or the separate part of a destination that belongs to one source. It is
-// opened only to read a snapshot and then closed, so that its file is not held open. If nothing was
-// loaded yet, opening may return a wrapped fs.ErrNotExist.
+// DestinationPart is a destination, or the part of a destination that belongs to one source. It is opened to read
+// a snapshot and then closed, so that no file is held open. If nothing was loaded yet, opening may return a
+// wrapped fs.ErrNotExist.
 type DestinationPart struct {
 	Name     string
-	Source   string                                                             // the source whose data is in this part; "": the data of several sources
-	Open     func(context.Context) (load.Destination, error)                    // nil: there are separate parts for each source, too many to read them all
-	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of a source; nil if there are no separate parts
+	Source   string                                                             // the source to which the part belongs; "": the data of several sources
+	Open     func(context.Context) (load.Destination, error)                    // nil: each source has a part, and there are too many to read them all
+	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of one source; nil if sources have no parts
 }
 
 func (p DestinationPart) called() string { return p.Name + "@" + p.Source }
@@ -58,14 +59,14 @@ type Facts struct {
 	daemon Daemon
 	feed   *board.Feed
 	since  time.Time
-	look   chan struct{} // triggers a read of the destinations that were written to
+	look   chan struct{} // starts a read of the destinations that runs have written to
 
 	mu      sync.Mutex
 	ended   map[string]bool
-	books   map[string]*snapshot // last snapshots, by DestinationPart.called
+	books   map[string]*snapshot // last snapshot of each destination, by DestinationPart.called
 	turns   map[string]readLock
 	corners map[string]*sourceSnapshot
-	first   chan struct{} // closed once each destination was read, or could not be read
+	first   chan struct{} // closed after the first try to read each destination
 	budgets []budget
 	traffic map[string]*traffic
 	roll    roll
@@ -87,10 +88,10 @@ func New(c Config, feed *board.Feed) *Facts {
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
-// How often data is read if no notice reports its changes, and time limits of reading.
+// How often data is read, and time limits for reading. Some changes cause an earlier read.
 const (
 	sampleEvery = 10 * time.Second
-	lookEvery   = 5 * time.Minute // finds runs of other processes
+	lookEvery   = 5 * time.Minute // finds the runs of other processes
 	lookWithin  = 2 * time.Minute
 	firstWithin = 5 * time.Second // how long a visitor waits for the first read
 )
@@ -126,8 +127,8 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads all destinations now and every lookEvery, and those of a pipeline after each of its runs. A
-// busy destination, for example a file that is being loaded, does not delay the others.
+// lookAgain reads all destinations now, and again every lookEvery. After each run it also reads the destinations
+// of the run's pipeline. All are read concurrently, so a busy destination does not delay the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -172,11 +173,12 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf lets reading a destination take at most a tenth of the time.
+// restOf returns how long to wait after a read. It is nine times as long as the read, so that reads take at most
+// a tenth of the time.
 func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
-// lookAt does nothing if another goroutine already waits to read the destination. If the read fails, the last
-// snapshot stays.
+// lookAt reads a destination. It does nothing if another goroutine already waits to read the same destination. If
+// the read fails, the last snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	turn := f.turn(p.called())
 	select {
@@ -195,7 +197,8 @@ func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
 	time.AfterFunc(restOf(took), func() { <-turn.now })
 }
 
-// read leaves the time to open the destination out of took, because that may be a wait for other processes.
+// read reads a snapshot and returns how long that took. The time to open the destination does not count, because
+// opening may wait for other processes.
 func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -221,7 +224,7 @@ func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration
 	return took
 }
 
-// readLock lets one goroutine read a destination, and at most one more wait.
+// readLock lets one goroutine read a destination, and one more wait.
 type readLock struct{ now, next chan struct{} }
 
 func (f *Facts) turn(place string) readLock {
@@ -290,7 +293,7 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known refuses a text that is not the name of a stream, because a run would use it as a pattern.
+// known returns an error if one of streams is not the name of a stream, because a run would use it as a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

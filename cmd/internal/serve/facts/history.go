@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Runs implements board.History. A run with several destinations is one item with summed counts, as
-// in its report.
+// Runs implements board.History. A run into several destinations is one item, whose counts are summed as in the
+// run's report.
 func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run], error) {
 	all, shelf := f.runs(ctx, q.Source)
 	l := part(all, q, func(r board.Run) bool {
@@ -38,7 +38,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			all[i] = both(all[i], r)
 		}
 	}
-	for _, s := range f.daemon.Hub().Statuses() { // runs that began since the snapshots
+	for _, s := range f.daemon.Hub().Statuses() { // runs that began after the snapshots were read
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			if _, ok := at[r.Run]; !ok {
 				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
@@ -75,7 +75,8 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether the rows of a pipeline in a snapshot belong to the source, or to any source for "".
+// about reports whether the rows of a pipeline in a snapshot may belong to the source. It returns true for any
+// snapshot if source is "".
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
@@ -125,7 +126,8 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part counts all items that keep accepts in Total.
+// part returns the page of the list that q selects, of the items that keep accepts. Total counts all of these
+// items.
 func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, one := range all {
@@ -182,7 +184,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	return d, nil
 }
 
-// passes includes streams that ended without a certificate.
+// passes returns the passes of a run, and also the streams that ended without a certificate.
 func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass, err error) {
 	for _, b := range shelf {
 		if !b.knows(id) {
@@ -240,7 +242,7 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 		if at, ok := first[w]; ok && last[w].After(at) {
 			p.Started, p.Ended = at, last[w]
 		}
-		if p.Source == "" { // for a run over several sources, the journal has only the sums
+		if p.Source == "" { // for a run over several sources, the journal has no error of a single stream
 			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
 		}
 	}

@@ -32,14 +32,14 @@ func (slow) Scan(_ context.Context, table string, _ []string, _ func(arrow.Recor
 
 func (slow) Close() error { return nil }
 
-// A slow destination is read for at most a tenth of the time.
+// Reads of a slow destination take at most a tenth of the time.
 func TestLooksTakeATenth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Log: slog.New(slog.DiscardHandler)}, &board.Feed{})
 		looks := 0
 		var last time.Time
 		lake := DestinationPart{Name: "lake", Open: func(context.Context) (load.Destination, error) {
-			time.Sleep(time.Second) // waits for another process: not counted as reading
+			time.Sleep(time.Second) // opening waits for another process, which does not count as reading
 			looks, last = looks+1, time.Now()
 			return slow{}, nil
 		}}

@@ -86,8 +86,8 @@ func (b *snapshot) run(r row, c counts) board.Run {
 	return run
 }
 
-// together combines two parts of a run. If their statuses differ, the result is running if one of them is
-// running, and partial otherwise. // Invariant 14
+// together adds two parts of a run. If their statuses differ, the status of the sum is running if one part still
+// runs, and otherwise partial. // Invariant 14
 func together(a, b board.Run) board.Run {
 	a.Source, a.Sources = "", a.Sources+b.Sources
 	a.Counts = a.Counts.Add(b.Counts)
@@ -115,10 +115,10 @@ func together(a, b board.Run) board.Run {
 type proofs struct {
 	passes []board.Pass
 	open   map[runStream]ended
-	left   bool // there are too many passes for memory, so they are read from the destination on request
+	left   bool // there are too many passes to keep them in memory; they are read from the destination on request
 }
 
-// addOpen accepts a nil p, for a run whose passes are not in memory.
+// addOpen adds the streams that a run did not complete. p is nil for a run whose passes are not in memory.
 func (p *proofs) addOpen(b *snapshot, r row) {
 	if p == nil {
 		return

@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// row reads a null value as zero, and also a column that a table from an earlier release does not have.
+// row is a row of a batch. Its methods return a zero value for null, and for a column that does not exist: tables
+// from an earlier release may lack it.
 type row struct {
 	batch arrow.RecordBatch
 	at    int
@@ -32,7 +33,7 @@ func column[A arrow.Array](r row, name string) (a A, ok bool) {
 	return a, ok
 }
 
-// text returns a copy, because the batch's memory is released.
+// text returns a copy, because the memory of the batch is released.
 func (r row) text(name string) string {
 	i := r.batch.Schema().FieldIndices(name)
 	if len(i) == 0 || r.batch.Column(i[0]).IsNull(r.at) {
@@ -91,7 +92,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// decode leaves fields that cannot be parsed zero.
+// decode parses JSON. Fields that cannot be parsed stay zero.
 func decode[T any](text string) (v T) {
 	_ = json.Unmarshal([]byte(text), &v)
 	return v

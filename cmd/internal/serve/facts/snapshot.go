@@ -16,26 +16,26 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Limits of a snapshot; the newest rows are kept. // Invariant 6
+// Limits of a snapshot. If there are more rows, only the newest are kept. // Invariant 6
 const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000 // streams of all sources together; if there are more, those of one source are read on request
+	mostStreams = 30_000 // streams of all sources together; if there are more, the streams of a source are read on request
 	mostBeats   = 24
-	heldBeats   = 100_000 // passes of all streams together, for the lists of each stream's last passes
+	heldBeats   = 100_000 // total length of the lists of each stream's last passes
 	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
-	mostPasses  = 20_000  // passes of all these runs together
-	mostRaw     = 500     // bytes of a rejected value
+	mostPasses  = 20_000  // passes of all runs in memory
+	mostRaw     = 500     // bytes of each text of a reject
 )
 
-// snapshot is the content of penstock's own tables in a destination, newest first. It is immutable.
+// snapshot is the content of penstock's own tables in a destination, newest first. It does not change.
 type snapshot struct {
 	place   DestinationPart
 	runs    []board.Run
 	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources with streams that are not in memory, because there are too many
-	last    map[state.Key]ended // outcome of the newest run that did not complete the stream
+	left    map[string]bool     // sources whose streams are not all in memory, because there are too many
+	last    map[state.Key]ended // the newest run that did not complete the stream, and its outcome
 	near    map[string]*proofs
 	rejects []board.Reject
 	changes []board.Change
@@ -82,7 +82,7 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.State, func(r row) {
 		k := b.keyOf(r)
 		if strings.HasPrefix(k.Stream, "_") {
-			return // a stream for penstock's own use
+			return // one of penstock's own tables
 		}
 		if s := b.stream(k); s != nil {
 			s.Synced = r.time("updated_at")
@@ -97,8 +97,8 @@ func (b *snapshot) keyOf(r row) state.Key {
 	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
 }
 
-// stream returns nil if there are too many entries, and records the source in b.left. All streams of that
-// source are read if a visitor selects it.
+// stream returns the entry of a stream, and adds it if needed. If there are too many entries, it returns nil and
+// adds the source to b.left. If a visitor selects that source, all of its streams are read.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
 	if s == nil && len(b.streams) >= mostStreams {
@@ -112,10 +112,10 @@ func (b *snapshot) stream(k state.Key) *board.Stream {
 	return s
 }
 
-// beats is the number of passes of each stream that stay in memory: the more streams, the fewer passes. // Invariant 6
+// beats returns how many passes of each stream stay in memory: the more streams, the fewer passes. // Invariant 6
 func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
-// runOf returns r1 for r1#2, the second pass of run r1 over a stream.
+// runOf returns the run of a pass: r1 for r1#2, the second pass of run r1 over a stream.
 func runOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")
 	return run
@@ -229,7 +229,8 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand makes a stream with a certificate complete, unless the same run or a later run did not complete it.
+// stand sets the status of each stream. A stream with a certificate is complete, unless the same run or a later
+// run did not complete the stream.
 func (b *snapshot) stand() {
 	for _, s := range b.streams {
 		if s.Run != "" {

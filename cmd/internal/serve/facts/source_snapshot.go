@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// shelf returns the last snapshots of the destinations that have data of the source, or of all for "". It
-// waits for the first read of the destinations, but at most firstWithin.
+// shelf returns the last snapshots of the destinations that have data of the source, or of all destinations if
+// source is "". At the start, it waits until the destinations were read, but at most firstWithin.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
 	if !f.readsAny(source) {
-		return nil // do not open a file for an unknown name
+		return nil // no pipeline reads this source, so do not open its file
 	}
 	t := time.NewTimer(firstWithin)
 	defer t.Stop()
@@ -49,8 +49,8 @@ const (
 	cornersFresh = 5 * time.Second
 )
 
-// sourceSnapshot is read on request, in a destination that has a separate part for each source, or too many
-// streams to read them all.
+// sourceSnapshot is the snapshot of one source in a destination. It is read on request, if each source has a part
+// of the destination, or if the destination has too many streams.
 type sourceSnapshot struct {
 	place DestinationPart
 	used  time.Time // guarded by Facts.mu

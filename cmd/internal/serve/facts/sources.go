@@ -17,13 +17,13 @@ import (
 
 // Workspaces are the sources that pipelines read.
 type Workspaces struct {
-	Names func() []string // returns the names in the current configuration
-	State state.Store     // has the paused sources, and the last outcome of each source
+	Names func() []string // returns the names of the sources in the current configuration
+	State state.Store     // the state, which has the paused sources and the last outcome of each source
 }
 
 const sourcesFresh = 2 * time.Second
 
-// roll caches the list of sources, in which those with problems come first.
+// roll caches the list of sources. Sources with problems come first.
 type roll struct {
 	mu  sync.Mutex
 	at  time.Time

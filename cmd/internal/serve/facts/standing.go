@@ -47,7 +47,7 @@ func split(schedule string) (cron, zone string) {
 	return schedule[:i], schedule[i+1:]
 }
 
-// slotOf makes a slot that was skipped unintentionally "missed".
+// slotOf converts a slot of the journal. If a slot was skipped and should have run, its state is missed.
 func slotOf(r state.SlotRecord) board.Slot {
 	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
 	switch {
@@ -66,8 +66,8 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// Streams implements board.Health. It lists the configured streams once per destination. If a pipeline
-// has several sources, it omits streams that no run has tried yet.
+// Streams implements board.Health. Each configured stream has one item per destination. For a pipeline with
+// several sources, streams that no run has read yet are left out.
 func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.Stream], error) {
 	shelf := f.shelf(ctx, source)
 	all := board.List[board.Stream]{Hint: cmp.Or(apart(shelf), crowded(shelf))}
@@ -89,7 +89,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 	return all, nil
 }
 
-// each is for a pipeline with several sources.
+// each returns the streams of a pipeline with several sources.
 func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream
@@ -112,8 +112,8 @@ func set(all []string) map[string]bool {
 	return m
 }
 
-// of is for a pipeline with one source. A newer outcome of the last run, or of the run in progress, replaces
-// that of the snapshot.
+// of returns the streams of a pipeline with one source. If the last run or the run in progress is newer than the
+// snapshot, its outcome replaces that of the snapshot.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
@@ -189,7 +189,7 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.Notices = f.notices // not copied, because the slice is never changed in place
+	now.Notices = f.notices // not copied, because the content of the slice never changes
 	return now, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostPoints is one hour.
+// mostPoints is the number of points in one hour.
 const mostPoints = int(time.Hour / sampleEvery)
 
 func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
@@ -43,7 +43,7 @@ func (f *Facts) sample(all []serve.Status, now time.Time) {
 	}
 }
 
-// gauge must be called with f.mu held.
+// gauge updates the rates from the runs in progress. The caller must hold f.mu.
 func (f *Facts) gauge(all []serve.Status) {
 	for i := range f.budgets {
 		b := &f.budgets[i]
@@ -63,7 +63,7 @@ func (f *Facts) gauge(all []serve.Status) {
 
 type budget struct {
 	board.Budget
-	counted uint64 // value of Refused at the last point
+	counted uint64 // Refused at the time of the last point
 }
 
 func (f *Facts) budget(source, name string) *budget {
@@ -103,7 +103,7 @@ const minutes = 60
 type traffic struct {
 	last     time.Time
 	received int64
-	refused  map[string]int64 // number of refused deliveries by verdict; there are only a few verdicts
+	refused  map[string]int64 // how many deliveries were refused, by verdict; the set of verdicts is small
 	perMin   [minutes]int64
 	minute   int64
 }
@@ -201,7 +201,8 @@ func (f *Facts) count(w *board.Webhook) {
 	}
 }
 
-// coverage takes the counts from the first destination that has any.
+// coverage returns how many changes webhooks have announced, for each stream. If several destinations have such
+// counts, it takes the first.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	shelf := f.shelf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {

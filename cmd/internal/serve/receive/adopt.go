@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Captured returns the captured deliveries of a source, oldest first: as they were received, and as the inbox
-// stores them.
+// Captured returns the captured deliveries of a source, oldest first, in two forms: as they were received, and as
+// the inbox stores them.
 func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Delivery, []state.Event, error) {
 	captures, err := inbox.Captures(ctx, source)
 	if err != nil {
@@ -22,10 +22,10 @@ func Captured(ctx context.Context, inbox Inbox, source string) ([]signature.Deli
 	return deliveries, captures, nil
 }
 
-// Adopt turns the deliveries that were captured before a source's scheme was known into events. It verifies
-// each delivery as of the time when the delivery arrived, and appends it to the inbox. It deletes deliveries that
-// cannot be verified. It returns how many new events it appended. After an error, the caller may call Adopt again:
-// a delivery with an id is not appended twice.
+// Adopt turns captured deliveries of a source into events. They were captured while the signature scheme of the
+// source was not known. Adopt verifies each delivery as of the time when it arrived, and appends it to the inbox.
+// It deletes deliveries that cannot be verified. It returns the number of new events. After an error, the caller
+// may call Adopt again: a delivery with an id is not appended twice.
 func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err error) {
 	v := (*h.sources.Load())[source]
 	if v == nil {
@@ -37,7 +37,7 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 	}
 	verified := false
 	defer func() {
-		if verified { // also after an error: the events appended so far are no longer captures
+		if verified { // even after an error: some events are already in the inbox
 			h.Received(source)
 		}
 	}()

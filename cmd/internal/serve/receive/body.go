@@ -11,14 +11,14 @@ import (
 
 const bodyTime = 10 * time.Second
 
-// firstRead fits most bodies.
+// firstRead is the size of the first buffer. Most bodies fit in it.
 const firstRead = 4 << 10
 
-// read takes memory from the budget as bytes arrive, not by the announced length, so that a client cannot
-// reserve memory without sending. The caller must call release.
+// read reads the body. It takes memory from the budget as bytes arrive, not by the announced length: a client
+// must send bytes to use memory. The caller must call release.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
-	// The error is ignored: only servers in tests do not support deadlines.
+	// The error does not matter: only servers in tests have no deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	limited := http.MaxBytesReader(w, r.Body, MaxBody)
 	for {
@@ -52,8 +52,8 @@ func grown(body []byte, announced int64) int {
 	return firstRead
 }
 
-// identity reports whether a body is not compressed. Most senders sign the uncompressed body, and a
-// compressed one can be a decompression bomb.
+// identity reports whether a body is not compressed. A compressed body is refused: most senders sign the
+// uncompressed body, and a small compressed body may need much memory.
 func identity(encodings []string) bool {
 	for _, e := range encodings {
 		if e = strings.TrimSpace(e); e != "" && !strings.EqualFold(e, "identity") {
@@ -63,8 +63,8 @@ func identity(encodings []string) bool {
 	return true
 }
 
-// readable accepts JSON, and other types that senders use for JSON. The charset is ignored, because the
-// signature covers the raw bytes.
+// readable reports whether the content type may be JSON. Some senders send JSON with other types. The charset is
+// ignored, because the signature is over the raw bytes.
 func readable(types []string) bool {
 	if len(types) == 0 {
 		return true

@@ -25,7 +25,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestReceiverProcess is the receiver in a separate process, which tests kill. It prints its address.
+// TestReceiverProcess is not a test: it is the receiver in a process of its own, which tests kill. It prints its
+// address.
 func TestReceiverProcess(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_RECEIVER")
 	if dir == "" {
@@ -76,7 +77,7 @@ type sender struct {
 	client *http.Client
 	mu     sync.Mutex
 	acked  map[string]bool
-	tried  []string // deliveries that were not acknowledged; they are sent again, as real senders do
+	tried  []string // deliveries that were not acknowledged; they are sent again, as a real sender does
 	odd    []string
 	next   int
 	pad    int
@@ -119,7 +120,7 @@ func (s *sender) post(url, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case status == http.StatusOK: // the status arrived, even if the rest did not
+	case status == http.StatusOK: // the status has arrived, even if the rest of the response has not
 		s.acked[id] = true
 	case status == 0 || status == http.StatusServiceUnavailable:
 		s.tried = append(s.tried, id)
@@ -143,7 +144,7 @@ func (s *sender) flow(url string, stop <-chan struct{}) {
 	}
 }
 
-// check requires that every acknowledged delivery is in the inbox, once and complete.
+// check checks that every acknowledged delivery is in the inbox, complete and only once.
 func (s *sender) check(t *testing.T, dir string) {
 	t.Helper()
 	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})
@@ -184,7 +185,7 @@ func trials(t *testing.T, short int) int {
 	return n
 }
 
-// The inbox has every acknowledged event, and no event twice. // Invariant 3
+// A receiver is killed many times. The inbox has every acknowledged event, and no event twice. // Invariant 3
 func TestKilledReceiver(t *testing.T) {
 	dir, s := t.TempDir(), newSender(t)
 	seed := uint64(time.Now().UnixNano())

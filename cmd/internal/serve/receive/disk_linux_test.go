@@ -52,7 +52,7 @@ func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	return r
 }
 
-// Senders get only 503. Once there is free space, the receiver recovers by itself.
+// On a full disk, senders get only 503. When there is space again, the receiver goes on without a restart.
 func TestDiskFull(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	s := newSender(t)
@@ -63,7 +63,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		others := fill(t, r.dir)
 		before := len(s.acked)
-		s.pad = 4 << 10 // quickly uses up the free pages in the files
+		s.pad = 4 << 10 // large events, which soon use up the free pages in the files
 		for range 50 {
 			s.post(url, s.id())
 		}
@@ -99,7 +99,7 @@ func requireAcked(t *testing.T, s *sender, dir string) {
 	require.NoError(t, inbox.Close())
 }
 
-// Applying events frees a disk that the inbox itself has filled.
+// If the inbox itself has filled the disk, applying events makes space.
 func TestDiskFullOfEvents(t *testing.T) {
 	r := rigOn(t, smallDisk(t, "8m"), state.InboxOptions{})
 	large := strings.Repeat("x", 100<<10)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// kept are the header fields that are stored with an event, each cut to keptBytes.
+// kept are the header fields that are stored with an event, each up to keptBytes bytes.
 var kept = []string{"Content-Type", "User-Agent"}
 
 const keptBytes = 256
@@ -28,9 +28,8 @@ func event(source string, now time.Time, d signature.Delivery, v signature.Verdi
 	}
 }
 
-// typeOf returns "" if the body is not a JSON object or has neither `type` nor `event`. Such events are stored
-// too.
-// Invariant 11
+// typeOf returns the type of an event: the field `type` of the body, or else the field `event`. It returns "" if
+// the body has neither. Such an event is stored too. // Invariant 11
 func typeOf(body []byte) string {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -62,9 +61,8 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Within these limits, a capture has all header fields except credentials, because a signature may cover any of
-// them.
-// Invariant 5
+// Limits of the header fields of a captured delivery. All fields are stored except credentials, because a
+// signature may be over any of them. // Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10

@@ -10,7 +10,8 @@ import (
 
 const defaultBudget = 64 << 20
 
-// address returns an IPv6 client's /64 network, because one client may use many addresses of it.
+// address returns the IP address of a client. For IPv6 it returns the /64 network, because one client may use
+// many addresses of it.
 func address(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -25,7 +26,7 @@ func address(remote string) netip.Addr {
 	return a
 }
 
-// budget lets one address use at most a quarter of it. // Invariant 6
+// budget limits the memory for bodies. One address gets at most a quarter of it. // Invariant 6
 type budget struct {
 	mu    sync.Mutex
 	left  int64
@@ -72,8 +73,8 @@ func (h *holding) release() {
 	h.n = 0
 }
 
-// Connections limits the open connections of a listener. Further connections are closed at once. Without a
-// limit, clients that send nothing, or one byte per second, could use up all file descriptors. Total is
+// Connections limits the open connections of a listener. A connection that exceeds a limit is closed at once.
+// Without limits, clients that send nothing, or one byte per second, could use up all file descriptors. Total is
 // needed because a client may have many addresses.
 type Connections struct {
 	PerAddress, Total int
@@ -95,7 +96,7 @@ type listener struct {
 	told  time.Time // time of the last log line about too many connections
 }
 
-// Accept returns the next connection within the limits. It closes the connections that exceed them.
+// Accept returns the next connection within the limits. It closes connections that exceed them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -139,7 +140,7 @@ type conn struct {
 	leave func()
 }
 
-// Close closes the connection, which then no longer counts for the limits.
+// Close closes the connection. It no longer counts for the limits.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

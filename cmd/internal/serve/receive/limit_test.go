@@ -110,7 +110,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// A slow body is cut off after ten seconds, even if it makes progress.
+// A body that takes longer than ten seconds is cut off, even if bytes still arrive.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inbox, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
@@ -149,8 +149,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A client that announces a large body and sends little uses little memory. A client that sends much reaches
-// its share, and other clients are still served.
+// A client that announces a large body and sends little uses little memory. A client that sends much uses up its
+// share, and other clients are still served.
 func TestBudget(t *testing.T) {
 	b := newBudget(1000)
 	greedy, other := b.account(address("10.0.0.1:1")), b.account(address("10.0.0.2:1"))
@@ -227,7 +227,7 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// The total limit applies to many addresses that are each below the limit per address.
+// The total limit also applies to many addresses of which each is below its own limit.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)

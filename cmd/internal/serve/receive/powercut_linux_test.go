@@ -19,16 +19,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// call is one system call of a trace. Calls of several threads overlap, so its first and last line give its order.
+// call is a system call in a trace. Calls of several threads overlap, so a call has the numbers of its first and
+// last line.
 type call struct {
 	name       string
 	args       string
-	path       string // of its first argument
+	path       string // path of the file that is its first argument
 	ret        string
 	begin, end int
 }
 
-// readTrace reads the output of strace -f -y -x, in the order in which the calls ended.
+// readTrace reads the output of strace -f -y -x. It returns the calls in the order in which they ended.
 func readTrace(t *testing.T, path string) []call {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -60,7 +61,7 @@ func readTrace(t *testing.T, path string) []call {
 	return calls
 }
 
-// finish parses the end of a call. A call has no end if the process was killed during it.
+// finish parses the end of a call. If the process was killed during a call, the call has no end.
 func (c *call) finish(text string, line int) bool {
 	at := strings.LastIndex(text, " = ")
 	if at < 0 {
@@ -94,7 +95,7 @@ func (c *call) data(t *testing.T) []byte {
 	return []byte(text)
 }
 
-// octal pads C's octal escapes to the three digits of Go.
+// octal pads octal escapes of C to three digits, as Go requires.
 func octal(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -125,8 +126,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut. They have the data that was synced, and the least
-// other data that the system must have written by that time.
+// disk models the files of a folder after a power cut. They have all data that was synced. Of the other data,
+// they have only what the system must have written.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -136,7 +137,7 @@ type file struct {
 	synced   []byte
 	pending  []change
 	entered  bool
-	unlinked bool // removed once the folder is synced
+	unlinked bool // the file is removed when the folder is synced
 }
 
 type change struct {
@@ -163,7 +164,7 @@ func (d *disk) apply(t *testing.T, c call) {
 		return
 	}
 	if filepath.Dir(c.path) != d.dir || strings.HasSuffix(c.path, "-shm") {
-		return // the journal's index is rebuilt
+		return // the index of the journal is rebuilt from the journal
 	}
 	f := d.files[c.path]
 	if f == nil || f.unlinked {
@@ -200,8 +201,8 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut writes the files that remain after a power cut. If luck is true, they also have parts of the data that
-// was not synced.
+// cut writes the files as they are after a power cut. If luck is true, they also have parts of the data that was
+// not synced.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {
@@ -221,7 +222,7 @@ func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	}
 }
 
-// traced returns the system calls of a receiver while 8 senders send n events.
+// traced returns the system calls of a receiver that gets n events from 8 senders.
 func traced(t *testing.T, dir string, n int) []call {
 	t.Helper()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -231,7 +232,7 @@ func traced(t *testing.T, dir string, n int) []call {
 	p := startReceiver(t, dir, "strace", "-f", "--seccomp-bpf", "-y", "-x", "-s", "1000000", "-o", trace,
 		"-e", "trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,read,unlink,unlinkat")
 	s := newSender(t)
-	s.pad = 160 << 10 // so that the journal is checkpointed meanwhile
+	s.pad = 160 << 10 // large events, so that SQLite checkpoints its journal during the test
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -241,7 +242,7 @@ func traced(t *testing.T, dir string, n int) []call {
 		})
 	}
 	all.Wait()
-	for tries := 0; len(s.acked) < n && tries < 10*n; tries++ { // a slow machine refuses some of them
+	for tries := 0; len(s.acked) < n && tries < 10*n; tries++ { // a slow machine refuses some events
 		s.post(p.url, s.id())
 	}
 	require.Len(t, s.acked, n, "%s", s.odd)
@@ -265,17 +266,17 @@ func stopTraced(t *testing.T, p *process) {
 
 var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
 
-// Before each 2xx, its event was synced: by the order of the system calls, and by what would remain if the
-// power failed at that moment. // Invariant 3
+// Each event is synced before its 2xx. The test checks the order of the system calls, and what would remain if
+// the power failed at that moment. // Invariant 3
 func TestPowerCut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	calls := traced(t, dir, 32)
 	d := &disk{dir: dir, files: map[string]*file{}}
-	asked := map[string][]byte{} // by connection: data read since its last response
-	heard := map[string]int{}    // by connection: line at which its last byte was read
+	asked := map[string][]byte{} // by connection: data that was read since the last response
+	heard := map[string]int{}    // by connection: line in which its last byte was read
 	acked := map[string]bool{}
-	synced, syncs, cuts, taken := -1, 0, 0, 0 // synced: beginning of the last sync of the journal
+	synced, syncs, cuts, taken := -1, 0, 0, 0 // synced: line in which the last sync of the journal began
 	for _, c := range calls {
 		socket := strings.HasPrefix(c.path, "socket:")
 		switch {
@@ -304,7 +305,7 @@ func TestPowerCut(t *testing.T) {
 
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // in memory, because these syncs do not matter
+	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // in memory, because no power cut is simulated here
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	d.cut(t, dir, luck)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Senders get only 503 until the file system is writable again. strace injects the errors, because a mount
-// with files open for writing cannot be remounted read-only.
+// While the file system is read-only, senders get only 503. strace injects the errors: a file system cannot be
+// made read-only while a file is open for writing.
 func TestReadOnly(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed")

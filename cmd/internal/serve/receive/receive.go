@@ -1,10 +1,10 @@
-// Package receive accepts webhook deliveries: [Handler] serves POST /webhooks/{source}. It verifies a
-// delivery over its raw bytes, appends it to the inbox, and acknowledges it only once it would survive
-// a power cut. It does not apply events. The content of an unverified delivery is never used as data.
+// Package receive accepts webhook deliveries: [Handler] serves POST /webhooks/{source}. It verifies the signature
+// of a delivery over the raw bytes, appends the delivery to the inbox, and sends 200 only when the delivery would
+// survive a power cut. It does not apply events. It never uses the content of an unverified delivery as data.
 //
-// Senders stop retrying after errors that look permanent, so the responses are few: 200, 401 for
-// deliveries that are not authentic, 405, 413, 415, and 503 with Retry-After for all errors that may
-// be temporary. Start with [New].
+// Senders stop retrying after some errors. So there are only these responses: 200, 401 for deliveries whose
+// signature is not valid, 405, 413, 415, and 503 with Retry-After for every error that may be temporary. Start
+// with [New].
 package receive
 
 import (
@@ -26,7 +26,7 @@ import (
 // MaxBody is the maximum size of a delivery's body, in bytes.
 const MaxBody = 1 << 20
 
-// Inbox stores deliveries. [state.Inbox] implements it.
+// Inbox stores deliveries. [state.Inbox] has these methods.
 type Inbox interface {
 	Append(ctx context.Context, e state.Event) (state.Appended, error)
 	Capture(ctx context.Context, e state.Event) error
@@ -36,27 +36,27 @@ type Inbox interface {
 
 var _ Inbox = state.Inbox(nil)
 
-// Verifier verifies the signature of a delivery. *signature.Verifier implements it.
+// Verifier verifies the signature of a delivery. [signature.Verifier] has this method.
 type Verifier interface {
 	Verify(now time.Time, d signature.Delivery) (signature.Verdict, error)
 }
 
-// Options configure a Handler. All except Inbox are optional.
+// Options configure a Handler. All fields except Inbox are optional.
 type Options struct {
 	Inbox    Inbox
-	Observe  func(serve.WebhookSeen)                      // called for every verdict; must not block
-	Received func(source string)                          // called when an event, new or repeated, is in the inbox; must not block
-	Hinted   func(source string)                          // called for each delivery to capture, and for each whose signature was refused; must not block
-	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header field in which the signature is expected; nil: always true
+	Observe  func(serve.WebhookSeen)                      // called after each delivery; must not block
+	Received func(source string)                          // called when an event of a source, new or repeated, is in the inbox; must not block
+	Hinted   func(source string)                          // called for each delivery that is captured, and for each whose signature is not valid; must not block
+	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header in which the source sends its signature; nil: always true
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
 
-	// Now is the clock for signatures and events: see [state.Store]. nil: time.Now.
+	// Now is the clock for signatures and events, see [state.Store]. nil: time.Now.
 	Now func() time.Time
 }
 
-// Sources are the sources that accept deliveries, by name. Deliveries of a source with a nil verifier
-// are captured, to learn its scheme, and not applied.
+// Sources has the verifier of each source that accepts deliveries, by the name of the source. If the verifier is
+// nil, deliveries are captured, to learn the signature scheme from them.
 type Sources map[string]Verifier
 
 // Handler accepts deliveries. It is safe for concurrent use.
@@ -97,12 +97,12 @@ func New(o Options) *Handler {
 	return h
 }
 
-// Define replaces the sources, from the next delivery on.
+// Define replaces the sources. The change applies from the next delivery on.
 func (h *Handler) Define(s Sources) { h.sources.Store(&s) }
 
 type answer struct {
 	status  int
-	verdict string // one of a small set, for metrics
+	verdict string // one of a fixed set, for metrics
 	err     error
 	closing bool
 }
@@ -127,7 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := h.take(w, r, name, verifier, known)
 	write(w, r, a)
 	if !known {
-		name = "" // otherwise a client could create any number of names
+		name = "" // otherwise a client could create any number of names in the metrics
 	}
 	h.Observe(serve.WebhookSeen{Source: name, Verdict: a.verdict, Status: a.status, Took: time.Since(start)})
 	if a.status != http.StatusOK {
@@ -135,7 +135,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// source requires an exact path, which is neither cleaned nor redirected.
+// source returns the source that a request is for. The path must match exactly: it is neither cleaned nor
+// redirected.
 func (h *Handler) source(r *http.Request) (name string, v Verifier, known bool) {
 	name, ok := strings.CutPrefix(r.URL.EscapedPath(), "/webhooks/")
 	if !ok {
@@ -161,7 +162,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	}
 	verdict, err := v.Verify(now, d)
 	if err != nil {
-		h.Hinted(name) // only the name: the content is not verified
+		h.Hinted(name) // pass on only the name, because the content is not verified
 		return refused(err)
 	}
 	return h.store(r, event(name, now, d, verdict))
@@ -194,7 +195,7 @@ func refused(err error) answer {
 
 const appendTime = 10 * time.Second
 
-// store acknowledges an event only after it is in the inbox. // Invariant 3
+// store appends an event to the inbox. It answers 200 only if the event is in the inbox. // Invariant 3
 func (h *Handler) store(r *http.Request, e state.Event) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
@@ -202,8 +203,8 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 	if err != nil {
 		return unkept(err)
 	}
-	// Call Received for a repetition too: the first delivery may have been stored after its request had timed
-	// out, without a call of Received.
+	// Call Received even if the event is a repetition. The request of the first delivery may have timed out
+	// before its event was stored, so that Received was not called.
 	h.Received(e.Source)
 	return answer{status: http.StatusOK, verdict: string(was)}
 }
@@ -221,7 +222,7 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	return answer{status: http.StatusOK, verdict: captured}
 }
 
-// unkept asks the sender to try again later.
+// unkept returns the response after which the sender tries again later.
 func unkept(err error) answer {
 	if errors.Is(err, state.ErrInboxFull) {
 		return answer{status: http.StatusServiceUnavailable, verdict: full, err: err}
@@ -231,7 +232,7 @@ func unkept(err error) answer {
 
 const retryAfter = 5
 
-// write sends a 401 whose body does not depend on the reason.
+// write sends the response. The body of a 401 does not depend on the reason, so a forger learns nothing.
 func write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
 	if a.closing {

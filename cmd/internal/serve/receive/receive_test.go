@@ -40,7 +40,7 @@ func verifier(t testing.TB) *signature.Verifier {
 	return v
 }
 
-// sign is independent of the code under test.
+// sign signs a body, without the code under test.
 func sign(body []byte) string { return signAt(body, time.Now()) }
 
 func signAt(body []byte, at time.Time) string {
@@ -212,7 +212,7 @@ func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error)
 	return "", errors.Join(err, context.DeadlineExceeded)
 }
 
-// If an event was stored although its sender got an error, Received is called when the event is sent again.
+// An event is stored, but its sender gets an error. When the sender repeats the event, Received is called.
 func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	r := newRig(t)
 	good := r.Inbox
@@ -227,7 +227,7 @@ func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 }
 
 func TestOddBodies(t *testing.T) {
-	bodies := map[string]string{ // from a body to the type of its event
+	bodies := map[string]string{ // the type of the event, by its body
 		`{"id":"a"}`: "", `{"type":7}`: "", `{"type":"../../x"}`: "../../x", `[{"type":"x"}]`: "", `no JSON`: "", ``: "", "\xff\xfe": "",
 		`{"type":"` + strings.Repeat("x", 300) + `"}`: strings.Repeat("x", 300),
 		`{"event":"New Lead","module":"CRM"}`:         "New Lead",
@@ -344,7 +344,7 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
 }
 
-// Hinted is called for each unverified or forged delivery to a known source, and for nothing else.
+// Hinted is called for each unverified or forged delivery to a known source, and not for other requests.
 func TestHints(t *testing.T) {
 	r := newRig(t)
 	hints := func(source string) int64 {
@@ -367,7 +367,8 @@ func TestHints(t *testing.T) {
 	require.EqualValues(t, 1, hints("learning"))
 }
 
-// Junk gets the same response as real deliveries, and older junk is dropped first.
+// A stranger sends deliveries while the scheme is not known. They get the same response as real deliveries, and
+// the older of them are dropped first.
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 120 {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// linesEach is per second.
+// linesEach is the maximum number of lines per second.
 const linesEach = 10
 
-// sampled writes the first lines of each second, and before the next line the number of lines that it omitted.
+// sampled is a log that writes only the first lines of each second. In the next second, its first line is the
+// number of lines that it has left out.
 type sampled struct {
 	log *slog.Logger
 
@@ -36,7 +37,7 @@ func (s *sampled) next(now time.Time) (write bool, left int) {
 		left, s.left = s.left, 0
 		s.second, s.written = now, 0
 		if left > 0 {
-			s.written = 1 // the report of omitted lines is a line, too
+			s.written = 1 // the line with the number of omitted lines counts too
 		}
 	}
 	if s.written >= linesEach {

@@ -2,18 +2,18 @@ package schedule
 
 import "time"
 
-// Elided summarizes slots that are not listed because there are too many.
+// Elided summarizes slots that are not listed, because there are too many.
 type Elided struct {
 	First, Last time.Time
 	Count       int
 }
 
-// mostCounted limits how many slots are counted. Beyond it, Between continues at the last day, and the Count of
-// Elided is too low.
+// mostCounted limits how many slots Between counts one by one. After that many it skips to the last day, and the
+// Count of Elided is too low.
 const mostCounted = 200_000
 
-// Between returns the slots later than after, up to and including until. If there are more slots than
-// the limit, it returns the last slots up to that number, and a summary of the earlier slots.
+// Between returns the slots after after, up to and including until. If there are more than limit, it returns the
+// last ones, and a summary of the earlier ones.
 func (s Schedule) Between(after, until time.Time, limit int) (before Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
 	for at := s.Next(after); !at.IsZero() && !at.After(until); at = s.Next(at) {

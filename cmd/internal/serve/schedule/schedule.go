@@ -1,10 +1,11 @@
-// Package schedule computes when a pipeline is due. It accepts cron expressions: five or six fields, @every,
+// Package schedule computes when a pipeline is due. It accepts cron expressions with five or six fields, @every,
 // and descriptors such as @daily. A due time is called a slot. The package uses only the parser of the cron
-// library, because the library's loop omits or repeats slots when the clock changes. Start with [Parse].
+// library: the library's own loop omits or repeats slots when the clock changes. Start with [Parse].
 //
-// A time of day that the clock skips is due once, right after the gap. If a time of day occurs twice, a
-// schedule that fires in every hour, or more than once in an hour, is due both times. Any other schedule is
-// due only the first time. Slots do not depend on when a process started: those of @every count from 1970.
+// In spring the clock skips an hour. A time of day in that hour is due once, right after the change. In autumn an
+// hour occurs twice. A schedule that fires in every hour, or more than once in an hour, is due both times. Any
+// other schedule is due only the first time. Slots do not depend on when a process started: the slots of @every
+// count from 1970.
 package schedule
 
 import (
@@ -18,18 +19,18 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is an endless series of slots. It can be copied. The zero Schedule has no slots.
+// Schedule is an endless series of slots. It may be copied. The zero Schedule has no slots.
 type Schedule struct {
 	text  string
 	zone  *time.Location
-	spec  *cron.SpecSchedule // on the wall clock of zone, as if that were UTC
-	every time.Duration      // of @every; then spec is nil
+	spec  *cron.SpecSchedule // the cron expression, for times of day in zone that are written as if they were UTC
+	every time.Duration      // the period of @every; spec is then nil
 	both  bool               // a time of day that occurs twice is due both times
 }
 
 var errNever = errors.New("never fires: no date matches")
 
-// Words returns the descriptors, for example @daily.
+// Words returns the descriptors that Parse accepts, such as @daily.
 func Words() []string {
 	return []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every"}
 }
@@ -62,14 +63,15 @@ func Parse(text string, zone *time.Location) (Schedule, error) {
 	return s, nil
 }
 
-// wholeEvery detects that the cron library silently turned 0s into one second.
+// wholeEvery reports whether the cron library has kept the period of @every. The library silently turns 0s into
+// one second.
 func wholeEvery(text string, got time.Duration) bool {
 	d, err := time.ParseDuration(strings.TrimSpace(strings.TrimPrefix(text, "@every")))
 	return err == nil && d == got
 }
 
-// frequent reports whether a schedule fires in every hour, or more than once in an hour. Then the repeated
-// hour at a change of the clock has its slots twice.
+// frequent reports whether a schedule fires in every hour, or more than once in an hour. Its slots in an hour
+// that occurs twice are due both times.
 func frequent(s *cron.SpecSchedule) bool {
 	const all = 1<<24 - 1
 	return s.Hour&all == all || bits.OnesCount64(s.Minute&(1<<60-1)) > 1 || bits.OnesCount64(s.Second&(1<<60-1)) > 1
@@ -86,7 +88,7 @@ func (s Schedule) String() string {
 	return s.text + " " + s.zone.String()
 }
 
-// Zone returns the time zone of its times of day.
+// Zone returns the time zone of the schedule.
 func (s Schedule) Zone() *time.Location { return s.zone }
 
 // Next returns the first slot after t, in the schedule's zone, or the zero time if there is none.
@@ -113,9 +115,9 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// mostSpans is more than the number of clock changes between two slots. There are at most four changes per
-// year, in zones that suspend daylight saving during Ramadan, and at most 8 years between two slots, from one
-// 29 February to the next around a year such as 2100.
+// mostSpans is more than the number of clock changes between two slots. There are at most 8 years between two
+// slots: from one 29 February to the next around a year such as 2100. In each year there are at most four
+// changes, in zones that suspend daylight saving during Ramadan.
 const mostSpans = 64
 
 // Upcoming returns the next n slots after t.
@@ -154,13 +156,13 @@ func shiftAt(t time.Time) time.Duration {
 func (s Schedule) in(sp span, t time.Time) time.Time {
 	change := sp.shift - sp.before
 	if change > 0 && t.Before(sp.start) {
-		// Slots in the gap, and a slot at its end, are one slot.
+		// The slots in the skipped time and a slot right at its end are one slot.
 		if skipped := s.wall(sp.start, sp.before, -time.Second); !skipped.IsZero() && !skipped.After(wallOf(sp.start, sp.shift)) {
 			return sp.start
 		}
 	}
 	if change < 0 && !s.both {
-		// Skip the repeated hour.
+		// Skip the second occurrence of the hour.
 		if again := sp.start.Add(-change - time.Second); t.Before(again) {
 			t = again
 		}
@@ -175,10 +177,10 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 	return at.In(s.zone)
 }
 
-// wall returns the first wall-clock time of the schedule that is later than that of t plus back.
+// wall returns the first time of day of the schedule that is later than the time of day at t, plus back.
 func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	w := wallOf(t, shift).Add(back)
-	for range 3 { // the cron library looks five years ahead, but the next 29 February can be eight years away
+	for range 3 { // the cron library looks five years ahead, and the next 29 February may be eight years away
 		if at := s.spec.Next(w); !at.IsZero() {
 			return at
 		}
@@ -187,12 +189,12 @@ func (s Schedule) wall(t time.Time, shift, back time.Duration) time.Time {
 	return time.Time{}
 }
 
-// wallOf returns the wall-clock time at t as if it were UTC.
+// wallOf returns the time of day at t, as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
-// Jitter returns the delay between a slot and its run. The delay is less than limit. It keeps pipelines with
-// the same schedule from starting at the same time. The same name and slot always have the same delay, so
-// that a restart neither repeats a run nor moves it.
+// Jitter returns the delay between a slot and its run, less than limit. It keeps pipelines with the same schedule
+// from starting at the same time. A name and a slot always have the same delay, so a restart neither repeats a
+// run nor moves it.
 func Jitter(name string, slot time.Time, limit time.Duration) time.Duration {
 	if limit < time.Second {
 		return 0

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// clock lists the numbers of each field; nil means all. It uses neither the parser of cron nor that of this package.
+// clock is a schedule for comparison. It lists the values of each field; nil means all. It uses neither the cron
+// parser nor this package.
 type clock struct {
 	second, minute, hour, dom, month, dow []int
 	each                                  bool // a time of day that occurs twice is due twice
@@ -29,10 +30,11 @@ func (c clock) names(t time.Time) bool {
 	return second && in(c.minute, t.Minute()) && in(c.hour, t.Hour()) && in(c.month, int(t.Month())) && day
 }
 
-// walked steps by seconds or minutes and checks the wall clock each time.
+// walked finds the slots of a clock in the simplest way: it goes through the time in steps and checks each time
+// of day.
 func walked(c clock, zone *time.Location, from, to time.Time, step time.Duration) []time.Time {
 	var all []time.Time
-	shown := from.Add(-48 * time.Hour) // the latest wall-clock time so far, as if it were UTC
+	shown := from.Add(-48 * time.Hour) // the latest time of day so far, as if it were UTC
 	last := wallTime(from.Add(-step).In(zone))
 	for at := from; at.Before(to); at = at.Add(step) {
 		wall := wallTime(at.In(zone))
@@ -86,7 +88,7 @@ func zone(t testing.TB, name string) *time.Location {
 	return z
 }
 
-// changing has zones with clock changes of 30, 60 and 120 minutes, at midnight, and four times a year.
+// changing are zones in which the clock changes by 30, 60 and 120 minutes, at midnight, and four times a year.
 var changing = []string{"Australia/Lord_Howe", "Europe/Berlin", "America/New_York", "Antarctica/Troll", "America/Santiago", "Africa/Casablanca"}
 
 func TestReference(t *testing.T) {
@@ -118,7 +120,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceSeconds compares with walked around clock changes, by seconds, with schedules of any form.
+// TestReferenceSeconds compares schedules of any form with walked, second by second, around changes of the clock.
 func TestReferenceSeconds(t *testing.T) {
 	around := []time.Time{
 		time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC), // Berlin, Troll

@@ -28,9 +28,9 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access, Grant} }
 
-// topic groups all problems of one kind in one pipeline or source. A message reports them together.
+// topic is a kind of problem in one pipeline or source. All problems of a topic share one message.
 type topic struct {
-	Subject string `json:"subject"` // "pipeline nightly", "source main"
+	Subject string `json:"subject"` // for example "pipeline nightly" or "source main"
 	Kind    Kind   `json:"kind"`
 }
 
@@ -44,11 +44,11 @@ type condition struct {
 	At  time.Time `json:"at"`
 }
 
-// troubles has the key "" for the run itself.
+// troubles are the problems of a topic, by stream and destination. The key "" is the run itself.
 type troubles map[string]condition
 
-// driftLasts ends an alert about drift. Only one run reports a drift, because the next run compares with the
-// data of that run.
+// driftLasts is how long an alert about drift lasts. Only one run reports a drift, because the next run compares
+// with that run's data. So no later run shows that the drift is over.
 const driftLasts = 24 * time.Hour
 
 func (ts troubles) signature() string {
@@ -71,10 +71,10 @@ func withoutDigits(s string) string {
 	}, s)
 }
 
-// A message must be readable on a phone.
+// Limits of a message, so that it can be read on a phone.
 const (
-	mostItems   = 5   // per topic
-	mostWhy     = 200 // bytes per reason
+	mostItems   = 5   // problems that are listed per topic
+	mostWhy     = 200 // bytes of each reason
 	mostMessage = 3000
 )
 

@@ -17,7 +17,7 @@ import (
 
 var _ serve.Observer = (*Alerts)(nil)
 
-// Items of a pipeline that are not streams.
+// Keys of troubles that are not streams.
 const (
 	itemRun    = ""
 	itemDeltas = "webhooks"
@@ -31,7 +31,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		a.runEnded(n)
 	case serve.RunLate:
-		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // keep the first reason: each reason names another run
+		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // keep the first reason, because each reason names another run
 			a.raise(tp, itemRun, n.Why)
 		}
 	case serve.DeltasApplied:
@@ -47,7 +47,8 @@ func (a *Alerts) Observe(n serve.Notice) {
 	}
 }
 
-// access ignores a few wrong tokens, which are typing errors. Many in a short time are attempts to guess a token.
+// access raises an alert about wrong tokens. A few may be typing errors. Many in a short time are attempts to
+// guess a token.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
 	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
@@ -68,8 +69,8 @@ func (a *Alerts) note(tp topic, item string, why error) {
 	a.raise(tp, item, why.Error())
 }
 
-// keptOut reports whether the work did not take place, because another process has the lock or the daemon is
-// stopping. Such an error neither raises nor clears an alert.
+// keptOut reports whether work did not take place because another process has the lock, or because the daemon
+// stops. Such an error neither raises nor clears an alert.
 func keptOut(err error) bool {
 	return errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled)
 }
@@ -77,7 +78,7 @@ func keptOut(err error) bool {
 func (a *Alerts) runEnded(n serve.RunEnded) {
 	r := n.Report
 	if r.Status == pipeline.StatusStopped || keptOut(n.Err) && len(r.Streams) == 0 {
-		return // the run shows neither a failure nor that an earlier one is resolved
+		return // the run shows nothing: neither a failure, nor that an earlier failure is over
 	}
 	if n.Err == nil && n.Over {
 		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
@@ -99,8 +100,8 @@ func runFailure(n serve.RunEnded) error {
 	return nil
 }
 
-// streamEnded keeps the alert about an earlier failure if the stream was parked or stopped, because its
-// report does not show whether the failure is resolved.
+// streamEnded raises and clears the alerts about a stream. If the stream was parked or stopped, the alert about
+// an earlier failure stays, because the report does not show whether the failure is over.
 func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	item := s.Stream
 	if s.Destination != "" {
@@ -142,19 +143,19 @@ func reason(s pipeline.StreamReport) string {
 	return s.Reasons
 }
 
-// A few refused deliveries may come from strangers who try the address. Many in a short time usually mean
-// that the secret was changed at the source or in the configuration, but not at both.
+// A few refused deliveries may come from strangers. Many in a short time usually mean that the secret was changed
+// only at the source, or only in the configuration.
 const (
 	refusedMany = 10
 	refusedIn   = 10 * time.Minute
-	refusedOver = time.Hour // after this time without a refusal, the problem counts as resolved
+	refusedOver = time.Hour // after this time without a refusal, the problem counts as over
 )
 
 type refusals struct {
 	since, last time.Time
 	total       int
 	inARow      int
-	reasons     map[string]int // the receiver has a fixed set of reasons, so the map is bounded
+	reasons     map[string]int // by reason; the receiver has a fixed set of reasons, so the map stays small
 }
 
 func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
@@ -180,13 +181,14 @@ func (a *Alerts) webhook(n serve.WebhookSeen) {
 		r.reasons[n.Verdict]++
 		r.total++
 		r.inARow++
-		if r.total == refusedMany || r.inARow == refusedMany { // other deliveries are only counted, so that a flood costs little
+		if r.total == refusedMany || r.inARow == refusedMany { // later refusals are only counted, so that a flood of them costs little
 			a.refused(n.Source, r)
 		}
 	}
 }
 
-// refused says what to do if all deliveries are refused. No data is lost, because regular runs load the changes too.
+// refused raises an alert about refused deliveries. If all are refused, the alert says what to do. No data is
+// lost, because regular runs find the changes too.
 func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
 	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)

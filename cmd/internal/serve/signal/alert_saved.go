@@ -58,7 +58,7 @@ func (a *Alerts) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the note if anything has changed. If the write fails, a message may be sent again after the next start.
+// save stores the alerts, if they have changed. If that fails, the next process may repeat a message.
 func (a *Alerts) save(ctx context.Context) {
 	a.mu.Lock()
 	if !a.unsaved {
@@ -85,7 +85,7 @@ func (a *Alerts) save(ctx context.Context) {
 	}
 }
 
-// keep lets the last write win if several daemons share a state.
+// keep writes the note. If several daemons share a state, the last write counts.
 func (a *Alerts) keep(ctx context.Context, text []byte) error {
 	err := a.notes.SetNote(ctx, savedName, a.kept, text)
 	if errors.Is(err, state.ErrMoved) {

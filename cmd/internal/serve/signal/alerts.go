@@ -13,20 +13,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Alerts sends messages about problems that need a person. It sends a message when a problem begins, changes
-// or is resolved. It stores the current problems, and for each target the last message about each topic, so
-// that a restart repeats no message. Problems that begin within the digest time share one message. A target
-// gets at most one message about a topic per quiet time. If a problem is resolved before the target can be
-// reached, the target gets no message about it.
+// Alerts sends messages about problems that need a person: when a problem begins, changes or is over. Problems
+// that begin within the digest time share one message. Each target gets at most one message about a topic per
+// quiet time. A target that cannot be reached gets no message about a problem that is over before the target can
+// be reached again.
 //
-// Observe never waits for a target. Alerts is safe for concurrent use.
+// Alerts stores the current problems, and for each target the last message about each topic, so that a restart
+// does not repeat messages. Observe never waits for a target. Alerts is safe for concurrent use.
 type Alerts struct {
 	notes  state.Notes
-	kept   []byte // the note as this process last read or wrote it
+	kept   []byte // the content of the note when this process last read or wrote it
 	log    *slog.Logger
 	redact func(string) string
 	count  func(k Kind, outcome string)
-	send   func(url wire.Secret, text string) error // blocks; Run may return during a call
+	send   func(url wire.Secret, text string) error // blocks; Run may return while a call is in progress
 
 	wake chan struct{}
 
@@ -37,15 +37,15 @@ type Alerts struct {
 	refusals map[string]*refusals
 	unsaved  bool
 
-	wrongTokens *refusals // at the daemon's own routes; nil: none recently
+	wrongTokens *refusals // wrong tokens at the daemon's routes; nil: none recently
 }
 
 // AlertOptions configure Alerts.
 type AlertOptions struct {
-	Notes  state.Notes         // store the alerts
+	Notes  state.Notes         // the stored notes, one of which has the alerts
 	Log    *slog.Logger        // logs messages that could not be sent
 	Redact func(string) string // removes secrets from messages
-	Count  func(Kind, string)  // counts outcomes: sent, failed; may be nil
+	Count  func(Kind, string)  // counts messages by outcome, sent or failed; may be nil
 
 	send func(wire.Secret, string) error // replaces the delivery in tests
 }
@@ -65,19 +65,19 @@ type target struct {
 	url wire.Secret
 
 	told      map[topic]lastSent
-	pending   time.Time // since when there is something to send; zero: there is nothing
+	pending   time.Time // when there was first something to send; zero: there is nothing
 	failures  int
 	notBefore time.Time
 	busy      bool
 }
 
 type lastSent struct {
-	Signature string    `json:"signature"` // signature of the topic's troubles; "" if they were resolved
+	Signature string    `json:"signature"` // hash of the topic's troubles in the message; "" if the message said that they are over
 	At        time.Time `json:"at"`
 }
 
-// OpenAlerts loads the alerts that the previous process stored. If the note cannot be parsed,
-// OpenAlerts logs that and starts without it: a repeated message is better than a lost one.
+// OpenAlerts loads the alerts that an earlier process has stored. If it cannot parse them, it logs that and
+// starts without them: a repeated message is better than a lost one.
 func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	a := &Alerts{
 		notes: o.Notes, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
@@ -95,7 +95,7 @@ func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	return a, nil
 }
 
-// Run sends alerts until ctx ends. The next process sends the messages that are still due then.
+// Run sends alerts until ctx ends. Messages that are still due at that time are sent by the next process.
 func (a *Alerts) Run(ctx context.Context) {
 	done := make(chan delivery)
 	left := make(chan struct{})
@@ -105,7 +105,7 @@ func (a *Alerts) Run(ctx context.Context) {
 		a.save(ctx)
 		wait := a.dispatch(func(d delivery) {
 			onWay++
-			go func() { // send cannot be cancelled: see stop
+			go func() { // send cannot be canceled: see stop
 				d.err = a.send(d.url, d.text)
 				select {
 				case done <- d:
@@ -129,7 +129,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// stop waits for messages in flight, but at most stopPatience. Each message still in flight then uses a
+// stop waits for messages that are being sent, but at most stopPatience. A message that takes longer uses its
 // connection until the process ends.
 func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 	defer a.save(ctx)
@@ -189,8 +189,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the last message to the target. If the quiet time delays a
-// topic, next is the time until it ends.
+// news returns the topics that have changed since the last message to the target. If a topic must wait for the
+// end of its quiet time, next is that time.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {
@@ -198,7 +198,7 @@ func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next ti
 		sig := a.matter[tp].signature()
 		switch {
 		case sig == last.Signature || !a.routing.reaches(tp, id):
-		case known && now.Sub(last.At).Abs() < quiet: // last.At may come from another machine's clock
+		case known && now.Sub(last.At).Abs() < quiet: // last.At may be from the clock of another machine, and later than now
 			next = min(next, quiet-now.Sub(last.At).Abs())
 		default:
 			all = append(all, tp)
@@ -259,7 +259,7 @@ func (a *Alerts) delivered(d delivery) {
 	a.unsaved = true
 }
 
-// expire drops old drifts, and the alerts about refusals that have stopped. The end of a drift sends no message.
+// expire drops old drifts, without a message, and clears alerts about refusals that have stopped.
 func (a *Alerts) expire(now time.Time) {
 	for tp, ts := range a.matter {
 		if tp.Kind != Drift {
@@ -288,7 +288,8 @@ func (a *Alerts) expire(now time.Time) {
 	}
 }
 
-// settle drops a topic without troubles. For drift it also drops the record of the last messages.
+// settle drops a topic that has no troubles. For drift, it also drops the last messages about it, so that no
+// message about its end is sent.
 func (a *Alerts) settle(tp topic) {
 	if len(a.matter[tp]) > 0 {
 		return
@@ -301,7 +302,7 @@ func (a *Alerts) settle(tp topic) {
 	}
 }
 
-// raise must be called with a.mu held.
+// raise adds a problem. The caller must hold a.mu.
 func (a *Alerts) raise(tp topic, item, why string) {
 	ts := a.matter[tp]
 	if ts == nil {
@@ -311,7 +312,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	at, why := time.Now(), clip(neutral(a.redact(why)), mostWhy)
 	if was, ok := ts[item]; ok && tp.Kind != Drift {
 		if withoutDigits(was.Why) == withoutDigits(why) {
-			return // a repeated failure with the same reason changes nothing, so the note is not written
+			return // the same reason as before: nothing has changed, and nothing is stored
 		}
 		at = was.At
 	}
@@ -319,7 +320,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 	a.changed()
 }
 
-// clear must be called with a.mu held.
+// clear removes a problem. The caller must hold a.mu.
 func (a *Alerts) clear(tp topic, item string) {
 	if _, ok := a.matter[tp][item]; !ok {
 		return

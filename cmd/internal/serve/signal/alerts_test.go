@@ -269,7 +269,7 @@ func TestAlertsRetry(t *testing.T) {
 		d.fail(mail, nil)
 		require.Equal(t, []string{"smtp: pipeline nightly: failed\n  crm.leads in warehouse: 502"}, d.after(time.Hour))
 
-		// A problem that is resolved before the target is back is not reported.
+		// There is no message about a problem that is over before the target can be reached again.
 		d.fail(mail, errors.New("connection refused"))
 		d.Observe(fails("401"))
 		d.after(time.Hour)
@@ -366,7 +366,7 @@ func TestAlertsRoutes(t *testing.T) {
 			"smtp: pipeline hourly: late\n  the daemon was not running",
 		}, d.after(time.Hour))
 
-		// The configuration is reloaded without the pipeline: its failure is not reported as resolved.
+		// The new configuration has no such pipeline: there is no message that its failure is over.
 		r.Pipelines = map[string]PipelineRoute{}
 		d.Route(r)
 		require.Empty(t, d.after(time.Hour))

@@ -49,14 +49,14 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
-// Describe sends the description of every metric in a Reading.
+// Describe sends the description of each metric that Collect sends.
 func (books) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
 		to <- d
 	}
 }
 
-// Collect takes a reading and sends its metrics.
+// Collect reads the current values and sends them as metrics.
 func (b books) Collect(to chan<- prometheus.Metric) {
 	tell := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

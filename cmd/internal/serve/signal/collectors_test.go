@@ -98,7 +98,7 @@ func TestTraces(t *testing.T) {
 	require.NotEqual(t, run.TraceId, spans["deltas"].TraceId)
 }
 
-// The loss of spans is logged once, and no run waits.
+// Lost spans are logged once, and no run waits.
 func TestTracesWithoutCollector(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer srv.Close()

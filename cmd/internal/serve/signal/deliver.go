@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Service returns the service that a shoutrrr URL names.
+// Service returns the name of the service in a shoutrrr URL.
 func Service(u wire.Secret) string {
 	service, _, _ := strings.Cut(u.Reveal(), ":")
 	return strings.ToLower(service)
 }
 
-// CheckTarget checks the form of a shoutrrr URL. It sends nothing. The URL is a secret, so the
-// error names at most the service.
+// CheckTarget checks the form of a shoutrrr URL. It sends nothing. The URL is a secret, so the error contains at
+// most the name of the service.
 func CheckTarget(u wire.Secret) error {
 	service := Service(u)
 	_, rest, ok := strings.Cut(u.Reveal(), ":")
@@ -37,7 +37,7 @@ func CheckTarget(u wire.Secret) error {
 		return fmt.Errorf("%s: not a URL", service)
 	}
 	if base == "matrix" {
-		return nil // the check below would sign in to this service
+		return nil // for matrix, the check below would sign in to the service
 	}
 	if _, err := (&router.ServiceRouter{}).Locate(u.Reveal()); err != nil {
 		return fmt.Errorf("%s: the URL does not have the form that the service requires", service)
@@ -69,8 +69,8 @@ func deliver(u wire.Secret, text string) error {
 	}
 }
 
-// concealed removes every part of the URL, because services quote the URL in errors, and which part of it is
-// secret depends on the service. // Invariant 5
+// concealed removes every part of the URL from an error. Services quote the URL in errors, and each service has
+// its secret in another part. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {

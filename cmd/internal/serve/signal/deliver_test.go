@@ -43,7 +43,7 @@ func TestDeliver(t *testing.T) {
 	require.Equal(t, "/hooks/s3cretpath penstock\npipeline nightly: failed", <-bodies)
 }
 
-// No part of a URL that an error quotes may appear.
+// If an error quotes a URL, no part of the URL appears.
 func TestDeliverConceals(t *testing.T) {
 	refused, _ := hook(t, 1)
 	srv := httptest.NewServer(nil)

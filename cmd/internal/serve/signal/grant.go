@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	grantFails = 5 * time.Minute // renewals have failed for this long
-	grantEnds  = 24 * time.Hour  // a sign-in without a refresh token ends within this time
+	grantFails = 5 * time.Minute // an alert is raised if renewals fail for so long
+	grantEnds  = 24 * time.Hour  // an alert is raised so long before the end of a sign-in without a refresh token
 )
 
-// grants clears the alerts of removed sign-ins, and keeps those of sign-ins that could not be read.
+// grants raises and clears the alerts about sign-ins. It also clears those about removed sign-ins. If a sign-in
+// could not be read, its alert stays.
 func (a *Alerts) grants(n serve.GrantsSeen) {
 	stays := func(tp topic, surface string) bool {
 		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Health serves /healthz (liveness) and /readyz (readiness): 200 or 503, with the outcome of each
-// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. For
-// example, a full disk makes the process not ready, but a restart would not help. The routes need no token,
-// so the response has only fixed words. The log has each error once, and again when it changes. // Invariant 5
+// Health serves /healthz (liveness) and /readyz (readiness). The response is 200 or 503, with the outcome of each
+// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. A full disk,
+// for example, makes the process not ready, but a restart would not help. The routes need no token, so the
+// response has only fixed words. The log has the errors: each once, and again when it changes. // Invariant 5
 type Health struct {
 	alive  Check
 	log    *slog.Logger
 	checks atomic.Pointer[[]Check]
 
 	mu   sync.Mutex
-	told map[string]string // the error logged last, by check
+	told map[string]string // the last logged error, by check
 }
 
-// Check is one condition of readiness.
+// Check is one condition for readiness.
 type Check struct {
 	Name  string
 	Ready func(context.Context) error // returns nil if the condition holds; must return quickly
@@ -35,14 +35,14 @@ const checkTimeout = 3 * time.Second
 
 var errStarting = errors.New("not started yet")
 
-// NewHealth returns a Health. The process counts as alive while alive returns nil.
+// NewHealth returns a Health. The process is alive while the function alive returns nil.
 func NewHealth(alive func() error, log *slog.Logger) *Health {
 	h := &Health{alive: Check{Name: "alive", Ready: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
 	h.Ready(Check{Name: "started", Ready: func(context.Context) error { return errStarting }})
 	return h
 }
 
-// Ready replaces the checks of readiness. Before the first call the process is not ready.
+// Ready replaces the checks for readiness. Before the first call, the process is not ready.
 func (h *Health) Ready(checks ...Check) { h.checks.Store(&checks) }
 
 type health struct {

@@ -19,11 +19,10 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Lineage sends OpenLineage run events, of the version in lineageSchema: START when a run begins, and
-// COMPLETE, FAIL or ABORT when it ends. The last event lists the streams that the run read and the tables
-// that it filled. Events wait in a bounded queue. If the queue is full or the collector does not respond,
-// events are dropped and a line is logged. A run never waits for the collector. Lineage is safe for
-// concurrent use.
+// Lineage sends OpenLineage run events, in the version of lineageSchema: START when a run begins, and COMPLETE,
+// FAIL or ABORT when it ends. The last event lists the streams that were read and the tables that were filled.
+// Events wait in a queue of limited length. If the queue is full, or the collector does not respond, events are
+// dropped and that is logged. A run never waits for the collector. Lineage is safe for concurrent use.
 type Lineage struct {
 	o     LineageOptions
 	url   string
@@ -37,18 +36,18 @@ type Lineage struct {
 type LineageOptions struct {
 	URL      string // address of the collector; if it has no path, /api/v1/lineage is added
 	Token    wire.Secret
-	Producer string // a URI of this program and its version
+	Producer string // a URI that names this program and its version
 	Log      *slog.Logger
 	Redact   func(string) string
 }
 
-// LineagePipeline has the names of a pipeline's datasets.
+// LineagePipeline has the names of the datasets that a pipeline reads and writes.
 type LineagePipeline struct {
-	Source       string // namespace of the streams: the address of the source
+	Source       string // namespace of the streams, which is the address of the source
 	Destinations map[string]LineagePlace
 }
 
-// LineagePlace is the namespace of a destination's tables and the prefix of their names.
+// LineagePlace has the namespace of the tables in a destination, and the prefix of their names.
 type LineagePlace struct{ Namespace, Prefix string }
 
 const (
@@ -61,7 +60,7 @@ const (
 	lineageJobs    = "penstock" // namespace of the pipelines
 )
 
-// NewLineage returns a Lineage. [Lineage.Run] must run for it to send events.
+// NewLineage returns a Lineage. The caller must also call [Lineage.Run], which sends the events.
 func NewLineage(o LineageOptions) *Lineage {
 	l := &Lineage{o: o, url: strings.TrimRight(o.URL, "/"), queue: make(chan runEvent, lineageQueue)}
 	if u, err := url.Parse(l.url); err == nil && u.Path == "" {
@@ -77,7 +76,7 @@ func (l *Lineage) Configure(pipelines map[string]LineagePipeline) {
 	l.places = pipelines
 }
 
-// The parts of OpenLineage's structures that are used.
+// The parts of OpenLineage's events that are used.
 type (
 	runEvent struct {
 		EventType string    `json:"eventType"`
@@ -126,7 +125,8 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended names the streams that were read completely, even if the run as a whole is partial.
+// ended returns the event for the end of a run. It lists the streams that were read completely, even if the run
+// is partial.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
 	e := l.event(kind, n.Pipeline, n.Run, n.At)
@@ -157,7 +157,8 @@ func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	return e
 }
 
-// lineageOutcome treats a partial run as complete, because the event names only the outputs that are complete.
+// lineageOutcome returns the type of the event for the end of a run. A partial run counts as complete, because
+// the event lists only outputs that are complete.
 func lineageOutcome(n serve.RunEnded) (kind, why string) {
 	if err := n.Err; err != nil {
 		why = err.Error()
@@ -179,7 +180,8 @@ func (l *Lineage) facet(name, schema string, values map[string]any) map[string]a
 	return map[string]any{name: values}
 }
 
-// runUUID makes the UUID that OpenLineage requires from the pipeline's name and the run's id only.
+// runUUID returns the UUID that OpenLineage requires for a run. It depends only on the pipeline's name and the
+// run's id.
 func runUUID(name, run string) string {
 	sum := sha256.Sum256([]byte("penstock run\x00" + name + "\x00" + run))
 	u := sum[:16]
@@ -195,7 +197,7 @@ func (l *Lineage) offer(e runEvent) {
 	}
 }
 
-// Run sends events until ctx ends, and then sends the queued events for at most lineageFlush.
+// Run sends events until ctx ends. Then it sends the events that are still queued, for at most lineageFlush.
 func (l *Lineage) Run(ctx context.Context) {
 	client := &http.Client{Timeout: lineageTimeout}
 	defer client.CloseIdleConnections()

@@ -6,8 +6,7 @@ import (
 	"log/slog"
 )
 
-// Redacted returns a handler that removes the secrets that redact knows from messages and
-// attributes, and passes the records on to h. // Invariant 5
+// Redacted returns a log handler that passes records to h, without the secrets that redact knows. // Invariant 5
 func Redacted(h slog.Handler, redact func(string) string) slog.Handler {
 	return &redacted{Handler: h, redact: redact}
 }
@@ -17,7 +16,7 @@ type redacted struct {
 	redact func(string) string
 }
 
-// Handle passes r on without secrets.
+// Handle passes the record to h without secrets.
 func (h *redacted) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, h.redact(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {

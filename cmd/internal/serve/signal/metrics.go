@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are the Prometheus metrics of the daemon. The values of labels are bounded: names of
-// pipelines, streams and sources that are not in the configuration become "other", and all other
-// labels have a fixed set of values. It is safe for concurrent use.
+// Metrics are the Prometheus metrics of the daemon. Each label has a limited set of values: the name of a
+// pipeline, stream or source that is not configured becomes "other", and the other labels have fixed values.
+// Metrics is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
 	mu      sync.RWMutex
-	streams map[string]map[string]bool // configured, by pipeline
+	streams map[string]map[string]bool // configured streams, by pipeline
 	sources map[string]bool
 
 	runs, rows, records, bytes, pages  *prometheus.CounterVec
@@ -35,13 +35,13 @@ type Metrics struct {
 	grantRenewed, grantFailing         *prometheus.GaugeVec
 }
 
-// Reading holds the values that are read at each scrape.
+// Reading has the values that are read for each scrape.
 type Reading struct {
 	Rates []Rate
 	Inbox []Inbox
 }
 
-// Rate is the budget of one credential.
+// Rate is the rate limit of one credential, and how much of it is used.
 type Rate struct {
 	Source, Surface string
 	Limit           float64 // requests per second, configured or learned; 0 while unknown
@@ -50,12 +50,11 @@ type Rate struct {
 	Waits           time.Duration // time until the next request may be sent; 0 if it may be sent now
 }
 
-// Inbox describes the events of a source in the inbox, which are those that are not yet applied in every
-// destination.
+// Inbox describes the events of a source that are in the inbox: they are not yet applied in every destination.
 type Inbox struct {
 	Source string
 	Bytes  int64
-	Dead   int64         // dead letters
+	Dead   int64         // number of dead letters
 	Age    time.Duration // age of the oldest event; 0 if there is none
 }
 
@@ -64,15 +63,15 @@ type Build struct{ Version, Commit, Go string }
 
 const other = "other"
 
-// Buckets in seconds. Runs last from seconds to hours; events should be applied within seconds.
+// Buckets of histograms, in seconds. Runs take seconds to hours. Events should be applied within seconds.
 var (
 	runBuckets     = []float64{1, 5, 15, 60, 180, 600, 1800, 3600, 7200, 14400, 28800}
 	lagBuckets     = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
 	requestBuckets = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// NewMetrics returns the metrics of a process, in a registry of their own. Each scrape calls read, which must
-// return quickly. read may be nil.
+// NewMetrics returns metrics with their own registry. Each scrape calls read, which must return quickly. read may
+// be nil.
 func NewMetrics(b Build, read func() Reading) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.makeRuns()
@@ -136,8 +135,8 @@ func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 	})
 }
 
-// Configure sets the sources, and the pipelines with their streams. Only these become values of
-// labels. Series of removed pipelines are dropped.
+// Configure sets the sources, and the pipelines with their streams. Only their names become values of labels. The
+// metrics of removed pipelines are dropped.
 func (m *Metrics) Configure(sources []string, pipelines map[string][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +148,7 @@ func (m *Metrics) Configure(sources []string, pipelines map[string][]string) {
 	m.sources, m.streams = set(sources), map[string]map[string]bool{}
 	for name, streams := range pipelines {
 		m.streams[name] = set(streams)
-		m.running.WithLabelValues(name).Add(0) // so that the series exists before the first run
+		m.running.WithLabelValues(name).Add(0) // so that the metric exists before the first run
 	}
 }
 

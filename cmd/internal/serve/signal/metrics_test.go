@@ -137,7 +137,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Names, units and help texts must follow the conventions of Prometheus.
+// Names, units and help texts follow the conventions of Prometheus.
 func TestMetricsAreNamedWell(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{Rates: []Rate{{Source: "main", Surface: "v2"}}, Inbox: []Inbox{{Source: "main"}}}
@@ -146,13 +146,13 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	problems, err := testutil.GatherAndLint(m.registry)
 	require.NoError(t, err)
 	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, namespace) { // those of Go and of the process are not ours
+		if strings.HasPrefix(p.Metric, namespace) { // metrics of Go and of the process are not ours
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
 }
 
-// A hostile source may use ten thousand names that are not in the configuration.
+// A hostile source uses ten thousand names that are not configured. The number of metrics stays small.
 func TestMetricsStayBounded(t *testing.T) {
 	m := newTestMetrics(nil)
 	fill(m)
@@ -204,7 +204,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// Every query of the example dashboard uses metrics and labels that exist.
+// Each query of the example dashboard uses metrics and labels that exist.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "penstock", "deploy", "grafana-dashboard.json"))
 	require.NoError(t, err)
@@ -244,7 +244,8 @@ func TestDashboard(t *testing.T) {
 	require.Greater(t, len(used), 20)
 }
 
-// One slot's run is stopped twice and resumed; another slot is skipped because another process runs its pipeline.
+// The run of one slot is stopped twice and resumed. Another slot is skipped, because another process runs its
+// pipeline.
 func TestMetricsCountASlotOnce(t *testing.T) {
 	m, due := newTestMetrics(nil), ended
 	stopped := serve.RunEnded{Pipeline: "nightly", Due: due, Report: pipeline.Report{Status: pipeline.StatusStopped}}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// neutral makes a text safe for a message. Errors quote text from a source, and chat services act on some
-// texts: they notify everyone for @channel, turn addresses into links, and render markup.
+// neutral makes a text safe for a message. Errors quote texts of a source, and chat services act on some texts:
+// @channel notifies everyone, an address becomes a link, and markup is rendered.
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -23,7 +23,7 @@ func neutral(text string) string {
 
 var alike = map[rune]rune{
 	'@': '＠', '<': '‹', '>': '›', '`': '\'', '*': '∗', '~': '∼', '|': '¦',
-	'。': '.', '．': '.', '｡': '.', // browsers treat them as dots
+	'。': '.', '．': '.', '｡': '.', // browsers treat these characters as dots
 	'\t': ' ', '\r': ' ', '\n': '\n',
 }
 
@@ -34,7 +34,7 @@ func inert(r rune) rune {
 	switch {
 	case r == '\u2028', r == '\u2029', r == '\u0085':
 		return ' '
-	case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // including those that change the direction of writing
+	case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also characters that change the direction of writing
 		return -1
 	}
 	return r
@@ -42,15 +42,15 @@ func inert(r rune) rune {
 
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether a chat service may turn a name into a link: the name, or its beginning, ends in a
-// public suffix, or begins with "www.". Names outside ASCII count too. Names of streams, for example
-// crm.leads, do not.
+// isAddress reports whether a chat service may turn a name into a link. That is so if the name, or its beginning,
+// ends in a public suffix, or if it begins with "www.". Names with other than ASCII letters count too. Names of
+// streams such as crm.leads do not.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return true
 	}
-	for name != "" { // the beginning may be an address too, as in evil.com.crm
+	for name != "" { // also try the beginning of the name: evil.com.crm begins with an address
 		if suffix, icann := publicsuffix.PublicSuffix(name); icann && suffix != name {
 			return true
 		}

@@ -15,11 +15,11 @@ var _ serve.Observer = (*Metrics)(nil)
 const (
 	slotRan     = "ran"
 	slotLate    = "late"
-	slotSkipped = "skipped" // it was not run, on purpose or because another run covers it
-	slotMissed  = "missed"  // it was not run, unintentionally
+	slotSkipped = "skipped" // not run, on purpose or because another run does its work
+	slotMissed  = "missed"  // should have run, but did not
 )
 
-// Observe counts n.
+// Observe updates the metrics.
 func (m *Metrics) Observe(n serve.Notice) {
 	switch n := n.(type) {
 	case serve.RunStarted:
@@ -64,7 +64,7 @@ func (m *Metrics) runStarted(n serve.RunStarted) {
 	p := m.pipeline(n.Pipeline)
 	m.running.WithLabelValues(p).Inc()
 	if n.Due.IsZero() || n.Trigger == serve.TriggerResume {
-		return // no slot, or the run already began at its slot
+		return // the run has no slot, or its delay was counted when it first began
 	}
 	m.slotDelay.WithLabelValues(p).Observe(max(0, n.At.Sub(n.Due).Seconds()))
 }
@@ -76,7 +76,8 @@ func skipped(why serve.Skip) string {
 	return slotSkipped
 }
 
-// ranSlot counts a run that was stopped and continues, perhaps in another process, only when it finally ends.
+// ranSlot counts a slot that was run. A run that was stopped and is resumed, perhaps by another process, counts
+// when it finally ends.
 func (m *Metrics) ranSlot(n serve.RunEnded) {
 	switch {
 	case !n.Over:
@@ -163,8 +164,7 @@ func (m *Metrics) deltasApplied(n serve.DeltasApplied) {
 	m.oldest.WithLabelValues(p).Set(oldest)
 }
 
-// Request counts a request to a source and the time until its response. Status is 0 if there
-// was no response.
+// Request counts a request to a source, and how long it took. status is 0 if there was no response.
 func (m *Metrics) Request(source, surface string, status int, took time.Duration) {
 	source = m.source(source)
 	m.requests.WithLabelValues(source, surface, class(status)).Inc()
@@ -176,7 +176,7 @@ func (m *Metrics) Request(source, surface string, status int, took time.Duration
 	}
 }
 
-// Alert counts an alert by outcome.
+// Alert counts a message about a kind of problem, by outcome.
 func (m *Metrics) Alert(k Kind, outcome string) { m.alerts.WithLabelValues(string(k), outcome).Inc() }
 
 func class(status int) string {

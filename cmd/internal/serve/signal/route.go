@@ -11,21 +11,21 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Routing maps alerts to targets.
+// Routing says which alerts go to which targets.
 type Routing struct {
-	Route                              // the route for sources, and for pipelines without their own route
-	Pipelines map[string]PipelineRoute // by name
+	Route                              // the route of sources, and of pipelines that have no route
+	Pipelines map[string]PipelineRoute // by the name of the pipeline
 	Sources   []string
 	Digest    time.Duration // 0: DefaultDigest
 }
 
-// Route has targets and the kinds of alerts that they get.
+// Route has targets, and the kinds of alerts that they get.
 type Route struct {
 	To []wire.Secret // shoutrrr URLs
 	On []Kind
 }
 
-// PipelineRoute has the streams and the route of a pipeline.
+// PipelineRoute has the streams of a pipeline, and its route.
 type PipelineRoute struct {
 	Streams []string
 	Route   *Route // nil: the route of the Routing
@@ -54,15 +54,15 @@ func (r Routing) reaches(tp topic, id string) bool {
 		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
 }
 
-// targetID names a target where the URL, which is a secret, must not appear. It has 16 bits of a digest of
-// the URL, which are too few to find out the URL by trying.
+// targetID returns a name of a target that may be logged and stored. The URL is a secret, so the name has only 16
+// bits of its hash: too few to find the URL by trying.
 func targetID(u wire.Secret) string {
 	sum := sha256.Sum256([]byte(u.Reveal()))
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])
 }
 
-// Route replaces the routing. It drops targets that the new routing does not have, and alerts about
-// pipelines, streams and sources that the new routing does not have.
+// Route replaces the routing. It drops targets, and alerts about pipelines, streams and sources, that the new
+// routing does not have.
 func (a *Alerts) Route(r Routing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

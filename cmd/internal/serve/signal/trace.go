@@ -20,10 +20,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Traces sends OpenTelemetry traces of runs. A run has a span, with a span below it for each stream.
-// Below that, each commit and each outcome in a destination has a span. Spans are sent in batches from
-// a bounded queue. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent
-// use.
+// Traces sends OpenTelemetry traces of runs. A run is a span. It has a span for each stream, and a stream has a
+// span for each commit and for its outcome in each destination. Spans are sent in batches from a queue of limited
+// length. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -35,8 +34,8 @@ type Traces struct {
 
 // TraceOptions configure Traces.
 type TraceOptions struct {
-	// URL is the address of the collector. Unless it ends in /v1/traces, that is added. If URL is "", the
-	// environment variables of OpenTelemetry apply, for example OTEL_EXPORTER_OTLP_ENDPOINT.
+	// URL is the address of the collector. /v1/traces is added if it does not end so. If URL is "", the
+	// environment variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL     string
 	Token   wire.Secret
 	Version string
@@ -51,15 +50,15 @@ type runTrace struct {
 }
 
 type streamTrace struct {
-	ctx          context.Context //nolint:containedctx // as in runTrace: the parent span
+	ctx          context.Context //nolint:containedctx // has the parent span, as in runTrace
 	span         trace.Span
-	since        time.Time // time of the last commit, or else when the stream began
-	pages, bytes int64     // how much was read after since
+	since        time.Time // time of the last commit; before the first commit, when the stream began
+	pages, bytes int64     // how much was read since then
 	last         time.Time
 	began        time.Time
 }
 
-// NewTraces returns Traces. It does not connect before there is a span to send.
+// NewTraces returns Traces. It connects only when there is a span to send.
 func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	if o.URL != "" {
@@ -90,7 +89,7 @@ func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(c
 
 var _ serve.Observer = (*Traces)(nil)
 
-// Observe records spans.
+// Observe begins and ends spans.
 func (t *Traces) Observe(n serve.Notice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +185,8 @@ func (t *Traces) fault(s trace.Span, failed bool, err error) {
 	s.SetStatus(codes.Error, why)
 }
 
-// quietExporter logs lost spans at most every ten minutes. OpenTelemetry would write to stderr each time.
+// quietExporter sends spans, and logs lost spans at most every ten minutes. OpenTelemetry itself would write to
+// stderr each time.
 type quietExporter struct {
 	sdktrace.SpanExporter
 	log    *slog.Logger
@@ -197,7 +197,7 @@ type quietExporter struct {
 	lost int
 }
 
-// ExportSpans never returns an error: spans that cannot be sent are lost.
+// ExportSpans sends spans. Spans that cannot be sent are lost, and it never returns an error.
 func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := q.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
