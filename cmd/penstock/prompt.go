@@ -19,7 +19,7 @@ type asker struct {
 	out io.Writer
 }
 
-// asker returns nil if it cannot prompt: stdin is not a terminal, or nobody would see the prompt.
+// asker returns nil if it cannot prompt: stdin is not a terminal, or the prompt would not be visible.
 func (a *app) asker() *asker {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil

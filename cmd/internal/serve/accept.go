@@ -12,7 +12,7 @@ import (
 type reportingListener struct {
 	net.Listener
 	log  *slog.Logger
-	told time.Time // time of the last log line; it needs no lock, because one goroutine accepts
+	told time.Time // time of the last log line; not locked, because only one goroutine calls Accept
 }
 
 const tellEvery = time.Minute

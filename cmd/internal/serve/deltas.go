@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Events that arrive during a pause are applied together.
+// Pauses between two calls of apply. Events that arrive during a pause are applied together.
 const (
 	applyPause = 500 * time.Millisecond
 	applyRetry = 30 * time.Second // after an error
@@ -16,7 +16,7 @@ const (
 func (w *worker) applyEvents(ctx context.Context) {
 	p, n := w.definition()
 	defer func() { p.close() }()
-	again := time.Duration(0) // apply at once: an earlier process may have left events
+	again := time.Duration(0) // apply at once: an earlier process may have left events in the inbox
 	for {
 		timer := time.NewTimer(again)
 		if again < 0 {
@@ -62,7 +62,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply returns the time after which to apply again; negative: when the next event arrives.
+// apply applies the events that have arrived. It returns the time after which it must be called again; a negative
+// time means at the next event.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1
@@ -72,7 +73,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 		case w.turn <- struct{}{}:
 			defer func() { <-w.turn }()
 		default:
-			return -1 // the end of the run wakes the worker
+			return -1 // a run is in progress, and its end wakes the worker
 		}
 	}
 	started := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Streams that only a list can refresh are read in their own run.
+// If the source cannot return single records of a stream, a webhook causes a run of that stream.
 func TestDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -108,7 +108,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 	})
 }
 
-// The sender of an event waits for Received, so Received does not wait for a worker that is writing.
+// Received does not wait for a worker that is writing, because the sender of the event waits for Received.
 func TestReceivedWaitsForNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -123,7 +123,8 @@ func TestReceivedWaitsForNoWorker(t *testing.T) {
 	})
 }
 
-// Records at the end of a run are written without a deadline, except while the daemon is stopping.
+// The records of a run that has ended are written without a deadline. Only while the daemon stops is there a
+// deadline.
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

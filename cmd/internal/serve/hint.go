@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// hintEvery limits forged deliveries to one run per minute, and only of the streams that the configuration lists.
+// hintEvery is the minimum time between two runs because of unverified deliveries. So forged deliveries cause at
+// most one run per minute, and only of the streams that the configuration lists for this case.
 const hintEvery = time.Minute
 
-// Hinted reports that an unverified delivery for a source arrived. Its content is not used. The
-// pipelines of the source read the streams that the configuration lists for this case; usually it
-// lists none. Hinted does not block.
+// Hinted wakes the workers because an unverified delivery for a source has arrived. Its content is not used. The
+// pipelines of the source read the streams that the configuration lists for this case, usually none. Hinted does
+// not block.
 func (d *Daemon) Hinted(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -21,7 +22,7 @@ func (d *Daemon) Hinted(source string) {
 	}
 }
 
-// heed requests a run of the listed streams after an unverified delivery. All hints that arrive during
+// heed starts a run of the listed streams after an unverified delivery. All deliveries that arrive within
 // hintEvery cause one run.
 func (w *worker) heed(ctx context.Context) {
 	var last time.Time

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// The last hint of a flood also causes a run. If no streams are listed, hints have no effect.
+// Many unverified deliveries cause few runs, and the last of them causes a run too. If no streams are listed,
+// they cause none.
 func TestHintsAreBounded(t *testing.T) {
 	for name, streams := range map[string][]string{"listed": {"v2.contacts"}, "off": nil} {
 		t.Run(name, func(t *testing.T) {

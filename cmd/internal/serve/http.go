@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// Handlers serve the routes of the daemon. A nil handler means 404. Handlers get the unchanged path.
+// Handlers serve the routes of the daemon. For a nil handler, the response is 404. A handler gets the path
+// unchanged.
 type Handlers struct {
-	Webhooks http.Handler // below /webhooks/, any method; the path is not cleaned
+	Webhooks http.Handler // paths below /webhooks/, any method; the path may have double slashes
 	Health   http.Handler // GET /healthz and /readyz
 	Metrics  http.Handler // GET /metrics
-	Events   http.Handler // GET /events; it runs until the client disconnects, and must bound each of its writes
+	Events   http.Handler // GET /events; it runs until the client disconnects, and must set a deadline for each of its writes
 	API      http.Handler // /api/v1/…
 	Board    http.Handler // everything else
 }
@@ -27,7 +28,7 @@ type Handlers struct {
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 30 * time.Second
-	answerTime  = 60 * time.Second // not for Handlers.Events
+	answerTime  = 60 * time.Second // does not apply to Handlers.Events
 	idleTime    = 2 * time.Minute
 	headerBytes = 32 << 10
 )
@@ -39,7 +40,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	down := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(down)
-		leave() // ends the event streams; otherwise they would go on
+		leave() // ends the responses of Handlers.Events, which have no end
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
@@ -57,7 +58,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
-// server ends the contexts of its requests with base.
+// server returns the HTTP server. The contexts of its requests end with base.
 func (d *Daemon) server(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:           d.route(),
@@ -71,7 +72,7 @@ func (d *Daemon) server(base context.Context) *http.Server {
 	}
 }
 
-// Route is an entry of the daemon's request router (mux).
+// Route is a route of the daemon's mux.
 type Route struct {
 	Pattern string
 	Handler http.Handler // nil: 404
@@ -82,8 +83,8 @@ type Route struct {
 func (d *Daemon) Routes() []Route {
 	h := d.Handlers
 	return []Route{
-		// Load balancers send these requests to an IP address, or to a name that only the local network
-		// knows. The response has nothing that a page of another site could use.
+		// Load balancers request these paths at an IP address, or at a name that only the local network knows.
+		// The response has nothing that a page of another site could use.
 		{"GET /healthz", h.Health, true},
 		{"GET /readyz", h.Health, true},
 		{"GET /metrics", h.Metrics, false},
@@ -93,8 +94,8 @@ func (d *Daemon) Routes() []Route {
 	}
 }
 
-// secure forbids a response to load anything, and to be framed, cached or interpreted as another type. The
-// dashboard's pages also allow their own styles and scripts.
+// secure sets the security headers of a response: it may not load anything, be framed, be cached, or be
+// interpreted as another type. The dashboard allows its own styles and scripts in addition.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -102,8 +103,8 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// route passes webhook deliveries on with their path unchanged. The mux would redirect a path with double
-// slashes, and senders treat a redirect as a permanent failure.
+// route returns the handler of all requests. Webhook deliveries do not go through the mux: it would redirect a
+// path with double slashes, and senders treat a redirect as a permanent failure.
 func (d *Daemon) route() http.Handler {
 	m, webhooks := d.mux(), d.Handlers.Webhooks // deliveries are authenticated by their signature
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,9 +132,9 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless removes the deadlines of a request, because even the read deadline would end a long-running
-// handler. The handler must bound each of its writes. A request with a body keeps its deadlines, because
-// otherwise the server would wait forever for a body that never arrives. // Invariant 15
+// endless returns a handler without deadlines, because a deadline would end a response that has no end. h must
+// set a deadline for each of its writes. A request with a body keeps its deadlines: otherwise the server would
+// wait forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil
@@ -141,13 +142,13 @@ func endless(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			c := http.NewResponseController(w)
-			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // on error the client reconnects when a deadline ends the stream
+			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // after an error, a deadline ends the response and the client reconnects
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// SetHosts replaces the allowed host names, from the next request on.
+// SetHosts replaces the allowed host names. The change applies from the next request on.
 func (d *Daemon) SetHosts(names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,9 +165,9 @@ func (d *Daemon) hosts() []string {
 	return all
 }
 
-// allowHosts prevents DNS rebinding: otherwise a site could make its own name resolve to this machine, and
-// its pages could then use the dashboard through the visitor's browser. IP addresses and localhost are always
-// allowed, because no site can make them resolve to this machine.
+// allowHosts refuses requests with other host names, against DNS rebinding: a site could make its own name
+// resolve to this machine, and its pages could then use the dashboard through a visitor's browser. IP addresses
+// and localhost are always allowed, because no site can make them resolve to this machine.
 func allowHosts(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !allowedHost(names(), r.Host) {

@@ -31,7 +31,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surface is the daemon with its real handlers. It counts the effects of requests.
+// surface is the daemon with its real handlers. It counts what requests change.
 type surface struct {
 	handler http.Handler
 	facts   *facts.Facts
@@ -40,8 +40,8 @@ type surface struct {
 	effects atomic.Int64
 }
 
-// visitor is the sender of a request. Each process generates its own tokens and sessions, so no fuzz input
-// contains a valid one.
+// visitor is the sender of a request. Each process makes its own tokens and sessions, so no fuzz input contains a
+// valid one.
 type visitor struct {
 	name    string
 	role    access.Role
@@ -203,7 +203,7 @@ func FuzzSurface(f *testing.F) {
 	})
 }
 
-// endless marks requests whose body never ends.
+// endless is added to the visitor's number if the body of the request never ends.
 const endless = 128
 
 type counting struct {
@@ -248,8 +248,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge checks that a response is no internal error, shows no data to visitors who may not see it, repeats no
-// markup of the request, and redirects to no other site.
+// judge checks a response. It must not be an internal error, show data to a visitor who may not see it, contain
+// markup from the request, or redirect to another site.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)
@@ -276,7 +276,7 @@ func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.Re
 	}
 }
 
-// TestSurfaceLetsVisitorsIn is the control of FuzzSurface.
+// TestSurfaceLetsVisitorsIn is the control of FuzzSurface: visitors who may do something can do it.
 func TestSurfaceLetsVisitorsIn(t *testing.T) {
 	s, visitors := newSurface(t)
 	for i, v := range visitors {
@@ -300,7 +300,7 @@ func TestSurfaceLetsVisitorsIn(t *testing.T) {
 		require.Equal(t, v.role != "" && !v.session, ask("GET", "/metrics") == 200, v.name)
 		before := s.effects.Load()
 		require.Equal(t, v.role == access.Operate, ask("POST", "/api/v1/pipelines/x/run") == 202, v.name)
-		ask("POST", "/pipelines/x/pause") // redirects strangers to the sign-in
+		ask("POST", "/pipelines/x/pause") // strangers are redirected to the sign-in
 		require.Equal(t, v.role == access.Operate, s.effects.Load() == before+2, v.name)
 	}
 }

@@ -110,7 +110,7 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// Run returns after runs, event streams and idle connections have ended. Slow requests do not delay it.
+// Run returns after runs, live updates and idle connections have ended. Slow requests do not delay it.
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false
@@ -170,7 +170,7 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// A request for events that announces a body but does not send it is ended by the deadline.
+// A request for live updates announces a body but does not send it. Its deadline ends it.
 func TestEventsWithBody(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
@@ -233,8 +233,8 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// A stopped daemon ends without an error, whether it notices first that its context has ended or that its
-// listener has ended.
+// A stopped daemon ends without an error, even if it notices the end of its listener before the end of its
+// context.
 func TestStoppedWhileNobodyAsks(t *testing.T) {
 	d := New(Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -319,7 +319,7 @@ func TestRunning(t *testing.T) {
 	release = make(chan struct{})
 	close(release)
 	var again string
-	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // the notice comes shortly before the next run can begin
+	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // shortly after the notice that a run has ended, the next run can begin
 		again, err = r.d.RunNow("p", RunRequest{Trigger: TriggerRetry, Streams: []string{"crm.leads"}})
 	}
 	require.NoError(t, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Hub holds the current state of every pipeline and of the streams that are being read, and notifies
-// followers of changes. It has one entry per pipeline, and one per stream of the current or last run.
-// It keeps no history, so its memory does not grow with time. // Invariant 6
+// Hub has the current state of every pipeline and of the streams that are being read, and notifies followers of
+// changes. It has one entry per pipeline, and one per stream of the current or last run. It keeps no history, so
+// its memory does not grow with time. // Invariant 6
 //
-// It is safe for concurrent use.
+// Hub is safe for concurrent use.
 type Hub struct {
 	mu        sync.Mutex
 	pipelines map[string]*Status
@@ -37,8 +37,8 @@ type Status struct {
 	Next          []time.Time      // the next slots, earliest first
 	Running       *Running         // nil: no run is in progress
 	Last          *pipeline.Report // report of the last run in this process
-	LastErr       error            // error of the last run itself
-	Deltas        *DeltasApplied   // the last application of webhook events
+	LastErr       error            // error of the last run itself, not of its streams
+	Deltas        *DeltasApplied   // the last time that webhook events were applied, and the result
 	AppliesEvents bool             // the pipeline applies webhook events
 }
 
@@ -46,11 +46,11 @@ type Status struct {
 type Running struct {
 	Run     string
 	Trigger Trigger
-	Due     time.Time // of its slot; zero: the run has no slot
+	Due     time.Time // when its slot was due; zero: the run has no slot
 	Started time.Time
-	Streams []Reading // in the order in which they began; if the run reads several sources, only those in progress
+	Streams []Reading // in the order in which they began; if the run reads several sources, only the streams in progress
 	Past    Past      // if the run reads several sources: sums of the finished streams
-	Rates   []Rate    // budgets of the surfaces that the run sends requests to
+	Rates   []Rate    // request budgets of the surfaces to which the run sends requests
 
 	rates func() []Rate
 }
@@ -62,10 +62,10 @@ type Rate struct {
 	Allowed  float64   // requests per second at present
 	Used     float64   // share of Allowed that was used in the last seconds, from 0 to about 1
 	Sent     uint64    // requests so far with the credential, by all processes
-	Refused  uint64    // number of requests in Sent that got status 429
+	Refused  uint64    // how many of the requests in Sent got status 429
 	InFlight int       // requests in progress
 	WaitsFor string    // what the next request waits for; "" if it does not wait
-	Until    time.Time // end of the wait; zero or past: no wait
+	Until    time.Time // when the next request may be sent; zero or past: now
 }
 
 // Past has the sums of the finished streams of a run over several sources.
@@ -84,11 +84,11 @@ type Reading struct {
 	Bytes    int64
 	Pages    int
 	Requests int
-	Total    int64 // number of records in the whole list, as the API states it; -1: not stated
+	Total    int64 // length of the list, as the API reports it; -1: not reported
 	Counts   pipeline.Counts
-	Windows  int                     // finished windows, if the pass reads window by window
-	Of       int                     // number of windows; 0: the pass does not read by windows
-	Reports  []pipeline.StreamReport // one per destination, once the stream has ended there
+	Windows  int                     // finished windows of time, if the pass reads the list in windows
+	Of       int                     // number of windows; 0: the pass does not use windows
+	Reports  []pipeline.StreamReport // one per destination, as soon as the stream has ended there
 }
 
 // Statuses returns the state of all pipelines, sorted by name. The caller may keep it.
@@ -146,8 +146,7 @@ func (h *Hub) drop(name string) {
 	h.changed(name)
 }
 
-// Changed wakes the followers because of a change of a topic that is not a pipeline, for example
-// "webhooks".
+// Changed wakes the followers because a topic has changed that is not a pipeline, for example "webhooks".
 func (h *Hub) Changed(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +192,7 @@ func (r *Running) step(e pipeline.Event, now time.Time) {
 	case pipeline.EventCommit:
 		s.Counts = e.Counts
 	case pipeline.EventEnd:
-		if s.Source != "" { // a run may have thousands of sources: do not keep finished streams // Invariant 6
+		if s.Source != "" { // do not keep finished streams: a run may have thousands of sources // Invariant 6
 			r.Past.add(*s)
 			r.Streams = slices.Delete(r.Streams, i, i+1)
 		} else if e.Report != nil {
@@ -209,15 +208,15 @@ func (p *Past) add(s Reading) {
 	p.Records += s.Records
 }
 
-// Follower collects what has changed since its last call of Next. Repeated changes of one topic are
-// merged, so its memory is bounded, and a slow reader does not delay the hub.
+// Follower collects the changes since its last call of Next. Several changes of a topic are merged, so its memory
+// is limited, and a slow reader does not delay the hub.
 type Follower struct {
 	hub   *Hub
 	wake  chan struct{}
-	dirty map[string]bool // guarded by the hub
+	dirty map[string]bool // guarded by hub.mu
 }
 
-// Follow returns a follower, which collects the changes from now on. Close it when done.
+// Follow returns a follower that collects the changes from now on. The caller must close it.
 func (h *Hub) Follow() *Follower {
 	f := &Follower{hub: h, wake: make(chan struct{}, 1), dirty: map[string]bool{}}
 	h.mu.Lock()

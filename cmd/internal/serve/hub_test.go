@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// The hub keeps only the sums of streams that have ended. // Invariant 6
+// Of streams that have ended, the hub keeps only sums. // Invariant 6
 func TestHubOfManySources(t *testing.T) {
 	h := NewHub()
 	h.update("all", func(s *Status) { s.Running = &Running{Run: "r1"} })

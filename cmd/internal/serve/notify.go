@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Supervisor is the program that started the daemon and expects notifications with the sd_notify protocol,
-// such as systemd. The zero value means that there is no supervisor.
+// Supervisor is the program that has started the daemon, such as systemd, if it expects notifications in the
+// sd_notify protocol. The zero value means that there is no supervisor.
 type Supervisor struct {
 	Socket   string        // NOTIFY_SOCKET; a leading @ means an abstract socket
 	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never
@@ -39,7 +39,7 @@ func (n *notifier) tell(state string) {
 	}
 }
 
-// reloading includes the monotonic time that systemd requires.
+// reloading returns the notification of a reload. systemd requires the monotonic time in it.
 func (n *notifier) reloading() string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds())
 }

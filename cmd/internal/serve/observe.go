@@ -6,15 +6,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Observer receives what happens in the daemon, for metrics, alerts, traces and lineage. Observe is
-// called from many goroutines and must not block. Observers ignore the types of Notice that they
-// do not know.
+// Observer receives notices of what happens in the daemon, for metrics, alerts, traces and lineage. Many
+// goroutines call Observe, and it must not block. An observer ignores types of Notice that it does not know.
 type Observer interface {
 	Observe(n Notice)
 }
 
-// Notice is an event in the daemon: RunStarted, RunProgress, RunEnded,
-// SlotSkipped, RunLate, WebhookSeen, DeltasApplied, Reloaded, AccessRefused or GrantsSeen.
+// Notice says what has happened in the daemon. Its types are RunStarted, RunProgress, RunEnded, SlotSkipped,
+// RunLate, WebhookSeen, DeltasApplied, Reloaded, AccessRefused and GrantsSeen.
 type Notice interface{ notice() }
 
 // RunStarted reports that a run has begun.
@@ -22,26 +21,26 @@ type RunStarted struct {
 	Pipeline string
 	Run      string
 	Trigger  Trigger
-	Due      time.Time // of its slot; zero: the run has no slot
+	Due      time.Time // when its slot was due; zero: the run has no slot
 	At       time.Time
 }
 
-// RunProgress reports one event of a stream of a run.
+// RunProgress reports an event of a run.
 type RunProgress struct {
 	Pipeline string
 	Run      string
 	Event    pipeline.Event
 }
 
-// RunEnded reports how a run ended. Err is the error of the run itself; Report may then be zero.
-// Errors of single streams are in the report.
+// RunEnded reports how a run has ended. Err is the error of the run itself; Report may then be zero. Errors of
+// single streams are in Report.
 type RunEnded struct {
 	Pipeline string
 	Run      string
 	Trigger  Trigger
 	Due      time.Time
-	Late     bool // the run is the first one for its slot, and began too late
-	Over     bool // the slot is done; false if the run has no slot, or if this or another process continues the run later
+	Late     bool // the run began too late for its slot; false for a run that resumes another
+	Over     bool // the slot is done; false if the run has no slot, or if a process continues the run later
 	At       time.Time
 	Report   pipeline.Report
 	Err      error
@@ -53,7 +52,7 @@ type SlotSkipped struct {
 	Due      time.Time
 	Cause    Skip
 	Why      string
-	Count    int // number of slots that the notice covers; Due is the last of them
+	Count    int // how many skipped slots the notice stands for; Due is the last of them
 }
 
 // RunLate reports that a slot's run did not start when it was due, because the daemon was not running or
@@ -65,15 +64,15 @@ type RunLate struct {
 	Why      string
 }
 
-// WebhookSeen is the verdict on one delivery.
+// WebhookSeen reports what the receiver has done with one delivery.
 type WebhookSeen struct {
 	Source  string
-	Verdict string // stored, duplicate, conflict, captured, or the reason for the refusal
+	Verdict string // stored, duplicate, conflict, captured, or why the delivery was refused
 	Status  int    // status of the response
 	Took    time.Duration
 }
 
-// DeltasApplied reports the result of an application of webhook events.
+// DeltasApplied reports that webhook events were applied, and the result.
 type DeltasApplied struct {
 	Pipeline string
 	Deltas   Deltas
@@ -94,15 +93,15 @@ type AccessRefused struct {
 	From    string // address of the connection, and the address that a proxy reports
 	Path    string // path of the request
 	Why     string
-	Limited bool // the token was not checked, because there were too many wrong tokens
+	Limited bool // the token was not compared, because there were too many wrong tokens
 }
 
-// GrantsSeen reports the state of the sign-ins of all sources. A sign-in that is missing here is no
-// longer configured, unless its source is in Unread.
+// GrantsSeen reports the state of the sign-ins of all sources. A sign-in that is not in Grants is no longer
+// configured, unless its source is in Unread.
 type GrantsSeen struct {
 	Grants []Grant
-	Unread []string  // sources with a sign-in that could not be read
-	At     time.Time // when the state was read, by the clock of the times in Grants
+	Unread []string  // sources whose sign-ins could not be read
+	At     time.Time // when the state was read, on the same clock as the times in Grants
 }
 
 // Grant is the state of one sign-in.
@@ -110,9 +109,9 @@ type Grant struct {
 	Source, Surface string
 	Renewed         time.Time // when the token was issued; zero: no sign-in yet
 	Expires         time.Time // when the token expires; zero: unknown
-	Failing         time.Time // since when renewals have failed; zero: they succeed
+	Failing         time.Time // when renewals began to fail; zero: they succeed
 	NoRefresh       bool      // there is no refresh token
-	Trouble         string    // why the sign-in cannot be used until a person signs in again; "" if it can be used
+	Trouble         string    // why a person must sign in again; "" if the sign-in can be used
 }
 
 func (GrantsSeen) notice()    {}

@@ -8,48 +8,48 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
 )
 
-// Trigger is why a run began.
+// Trigger says why a run began.
 type Trigger string
 
 // The triggers.
 const (
-	TriggerSchedule Trigger = "schedule" // its slot is due
+	TriggerSchedule Trigger = "schedule" // its slot was due
 	TriggerCatchUp  Trigger = "catch_up" // its slot was missed
 	TriggerResume   Trigger = "resume"   // the process ended during the run
 	TriggerManual   Trigger = "manual"   // requested by a person
 	TriggerRetry    Trigger = "retry"    // a person requested a retry of streams
-	TriggerRefresh  Trigger = "refresh"  // a webhook reports that the streams have changed
+	TriggerRefresh  Trigger = "refresh"  // because of a webhook
 )
 
-// Skip is why a slot was not run: the cause in its journal record.
+// Skip says why a slot was not run. The journal stores it as the cause.
 type Skip string
 
 // The causes.
 const (
 	SkipPaused  Skip = "paused"     // a person paused the schedule
-	SkipMadeUp  Skip = "made up"    // the run of a later slot covers it
+	SkipMadeUp  Skip = "made up"    // the run of a later slot does its work
 	SkipLocked  Skip = "locked"     // another process was running the pipeline
-	SkipMissed  Skip = "missed"     // the daemon was not running, and no other run covers it
+	SkipMissed  Skip = "missed"     // the daemon was not running, and no other run does its work
 	SkipOverlap Skip = "still busy" // the previous run had not ended
 )
 
-// Missed reports whether the slot was skipped unintentionally: its run was due, but did not take place.
+// Missed reports whether the slot should have run but did not.
 func (s Skip) Missed() bool { return s == SkipMissed || s == SkipOverlap }
 
-// CatchUp is what happens to slots that became due while the daemon was not running.
+// CatchUp says what happens to slots that were due while the daemon was not running.
 type CatchUp string
 
 const (
-	CatchUpOnce CatchUp = "once" // the newest is run, the others are recorded as skipped
-	CatchUpAll  CatchUp = "all"  // each is run, one after the other
-	CatchUpNone CatchUp = "none" // all are recorded as skipped
+	CatchUpOnce CatchUp = "once" // the newest slot is run, the others are recorded as skipped
+	CatchUpAll  CatchUp = "all"  // each slot is run, one after the other
+	CatchUpNone CatchUp = "none" // all slots are recorded as skipped
 )
 
-// Plan says when a pipeline runs automatically.
+// Plan says when a pipeline runs by itself.
 type Plan struct {
 	schedule.Schedule               // the zero Schedule: never
 	CatchUp           CatchUp       // "": CatchUpOnce
-	Jitter            time.Duration // maximum random delay of a slot's run, see [schedule.Jitter]
+	Jitter            time.Duration // maximum delay between a slot and its run, see [schedule.Jitter]
 	Deadline          time.Duration // a run is stopped after this time, and can be resumed; 0: never
 }
 
@@ -60,24 +60,23 @@ type RunRequest struct {
 	Streams  []string // patterns as in the configuration; nil: all
 	Options  pipeline.Options
 	Progress func(pipeline.Event) // called from many goroutines; must not block
-	Rates    func(func() []Rate)  // Run calls it once the source is open, with a function that returns the source's request budgets
+	Rates    func(func() []Rate)  // Run calls it when the source is open; the argument is a function that returns the source's request budgets
 }
 
-// Deltas is the result of one application of webhook events.
+// Deltas is the result of applying webhook events once.
 type Deltas struct {
-	Applied    int           // events committed by this application
-	Waiting    int           // verified events that still wait
+	Applied    int           // events that were committed
+	Waiting    int           // verified events that are not applied yet
 	Oldest     time.Time     // when the oldest waiting event was received; zero: none waits
-	Refresh    []string      // streams that a run must read soon, because their records cannot be read one by one
-	ApplyAfter time.Duration // time after which to apply again even without new events; 0: at the next event
+	Refresh    []string      // streams that a run must read soon, because the source cannot return single records
+	ApplyAfter time.Duration // time after which to apply again, even without new events; 0: at the next event
 	Unmapped   int           // events of a type that no stream handles
 	Dead       int           // events moved to the dead letters
 
-	Lags []time.Duration // for each record that is now in every destination: the time since its first event was received
+	Lags []time.Duration // one per record that is now in every destination: the time since its first event was received
 }
 
-// Pipeline is one pipeline of the daemon. The caller of New provides the functions that run the pipeline,
-// and the daemon decides when to call them.
+// Pipeline is one pipeline of the daemon. Its functions run the pipeline. The daemon decides when to call them.
 type Pipeline struct {
 	Name         string
 	Sources      []string
@@ -85,23 +84,22 @@ type Pipeline struct {
 	Streams      []string // names, in the order they are read
 	Plan         Plan
 
-	// Run performs one run and returns when all of its work has ended. It takes the pipeline's lock
-	// in the state folder; [state.ErrLocked] means that another process runs the pipeline. Runs of
-	// one pipeline never overlap.
+	// Run performs one run, and returns when all of its work has ended. It takes the lock of the pipeline in the
+	// state; [state.ErrLocked] means that another process runs the pipeline. Calls of Run do not overlap.
 	Run func(ctx context.Context, o RunRequest) (pipeline.Report, error)
 
-	// Planned means that Run can continue a run that another process began. The run then keeps its id, and
-	// Run returns when the whole run has ended.
+	// Planned means that Run can continue a run that another process has begun. The run keeps its id. Run returns
+	// when the whole run has ended.
 	Planned bool
 
-	// Deltas applies the events that have arrived and are ready, and returns. It may be nil. It is called
-	// some time after an event arrives. Calls of Deltas do not overlap each other. They do not overlap a
-	// call of Run either, unless Concurrent is set.
+	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an
+	// event arrives. Calls of Deltas do not overlap each other. Unless Concurrent is set, they do not overlap
+	// calls of Run either.
 	Deltas     func(ctx context.Context) (Deltas, error)
 	Concurrent bool   // Deltas and Run may run at the same time, because they coordinate their commits
 	Close      func() // called after the last call of Deltas; may be nil
 
-	// Hinted has the streams to read when an unverified delivery arrives, by source, parents before
-	// their children; see [Daemon.Hinted]. It is usually empty.
+	// Hinted has the streams to read when an unverified delivery arrives, by source. Parents come before their
+	// children. It is usually empty; see [Daemon.Hinted].
 	Hinted map[string][]string
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// clean keeps errors.Is working for the errors that err wraps. // Invariant 5
+// clean removes secrets from the text of err. errors.Is still finds the errors that err wraps. // Invariant 5
 func (d *Daemon) clean(err error) error {
 	if err == nil {
 		return nil
@@ -30,8 +30,8 @@ func (c *cleaned) Error() string { return c.text }
 // Unwrap returns the original error.
 func (c *cleaned) Unwrap() error { return c.error }
 
-// cleanReport is needed because texts from drivers and database servers have not passed the HTTP client, which
-// redacts its own texts.
+// cleanReport removes secrets from the texts of a report. The HTTP client redacts its own texts, but drivers and
+// database servers do not.
 func (d *Daemon) cleanReport(r pipeline.Report) pipeline.Report {
 	r.Err = d.clean(r.Err)
 	r.Streams = slices.Clone(r.Streams)

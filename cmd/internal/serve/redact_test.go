@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// The journal, the hub and the observers must not get a secret in an error. errors.Is still works.
+// A secret in an error reaches neither the journal, nor the hub, nor the observers. errors.Is still works.
 func TestRunsTellNoSecrets(t *testing.T) {
 	const secret = "canary-4711-of-this-test"
 	cause := errors.New("refused")

@@ -110,7 +110,7 @@ func (r *rig) slots(name string) []state.SlotRecord {
 	return all
 }
 
-// told returns slots as hour, state and the beginning of why.
+// told returns each slot as its hour, its state and the beginning of its reason.
 func told(all []state.SlotRecord) []string {
 	var words []string
 	for _, s := range all {

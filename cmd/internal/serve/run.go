@@ -17,7 +17,7 @@ import (
 
 var errDeadline = errors.New("deadline")
 
-// Overdue reports whether ctx has ended because the run reached its deadline.
+// Overdue reports whether ctx has ended because the run has reached its deadline.
 func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errDeadline) }
 
 type execution struct {
@@ -46,7 +46,7 @@ func (x *execution) run(ctx context.Context) {
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 }
 
-// guarded turns a panic into an error, so that the daemon goes on.
+// guarded runs the pipeline. It turns a panic into an error, so that the daemon goes on.
 func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -79,7 +79,7 @@ func (x *execution) begun(ctx context.Context) {
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
 	})
-	if x.slot.Due.IsZero() { // otherwise beginSlot has recorded it
+	if x.slot.Due.IsZero() { // for a run with a slot, beginSlot has recorded the run
 		x.write(ctx, state.RunRecord{Status: string(pipeline.StatusRunning)})
 	}
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
@@ -147,7 +147,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	if x.slot.State == state.SlotSkipped {
 		x.d.skipped(x.slot)
 	}
-	next := x.pipeline().Plan.Upcoming(x.d.Now(), shownSlots) // lock order: the worker's lock before the hub's
+	next := x.pipeline().Plan.Upcoming(x.d.Now(), shownSlots) // before hub.update: the worker's lock must be taken before the hub's
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running, s.Last, s.LastErr, s.Next = nil, &report, err, next
 	})
@@ -162,7 +162,8 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	})
 }
 
-// late returns false for a resumed run, because its lateness was reported when it first began.
+// late reports whether the run began too late for its slot. It returns false for a resumed run, whose lateness
+// was reported when the run first began.
 func (x *execution) late() bool {
 	due := x.slot.Due
 	if due.IsZero() || x.order.Trigger == TriggerResume {
@@ -184,18 +185,18 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
 		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; the run resumes at the next start"
 	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
-		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process is running the pipeline, and runs must not overlap
+		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process runs the pipeline, and runs must not overlap
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)
 	}
 	return r
 }
 
-// recordGrace is the part of the ten seconds of a shutdown for writing records. // Invariant 15
+// recordGrace is how long a daemon that stops may take to write records, of its ten seconds. // Invariant 15
 const recordGrace = time.Second
 
-// outlive has a deadline only while the daemon is stopping. Otherwise it waits even for a slow disk, because
-// a slot without a record would be run again. // Invariant 18
+// outlive returns a context for writing records. It has a deadline only while the daemon stops. Otherwise it
+// waits even for a slow disk, because a slot without a record would be run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }
@@ -207,8 +208,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 	return r
 }
 
-// write stores the records of the run and of its slot in one step. If another process has taken the slot,
-// only that of the run is stored.
+// write stores the record of the run and that of its slot in one step. If another process has taken the slot,
+// write stores only the record of the run.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	r = x.record(r)
 	late, cancel := outlive(ctx)

@@ -1,8 +1,7 @@
-// Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP. It
-// depends on no driver and reads no configuration file. Instead, cmd/penstock provides a [Pipeline] for each
-// configured pipeline, and the handlers of the webhook receiver, the dashboard and the metrics. These
-// handlers are in packages below this one. Start with [New], pass the [Daemon] to the handlers, and then call
-// [Daemon.Run].
+// Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP. It depends
+// on no driver and reads no configuration file. cmd/penstock makes a [Pipeline] for each configured pipeline, and
+// the handlers: the webhook receiver, the dashboard and the metrics, which are in packages below this one. Start
+// with [New], pass the [Daemon] to the handlers, and then call [Daemon.Run].
 package serve
 
 import (
@@ -24,24 +23,23 @@ import (
 // Config configures a Daemon.
 type Config struct {
 	Listener  net.Listener // for HTTP; Run closes the listener
-	Hosts     []string     // allowed host names besides localhost, see allowHosts
+	Hosts     []string     // host names in requests that are allowed besides localhost, see allowHosts
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
 	Journal   state.Journal // stores slots and runs; the caller closes the journal once Run has returned
 	Log       *slog.Logger
 
-	// Now is the clock for slots and records. All daemons that share the journal must use the same
-	// clock: see [state.Store]. nil: time.Now.
+	// Now is the clock for slots and records, see [state.Store]. All daemons that share the journal must use the
+	// same clock. nil: time.Now.
 	Now func() time.Time
 
-	// Encode returns the form of a report that the journal stores.
+	// Encode returns a report in the form that the journal stores.
 	Encode func(pipeline.Report) json.RawMessage
 
 	Supervisor Supervisor
 
-	// Redact removes secrets from texts of runs before they are stored or shown; nil leaves texts
-	// unchanged.
+	// Redact removes secrets from texts of runs before they are stored or shown. nil: texts stay unchanged.
 	Redact func(string) string
 
 	// Reload reads the configuration again. If it returns an error, the daemon keeps its pipelines. It may be nil.
@@ -52,8 +50,7 @@ type Config struct {
 	Hangup <-chan struct{}
 }
 
-// Daemon runs pipelines on schedule and on demand. Its methods may be called from any goroutine once
-// Run has begun.
+// Daemon runs pipelines on schedule and on demand. After Run has begun, any goroutine may call its methods.
 type Daemon struct {
 	Config
 	hub     *Hub
@@ -61,7 +58,7 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	leaving map[string]*Pipeline // removed pipelines that still have work in progress; the value is the new definition if the pipeline was added again, otherwise nil
+	leaving map[string]*Pipeline // removed pipelines whose work has not ended yet; the value is the new definition if the pipeline was added again, or else nil
 	names   []string
 	ctx     context.Context
 	all     sync.WaitGroup
@@ -74,8 +71,8 @@ var (
 	ErrStopping = errors.New("the daemon is stopping")
 )
 
-// New returns a daemon that is not running. Since handlers may need the daemon, Daemon.Handlers may be set
-// until Run is called.
+// New returns a daemon that does not run yet. Handlers may need the daemon, so the caller may set Daemon.Handlers
+// until it calls Run.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -92,7 +89,8 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// Open commits get eight seconds of stopGrace. // Invariant 15
+// How long a daemon that stops waits: for all of its work, and for HTTP requests. Of stopGrace, open commits may
+// use eight seconds. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second
@@ -100,8 +98,8 @@ const (
 
 var errLeft = errors.New("stopped before all work had ended; committed data is safe")
 
-// Run runs the daemon until ctx ends, and then lets the work in progress end safely. It returns an error if
-// it could not start or serve, or if work did not end in time.
+// Run runs the daemon until ctx ends. Then it lets the work in progress end safely. It returns an error if it
+// could not start or serve, or if work did not end in time.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,7 +152,7 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 	}
 }
 
-// settle reports whether workers and requests have ended within stopGrace.
+// settle waits for workers and requests, and reports whether they have ended within stopGrace.
 func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
@@ -170,8 +168,8 @@ func (d *Daemon) settle(served <-chan error) bool {
 	}
 }
 
-// ReloadNow reloads the configuration. Runs in progress keep the old definition of their pipeline. If
-// ReloadNow returns an error, the daemon keeps its pipelines.
+// ReloadNow reads the configuration again. Runs in progress keep the old definition of their pipeline. After an
+// error, the daemon keeps all pipelines.
 func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if d.Reload == nil {
 		return nil
@@ -230,7 +228,7 @@ func (d *Daemon) define(all []Pipeline) error {
 	return nil
 }
 
-// begin must be called with d.mu held.
+// begin starts a worker for a pipeline. The caller must hold d.mu.
 func (d *Daemon) begin(p Pipeline) {
 	w := newWorker(d, p)
 	d.workers[p.Name] = w
@@ -240,7 +238,8 @@ func (d *Daemon) begin(p Pipeline) {
 	})
 }
 
-// left starts a new worker if the pipeline was removed and added again meanwhile.
+// left is called when a worker has ended. If its pipeline was removed and added again meanwhile, left starts a
+// new worker.
 func (d *Daemon) left(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -264,7 +263,7 @@ func (d *Daemon) worker(name string) (*worker, error) {
 }
 
 // RunNow starts a run and returns its id. Its error wraps [ErrBusy] if a run is in progress, [ErrUnknown] if
-// there is no such pipeline, and [ErrStopping] if the daemon is stopping.
+// there is no such pipeline, or [ErrStopping] if the daemon is stopping.
 func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	w, err := d.worker(name)
 	if err != nil {
@@ -277,8 +276,8 @@ func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	return o.Run, w.order(o)
 }
 
-// Pause makes the daemon skip the slots of a pipeline until Resume. Skipped slots are recorded. A run in
-// progress continues.
+// Pause makes the daemon skip the slots of a pipeline until Resume is called. Skipped slots are recorded. A run
+// in progress continues.
 func (d *Daemon) Pause(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -287,7 +286,7 @@ func (d *Daemon) Pause(ctx context.Context, name string) error {
 	return w.pause(ctx, d.Now())
 }
 
-// Resume ends a Pause; the next slot runs again.
+// Resume undoes Pause. The next slot is run again.
 func (d *Daemon) Resume(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -299,8 +298,8 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 // Observe passes a notice to the daemon's observers.
 func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
 
-// Received wakes the workers because an event of a source is in the inbox. It does not wait for the workers,
-// because they may be writing, and the sender of the event waits for Received.
+// Received wakes the workers because an event of a source is in the inbox. The sender of the event waits for
+// Received, so Received does not wait for the workers.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
 	d.mu.Lock()
@@ -312,11 +311,11 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is the time without a call of worker.look after which the worker's loop counts as stuck. The loop does
-// not wait for runs.
+// stuck is how long a worker may go without a call of worker.look. After that, the worker's loop counts as stuck.
+// Runs do not delay the loop.
 const stuck = 2 * time.Minute
 
-// Alive returns nil while every worker's loop is running. The watchdog uses it.
+// Alive returns an error if the loop of a worker is stuck. The watchdog uses it.
 func (d *Daemon) Alive() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,27 +8,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// onTime is how late a run may begin and still count as in time, for example because the daemon was restarted.
+// onTime is how late a run may begin and still count as in time, for example after a restart of the daemon.
 const onTime = time.Minute
 
-// mostMissed is how many missed slots get a record each. One record covers all earlier ones. There are more
-// only if the daemon was not running for months, or if the clock was wrong by years. // Invariant 6
+// mostMissed is the maximum number of missed slots with a record of their own. One record stands for all earlier
+// slots. There are more missed slots only if the daemon was not running for months, or if the clock was wrong by
+// years. // Invariant 6
 const mostMissed = 1000
 
 type slotState struct {
 	paused bool
-	run    string // id of the run of the whole pipeline in progress; "" for none
+	run    string // id of the run in progress that reads the whole pipeline; "" if there is none
 }
 
 type due struct {
-	slots   []state.SlotRecord // to be recorded, in order
+	slots   []state.SlotRecord // new records, in order
 	through time.Time          // the last of slots; zero if there is none
-	late    string             // why the last late slot is late; "" if no slot is late
+	late    string             // why the last of the late slots is late; "" if no slot is late
 	next    time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides about each slot after seen, up to now, by its arguments only. The caller records the decisions
-// in the journal, so that no slot is decided twice. // Invariant 18
+// due decides what happens to each slot after seen, up to now. The decision depends only on the arguments. The
+// caller records it in the journal, so that no slot is decided twice. // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -78,7 +79,7 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	case !wanted:
 		r.Cause, r.Why = string(SkipMadeUp), "the daemon was not running; the run of "+last.Format(time.RFC3339)+" covers it"
 	case s.run != "" && (inTime || !all):
-		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still in progress" // never two at once
+		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still in progress" // two runs of a pipeline never overlap
 	case inTime:
 		r.State, r.Cause = state.SlotWaiting, string(TriggerSchedule)
 		return r, false
@@ -95,13 +96,13 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how often a process may end during the run of one slot. After that the slot is not run again.
+// mostBroken is how many processes may end during the run of one slot. After that, the slot is not run again. //
 // Invariant 15
 const mostBroken = 3
 
-// recovered handles a slot that an earlier process left open. A run that had begun resumes, unless catch_up
-// is none or the process has ended mostBroken times during the run, so that the run itself may be the cause.
-// Planned runs resume even then, because other processes do their work.
+// recovered returns the new record of a slot that an earlier process left open. A run that had begun is resumed.
+// It is not resumed if catch_up is none, or if the process has ended mostBroken times during the run: the run
+// itself may be the cause. A planned run is resumed even then, because other processes do its work.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
@@ -117,9 +118,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next. waiting is sorted, oldest first. With CatchUpAll it selects the oldest,
-// and rest has the others. Otherwise it selects the newest, whose run covers the others, and over has the new
-// records of the others.
+// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the
+// oldest, and rest has the others. Otherwise it selects the newest. The run of the newest does the work of the
+// others, and over has their new records.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]

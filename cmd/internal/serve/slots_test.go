@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Each run takes longer than the time between two restarts. Every slot has one record and begins in time, and
-// every run ends. // Invariant 18
+// The daemon restarts so often that no run ends between two restarts. Every slot has one record and begins in
+// time, and every run ends. // Invariant 18
 func TestRestarts(t *testing.T) {
 	hours := 24
 	if testing.Short() {
@@ -143,7 +143,7 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
-// A slot that becomes due during a run of some streams runs right after it.
+// A slot is due during a run of only some streams. It is run right after that run.
 func TestSlotAfterPartialRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -164,7 +164,8 @@ func TestSlotAfterPartialRun(t *testing.T) {
 	})
 }
 
-// The clock jumps forwards and backwards, and the daemon restarts. Every slot has one record, and no slot runs twice.
+// The clock jumps forwards and backwards, and the daemon restarts. Every slot has one record, and none is run
+// twice.
 func TestClockJumps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := rapid.SampledFrom([]CatchUp{CatchUpOnce, CatchUpAll, CatchUpNone}).Draw(rt, "policy")
@@ -188,7 +189,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			d := p.due("p", sofar, now, slotState{})
 			for _, s := range d.slots {
-				if recorded[s.Due] == 0 { // the key of the journal's table has the same effect
+				if recorded[s.Due] == 0 { // the journal does the same, because the slot is a key there
 					recorded[s.Due] = 1
 					if s.State == state.SlotWaiting {
 						ran[s.Due]++
@@ -211,7 +212,7 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-// Recorded slots do not run again when the clock is set back.
+// If the clock is set back, recorded slots are not run again.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -266,7 +267,8 @@ func TestClockOfThisMachineWrong(t *testing.T) {
 	}
 }
 
-// The slot of a killed run still has one record. A run during which every process is killed is given up.
+// A daemon is killed during a run. The slot still has one record. If every process is killed during the same run,
+// the run is given up.
 func TestKilled(t *testing.T) {
 	for _, tt := range []struct {
 		left state.SlotRecord
@@ -298,7 +300,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// The slots of a paused pipeline are skipped for good, also across restarts.
+// Slots that are due during a pause are never run, even after restarts.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -385,7 +387,7 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-// A configuration with an error changes nothing. A run in progress keeps its definition.
+// A new configuration with an error changes nothing. A run in progress keeps its definition.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -423,8 +425,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A pipeline that is removed and added again during its run waits for the end of that run, and then continues
-// with its slots.
+// A pipeline is removed and added again during its run. It waits for the end of that run, and then continues with
+// its slots.
 func TestReloadTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -15,28 +15,28 @@ import (
 
 type worker struct {
 	d       *Daemon
-	changed chan struct{} // makes the worker look now, before the next slot is due
+	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
 
 	mu      sync.Mutex
 	p       Pipeline
 	defined int
-	fresh   bool // p has a new definition, and the state of its schedule must be read from the journal
+	fresh   bool // p is new, so the state of its schedule must be read from the journal
 	seen    time.Time
-	adopted time.Time // when the open slots of ended processes were last read
+	adopted time.Time // when the worker last read the open slots that ended processes have left
 	waiting []state.SlotRecord
 	run     string // id of the run in progress; "" for none
 	partial bool
 	paused  bool
 	retired bool
-	orders  []RunRequest // requested runs, which begin when no other run is in progress
-	trouble string       // error of the journal that was last logged
+	orders  []RunRequest // requested runs; the next begins when no run is in progress
+	trouble string       // the last logged error of the journal
 
-	turn    chan struct{} // held by a run or by Deltas, unless Pipeline.Concurrent is set
+	turn    chan struct{} // locked by a run or by Deltas, unless Pipeline.Concurrent is set
 	alive   atomic.Pointer[time.Time]
 	sources atomic.Pointer[[]string]
-	hinted  atomic.Pointer[map[string][]string] // streams to read after unverified deliveries, of p
+	hinted  atomic.Pointer[map[string][]string] // Hinted of p
 	work    sync.WaitGroup                      // runs
 }
 
@@ -48,7 +48,7 @@ func newWorker(d *Daemon, p Pipeline) *worker {
 	return w
 }
 
-// define lets a run in progress keep its definition.
+// define replaces the pipeline. A run in progress keeps its definition.
 func (w *worker) define(p Pipeline) {
 	w.set(p)
 	wake(w.changed)
@@ -104,8 +104,8 @@ func (w *worker) left() bool {
 	return w.retired
 }
 
-// lookAgain is the longest sleep of a worker. Timers do not notice that the clock was set, or that the machine
-// was suspended.
+// lookAgain is the longest sleep of a worker. It must be short: a timer does not notice that the clock was set,
+// or that the machine was suspended.
 const lookAgain = 15 * time.Second
 
 func (w *worker) live(ctx context.Context) {
@@ -135,7 +135,7 @@ func (w *worker) live(ctx context.Context) {
 }
 
 func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
-	here := time.Now() // monotonic, unlike now: see Alive
+	here := time.Now() // has a monotonic clock reading, unlike now: see Alive
 	w.alive.Store(&here)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,7 +150,7 @@ func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	return max(0, min(lookAgain, next.Sub(now)))
 }
 
-// tell logs an error of the journal once. The next look retries.
+// tell logs an error of the journal, once. The next call of look tries again.
 func (w *worker) tell(err error) {
 	text := ""
 	if err != nil && w.d.ctx.Err() == nil {
@@ -168,7 +168,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 			return next, err
 		}
 	}
-	if since := now.Sub(w.adopted); since < 0 || since >= lookAgain { // or the clock was set back
+	if since := now.Sub(w.adopted); since < 0 || since >= lookAgain { // since is negative if the clock was set back
 		orphans, err := w.d.Journal.Orphans(ctx, w.p.Name)
 		if err != nil {
 			return next, err
@@ -179,7 +179,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 		}
 	}
 	if now.Before(w.seen) {
-		w.seen = now // the clock was set back: slots that are already recorded must not be run again
+		w.seen = now // the clock was set back; recorded slots must not be run again
 	}
 	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
@@ -213,7 +213,7 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if w.seen.IsZero() { // only at the start, not for a new definition
+	if w.seen.IsZero() { // only when the worker starts, not after each new definition
 		open, err := j.OpenSlots(ctx, name)
 		if err != nil {
 			return err
@@ -264,7 +264,8 @@ func (d *Daemon) skipped(r state.SlotRecord) {
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
-// beginSlot records the run in the journal first, so that a slot is never run without a record. // Invariant 18
+// beginSlot starts the run of a slot. It first records the run in the journal, so that no slot is run without a
+// record. // Invariant 18
 func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
@@ -288,7 +289,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	}
 	w.waiting = rest
 	if err != nil {
-		return nil // another process considered this one dead, and has taken over the slot // Invariant 18
+		return nil // another process has taken over the slot, because this process seemed to have ended // Invariant 18
 	}
 	w.begin(ctx, x)
 	return nil
@@ -329,14 +330,14 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// prepare must be called with w.mu held. r is the record of the run's slot, or zero.
+// prepare makes the execution of a run. r is the record of the run's slot, or zero. The caller must hold w.mu.
 func (w *worker) prepare(o RunRequest, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	return x
 }
 
-// begin must be called with w.mu held, and no other run may be in progress.
+// begin starts a run. No other run may be in progress. The caller must hold w.mu.
 func (w *worker) begin(ctx context.Context, x *execution) {
 	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
@@ -352,7 +353,7 @@ func (w *worker) begin(ctx context.Context, x *execution) {
 	})
 }
 
-// pause with a zero time runs slots again.
+// pause pauses the schedule. With a zero time it resumes the schedule.
 func (w *worker) pause(ctx context.Context, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
