@@ -290,7 +290,7 @@ func TestConfiguredPagingWins(t *testing.T) {
 	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		p, err := strconv.Atoi(r.URL.Query().Get("page"))
 		if r.URL.Query().Has("page") && err != nil {
-			t.Errorf("requested page=%s; only a link leads to the next page", r.URL.Query().Get("page"))
+			t.Errorf("requested page=%s, want a number", r.URL.Query().Get("page"))
 		}
 		p = max(p, 1)
 		next := "null"

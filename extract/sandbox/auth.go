@@ -33,15 +33,15 @@ const (
 )
 
 type credential struct {
-	name    string // name in statistics; never an issued token
+	name    string // name in the statistics; it is never a token
 	surface string
 	user    string
 	writes  bool
 
-	expired bool // may only be refreshed
+	expired bool // expired, but can be refreshed
 	until   time.Time
 	scopes  []string // scopes of an OAuth grant; nil: all
-	grant   string   // id of the OAuth grant that the token belongs to; "": none
+	grant   string   // id of the token's OAuth grant; "": none
 }
 
 type tokens struct {
@@ -177,7 +177,7 @@ func unauthenticated(r *http.Request, surface string) *reply {
 	case surface == "wl":
 		answer = jsonReply(http.StatusUnauthorized, obj("error", "Invalid token"))
 	case !strings.Contains(r.Header.Get("Accept"), "json"):
-		// If a request does not accept JSON, Laravel assumes a browser.
+		// Laravel treats a client that does not accept JSON as a browser.
 		answer = htmlReply(http.StatusFound, loginPage)
 		answer.header.Set("Location", "/login")
 	default:

@@ -13,13 +13,13 @@ type write struct {
 	dialect  dialect
 	do       changeKind
 	table    string
-	id       string // parameter or body member with the row's id
+	id       string // parameter or member of the body with the row's id
 	required string
-	sets     object // members that the change sets, for a step of a document's workflow such as posting
-	action   string // action of the change's event; "": the status in sets, else "updated"
-	link     string // of create: column that takes the id from the path
-	newTable string // of convert: table of the new row
-	backLink string // of convert: column that gets the new row's id
+	sets     object // members that the change sets, for example when a document is posted
+	action   string // action in the webhook event; "": the status in sets, or "updated"
+	link     string // for create: the column for the id in the path
+	newTable string // for convert: the table of the new row
+	backLink string // for convert: the column for the new row's id
 }
 
 type changeKind int
@@ -30,7 +30,7 @@ const (
 	update
 	save // updates if there is an id, otherwise creates
 	remove
-	convert // changes one row and creates another from it
+	convert // changes one row, and creates another from it
 )
 
 func (s *Server) change(route string, t target, c credential, p params, body object) reply {
@@ -78,7 +78,7 @@ func missingIn(body object, needs string) []string {
 	return lacking
 }
 
-// now advances by a minute with each change, so that the same changes produce the same data.
+// now is a minute later after each change. So the same changes give the same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
 func (w *world) create(x write, p params, body object) object {
@@ -112,7 +112,7 @@ func (w *world) create(x write, p params, body object) object {
 	return row
 }
 
-// blank clears the members that a person would have entered. It keeps references, codes and amounts.
+// blank clears members that a person has entered. It keeps references, codes and amounts.
 func blank(row object) object {
 	for i := range row {
 		switch row[i].name {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// contacts are the benchmark's records. Up to 100,000 distinct records are rendered once. A page is a copy of their
-// bytes, in which the id and a counter of changes, both of fixed width, are replaced.
+// contacts are the records for benchmarks. Up to 100,000 distinct records are rendered once. A page copies their
+// bytes, and replaces the id and a counter of changes. Both have a fixed width.
 type contacts struct {
 	count   int
 	records []byte
-	ends    []int // of each distinct record in records
+	ends    []int // end of each distinct record in records
 
 	mu      sync.RWMutex
-	changes []uint16 // of each contact
+	changes []uint16 // number of changes of each contact
 	buffers sync.Pool
 }
 
@@ -166,8 +166,8 @@ func (c *contacts) truth() ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// WriteContactsNDJSON writes the first n of Options.Contacts as they are served now, one per line. Benchmarks
-// use it as a baseline.
+// WriteContactsNDJSON writes the first n contacts as they are served now, one per line. Benchmarks use this as a
+// baseline.
 func (s *Server) WriteContactsNDJSON(w io.Writer, n int) error {
 	c := s.contacts
 	if c == nil {

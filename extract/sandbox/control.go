@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// control serves requests by which tests control the sandbox:
+// control serves the requests with which tests control the sandbox:
 //
 //	GET    /_sandbox/stats              Stats; DELETE clears them
 //	GET    /_sandbox/truth/{stream}     Truth as one JSON array
-//	POST   /_sandbox/faults             replaces all faults by a JSON list of Fault; DELETE clears them
+//	POST   /_sandbox/faults             replaces all faults by a JSON list of Fault; DELETE removes them
 //	POST   /_sandbox/lists              starts the next run of the named lists: see Options.Lists
 //	GET    /_sandbox/lists/{name}       the records that a run may find in this list: a servers.Truth
 //	POST   /_sandbox/reset              restores the seeded data

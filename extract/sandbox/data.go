@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// newWorld gives tables that grow with a company scale times as many rows. Tables such as pipelines, stages and taxes
-// do not grow.
+// newWorld returns the data. Tables that grow with a company have scale times as many rows. Tables like pipelines,
+// stages and taxes do not grow.
 func newWorld(seed uint64, scale int) *world {
 	w := &world{tables: map[string]*table{}}
 	b := &builder{w: w, seed: seed, scale: scale}
@@ -25,15 +25,15 @@ func newWorld(seed uint64, scale int) *world {
 	return w
 }
 
-// builder fills the world, table by table. A table's rows may refer to those of earlier tables.
+// builder fills the world, table by table. Rows may refer to rows of earlier tables.
 type builder struct {
 	w     *world
 	seed  uint64
 	scale int
 }
 
-// fixed creates n rows at any scale. It adds the id before the columns of a row, and after them the columns of
-// gen.made that the row does not have.
+// fixed creates n rows, whatever the scale. Each row gets the id first, then its columns, then the columns of
+// gen.made that it lacks.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
 	g.rows = n

@@ -67,7 +67,7 @@ func (b *builder) absence() {
 		return obj("employee_id", 2+(i-1)/5, "leave_type_id", 1+(i-1)%5, "total", 5*(1+(i-1)%5), "used", g.IntN(5), "remaining", g.IntN(9))
 	})
 	b.fixed("holidays", 24, func(g *gen, i int) object {
-		if i == 2 || i == 3 { // two equal rows are allowed
+		if i == 2 || i == 3 { // the platform allows two equal rows
 			return obj("name", "Founders' day", "start_date", "2026-03-01", "end_date", "2026-03-01", "holiday_type", "public", "is_paid", 1, "description", nil)
 		}
 		day := g.day(300)

@@ -103,7 +103,7 @@ func (g *gen) quote(i int, pairs ...any) object {
 
 type documentKind struct {
 	table  string
-	number string // prefix
+	number string // prefix of the document number
 	names  string
 	party  string
 	status []string

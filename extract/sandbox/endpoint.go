@@ -16,7 +16,7 @@ type endpoint struct {
 	message string
 
 	from  string
-	where string // conditions, see parseWhere
+	where string // conditions: see parseWhere
 	month string // date column, if the endpoint shows the rows of one month: see inMonth
 	order string
 	view  string
@@ -24,19 +24,19 @@ type endpoint struct {
 	pager pager
 	size  int
 	fixed bool // ignores per_page
-	keyed int  // from this page on, the data is an object with numeric keys; 0: on no page
+	keyed int  // from this page on, data is an object with numeric keys; 0: never
 
 	board    *board
 	lists    []namedList                           // several lists in one object, by name
-	one      string                                // parameter with the id of the only row shown
+	one      string                                // parameter with the id; only this row is shown
 	object   func(w *world, p params) (any, error) // returns the payload of an endpoint that shows no rows
 	wrap     func(w *world, p params, payload any) any
-	required string // required parameters; if one is missing, the answer is a refusal
+	required string // required parameters
 	media    string // content type if not JSON; then object returns the bytes
 
 	conds   []condition
 	shows   view
-	shown   func(key string)                 // called with the key of each row on a page; may be nil
+	shown   func(key string)                 // receives the key of each row on a page; may be nil
 	stale   bool                             // shows one record as it was before its last change
 	shuffle func(n int, swap func(i, j int)) // shuffles the rows before they are sorted; may be nil
 }
@@ -45,8 +45,8 @@ type board struct {
 	of    string
 	where string
 	view  string
-	as    string // member of the container with its rows; "": the payload maps each container's name to its rows
-	by    string // column of a row with the id of its container
+	as    string // member with the rows of a container; "": the payload maps names of containers to rows
+	by    string // column with the id of a row's container
 
 	conds []condition
 	shows view
@@ -59,7 +59,7 @@ type namedList struct {
 type record struct {
 	key     string
 	object  object
-	context any // the container's scalars or name; nil outside boards
+	context any // scalars or name of the container; nil outside boards
 }
 
 type params map[string]string
@@ -68,13 +68,12 @@ type condition struct {
 	column   string
 	not      bool
 	value    string
-	param    string // compare with this parameter instead of value
-	optional bool   // without the parameter, the condition holds
+	param    string // compare with this parameter, not with value
+	optional bool   // the condition is true without the parameter
 }
 
-// parseWhere compiles conditions such as "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id".
-// A value that begins with $ or ? is the name of a parameter to compare with. If the parameter after ? is missing,
-// the condition holds.
+// parseWhere parses conditions like "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". $ and
+// ? stand for the value of a parameter. Without the parameter after ?, the condition is true.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {
@@ -148,8 +147,8 @@ func (e *endpoint) records(w *world, p params) []record {
 	return all
 }
 
-// inMonth returns the rows of one month: the current one, unless type is monthly and a month is given; the year
-// defaults to the current one.
+// inMonth returns the rows of one month. With type=monthly, the parameters month and year name it. The default is the
+// current month.
 func (e *endpoint) inMonth(rows []object, p params) []object {
 	if e.month == "" {
 		return rows
@@ -201,7 +200,7 @@ func (e *endpoint) boardPayload(w *world, p params) any {
 		return columns
 	}
 	if len(byName) == 0 {
-		return list{} // PHP's empty map is a list
+		return list{} // PHP writes an empty map as a list
 	}
 	return byName
 }

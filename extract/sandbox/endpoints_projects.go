@@ -57,7 +57,7 @@ func tasklyEndpoints() []*endpoint {
 	}
 }
 
-// supportEndpoints returns the endpoints of the help desk. The order of records with equal times is not defined.
+// supportEndpoints returns the endpoints of the help desk. Records with equal times have no defined order.
 func supportEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /api/support-ticket/tickets", dialect: d1, message: "Tickets retrieved successfully", from: "tickets", order: "-created_at", pager: itemsPager, size: 10,

@@ -11,7 +11,7 @@ const (
 	d0  dialect = iota // no envelope
 	d1                 // {"success":true,"message":…,"data":…}
 	d2                 // {"status":"success","data":…}
-	d2m                // {"status":"success","message":…}: the payload is in the wrong member
+	d2m                // {"status":"success","message":…}: the payload is in message instead of data
 	d3                 // {"status":1,"data":…}
 	d4                 // {"is_success":true,"message":null,"data":…}
 	dV2                // the versioned surface: no envelope, errors with a code
@@ -45,7 +45,7 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// refusal is the reason why a request is refused. Each dialect reports it with its own message and status.
+// refusal is why a request is refused. Each dialect reports it in its own form.
 type refusal struct {
 	kind   refusalKind
 	what   string

@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Fault is a failure on demand.
+// Fault makes the sandbox fail.
 type Fault struct {
 	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
 	Kind        string   `json:"kind"`                  // see the Fault constants
-	Status      int      `json:"status,omitempty"`      // of status: 500 unless set
-	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, verbatim
-	Count       int      `json:"count,omitempty"`       // number of requests to which the fault applies; 0: all
-	Probability float64  `json:"probability,omitempty"` // probability that the fault applies to a request; 0 means 1
-	After       int      `json:"after,omitempty"`       // number of requests before the first one to which the fault applies
-	Page        int      `json:"page,omitempty"`        // the only page number to which the fault applies; 0: all pages
-	Delay       Duration `json:"delay,omitempty"`       // of slow: before each part of the body
-	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
-	Location    string   `json:"location,omitempty"`    // of redirect
-	Delete      bool     `json:"delete,omitempty"`      // of drift: removes a row instead of adding one
-	ID          string   `json:"id,omitempty"`          // of poison: the record's id; default: the record in the middle
-	Field       string   `json:"field,omitempty"`       // of field: the member's name
-	As          string   `json:"as,omitempty"`          // of field: a new name
-	Value       string   `json:"value,omitempty"`       // of field: a new value, as JSON
+	Status      int      `json:"status,omitempty"`      // for status: the status; default 500
+	RetryAfter  string   `json:"retry_after,omitempty"` // for status: the Retry-After header, as it is
+	Count       int      `json:"count,omitempty"`       // how many requests fail; 0: all
+	Probability float64  `json:"probability,omitempty"` // probability that a request fails; 0 means 1
+	After       int      `json:"after,omitempty"`       // how many requests succeed first
+	Page        int      `json:"page,omitempty"`        // the only page number that fails; 0: all pages
+	Delay       Duration `json:"delay,omitempty"`       // for slow: the pause before each part of the body
+	Bytes       int      `json:"bytes,omitempty"`       // for truncate: bytes that arrive; for gzip_bomb: unpacked size
+	Location    string   `json:"location,omitempty"`    // for redirect: the Location header
+	Delete      bool     `json:"delete,omitempty"`      // for drift: removes a row instead of adding one
+	ID          string   `json:"id,omitempty"`          // for poison: the record's id; default: the record in the middle
+	Field       string   `json:"field,omitempty"`       // for field: the member's name
+	As          string   `json:"as,omitempty"`          // for field: a new name
+	Value       string   `json:"value,omitempty"`       // for field: a new value, as JSON
 }
 
 // The kinds of faults.
@@ -37,27 +37,27 @@ const (
 	FaultStatus    = "status"     // answers Status, with RetryAfter if given
 	FaultSlow      = "slow"       // the body arrives slowly
 	FaultTruncate  = "truncate"   // the body ends before its Content-Length
-	FaultCut       = "cut"        // the body ends early, and Content-Length is the length of the shorter body
+	FaultCut       = "cut"        // the body ends early, and Content-Length matches the shorter body
 	FaultReset     = "reset"      // the connection is reset before an answer
-	FaultLost      = "lost"       // the request takes effect, but the connection is reset before an answer
+	FaultLost      = "lost"       // like reset, but the request takes effect
 	FaultHTML      = "html"       // 200 and a login page
 	FaultEmpty     = "empty"      // 200 and an empty list
 	FaultMalformed = "malformed"  // 200 and invalid JSON
 	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large one
 	FaultDrift     = "drift"      // rows are added or removed while a list is read
-	FaultShuffle   = "shuffle"    // rows with equal values in the list's sort column change places
+	FaultShuffle   = "shuffle"    // rows with equal sort values change places
 	FaultStuck     = "stuck"      // page numbers and cursors are ignored: every page is the first
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
 	FaultPoison    = "poison"     // answers Status for every page that contains the record ID
-	FaultStale     = "stale"      // an endpoint for a single record shows the record as it was before its last change
-	FaultField     = "field"      // a member of the answer's objects is renamed, changed or removed
+	FaultStale     = "stale"      // single records are shown as they were before their last change
+	FaultField     = "field"      // a member of the objects is renamed, changed or removed
 )
 
-// Duration is a time.Duration with the JSON form "250ms".
+// Duration is a time.Duration with a JSON form like "250ms".
 type Duration time.Duration
 
-// MarshalText returns the duration as time.Duration prints it.
+// MarshalText returns the duration in the form of time.Duration.String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // UnmarshalText parses the form of MarshalText.
@@ -67,7 +67,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseFault parses the command line's form: "crm.*=status,status=503,count=3".
+// ParseFault parses a fault on the command line: "crm.*=status,status=503,count=3".
 func ParseFault(text string) (Fault, error) {
 	head, rest, _ := strings.Cut(text, ",")
 	match, kind, ok := strings.Cut(head, "=")

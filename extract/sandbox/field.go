@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// refield renames, replaces or removes each member named f.Field of a JSON body, at any depth. All other bytes stay
+// refield renames, replaces or removes the members named f.Field of a JSON body, at any depth. All other bytes stay
 // the same.
 func (f Fault) refield(body []byte) []byte {
 	if !json.Valid(body) {
@@ -93,8 +93,8 @@ func (r *refielder) object() {
 	})
 }
 
-// each calls the function part for each part of an array or object, with the length of the output before the part and
-// its comma. To leave the part out, the function cuts the output to this length.
+// each calls part for each part of an array or object. before is the length of the output before the part and its
+// comma. To leave the part out, the function part cuts the output to this length.
 func (r *refielder) each(end byte, part func(before int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

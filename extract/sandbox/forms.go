@@ -83,7 +83,7 @@ func flag(v any) int {
 	return 1
 }
 
-// thousands groups a decimal's digits with commas, as number_format does.
+// thousands separates groups of three digits with commas, like PHP's number_format.
 func thousands(decimal string, fraction int) string {
 	whole, rest, _ := strings.Cut(decimal, ".")
 	sign := ""
@@ -156,7 +156,7 @@ func percentDone(w *world, r object, _ any) any {
 	return fmt.Sprintf("%d%%", 100*doneTasks(tasks)/len(tasks))
 }
 
-// displayStatus returns the status that the platform computes when a document is read.
+// displayStatus returns the status of a document. The platform computes it at each reading.
 func displayStatus(_ *world, r object, _ any) any {
 	due, status := r.text("due_date"), r.text("status")
 	if (status == "posted" || status == "partial") && due < today {
@@ -211,7 +211,8 @@ func taxNames(w *world, _ object, v any) any {
 	return strings.Join(names, ",")
 }
 
-// firstSource returns the source that remains when a list of ids is cast to a number.
+// firstSource shows the source with the first id. The platform casts the list of ids to a number, which keeps only
+// that id.
 func firstSource(w *world, _ object, v any) any {
 	for _, id := range idsOf(v) {
 		source, _ := w.table("sources").find(id)

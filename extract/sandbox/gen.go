@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// today is fixed, so that the data does not depend on the day of the test.
+// today is a constant, so that the data is the same on every day.
 const today = "2026-11-20"
 
 var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
-// gen generates the values of one table. Each table has its own random sequence, so that the size of a table does not
-// affect the values of other tables.
+// gen generates the values of one table. Each table has its own random sequence. So the size of a table does not
+// affect other tables.
 type gen struct {
 	*rand.Rand
 	w    *world
@@ -128,7 +128,7 @@ func (g *gen) after(day string, days int) string {
 	return t.AddDate(0, 0, 1+g.IntN(days)).Format("2006-01-02")
 }
 
-// stamp gives groups of three rows equal times, as after an import.
+// stamp returns the creation time of row i. Groups of three rows have equal times, as after an import.
 func (g *gen) stamp(i int) time.Time {
 	minutes := (g.rows - i) / 3 * 173
 	return epoch.Add(-time.Duration(minutes) * time.Minute)
@@ -136,7 +136,7 @@ func (g *gen) stamp(i int) time.Time {
 
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made returns the columns at the end of most rows. created_by is the tenant, not the author.
+// made returns the last columns of most rows. created_by is the tenant, not the author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created

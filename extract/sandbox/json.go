@@ -12,8 +12,8 @@ type member struct {
 	value any
 }
 
-// object is a JSON object whose members have an order, like those of a PHP array. A value is nil, a bool, int, int64,
-// string, number, list or object, or raw bytes.
+// object is a JSON object with ordered members, like a PHP array. A value is nil, a bool, int, int64, string, number,
+// list or object, or raw bytes.
 type object []member
 
 type list []any
@@ -42,7 +42,7 @@ func (o object) get(name string) any {
 	return v
 }
 
-// text returns the member in text form, for use as a key: 5 and "5" are equal.
+// text returns the member as text, for use as a key. 5 and "5" give the same text.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
 func textOf(v any) string {
@@ -64,7 +64,7 @@ func textOf(v any) string {
 	}
 }
 
-// style is how a surface encodes strings: PHP escapes slashes and everything beyond ASCII, the versioned surface
+// style is how a surface writes strings. PHP escapes slashes and all characters beyond ASCII. The versioned surface
 // writes UTF-8.
 type style bool
 

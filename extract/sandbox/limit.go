@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Rate is a number of requests in a window. Zero requests mean no limit.
+// Rate is a number of requests per window. Zero requests mean no limit.
 type Rate struct {
 	Requests int           `json:"requests"`
 	Window   time.Duration `json:"window"`
@@ -30,7 +30,7 @@ func planRate(plan string) (Rate, error) {
 // ResetUnit is the unit of X-RateLimit-Reset.
 type ResetUnit string
 
-// The units that real servers use; the zero value is ResetDelta.
+// The units that real servers use. The zero value is ResetDelta.
 const (
 	ResetDelta   ResetUnit = "delta"    // seconds from now
 	ResetEpoch   ResetUnit = "epoch"    // Unix seconds
@@ -39,15 +39,15 @@ const (
 
 type limiter struct {
 	mu    sync.Mutex
-	log   map[string]meter // by credential or user
+	log   map[string]meter // meters by credential or user
 	count Counting
 	rate  Rate
 }
 
-// window accepts a request if, in the window before it, fewer requests than the limit were accepted. It stores when
-// the newest requests arrived, as durations since the server's start.
+// window accepts a request if fewer requests than the limit were accepted in the window before it. It stores the
+// times of the newest requests, since the start of the server.
 type window struct {
-	moments []time.Duration // a ring
+	moments []time.Duration // a ring buffer
 	oldest  int
 	count   int
 }
@@ -135,8 +135,8 @@ func (s *Server) announce(h http.Header, c credential) {
 	}
 }
 
-// throttle returns nil if the limit allows the request. The versioned surface sends its limit headers with every
-// answer, the application surface only with a 429.
+// throttle returns nil if the limit allows the request. The versioned surface sends limit headers with every answer.
+// The application surface sends them only with a 429.
 func (s *Server) throttle(h http.Header, c credential) *reply {
 	now := time.Since(s.start)
 	if c.surface == "v2" {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Counting is a server's method of counting requests against its limit.
+// Counting is how a server counts requests against its limit.
 type Counting string
 
-// The methods; the zero value is Sliding.
+// The ways of counting. The zero value is Sliding.
 const (
-	Sliding Counting = "sliding" // in the window before each request
-	Fixed   Counting = "fixed"   // in consecutive windows of the server's clock
-	Bucket  Counting = "bucket"  // tokens that are refilled at the limit's rate
+	Sliding Counting = "sliding" // requests in the window before each request
+	Fixed   Counting = "fixed"   // requests in fixed windows of the server's clock
+	Bucket  Counting = "bucket"  // tokens, refilled at the rate of the limit
 )
 
 type meter interface {
 	// take reports whether a request at the time now is accepted. left is how many further requests would be accepted
-	// at that time, and reset the time until one more is accepted.
+	// then. reset is the time until one more would be accepted.
 	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
 }
 
@@ -55,7 +55,7 @@ func (f *fixed) take(now time.Duration, r Rate) (bool, int, time.Duration) {
 	return ok, max(r.Requests-f.count, 0), time.Duration(f.window+1)*r.Window - now
 }
 
-// bucket has as many tokens as the limit allows requests. Each request takes one, and they are refilled evenly.
+// bucket has as many tokens as the limit allows requests. Each request takes one. Tokens are refilled evenly.
 type bucket struct {
 	used float64
 	at   time.Duration

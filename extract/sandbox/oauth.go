@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The OAuth clients: a public one, and one with a secret.
+// The OAuth clients: a public client, and one with a secret.
 const (
 	OAuthClient       = "penstock-sandbox"
 	OAuthConfidential = "penstock-sandbox-server"
@@ -27,12 +27,12 @@ const (
 
 const tokenLife = time.Hour
 
-// grants implements the sandbox's OAuth. If a refresh token is used twice, its grant ends, as on a strict server.
+// grants implements OAuth. A refresh token that is used twice ends its grant, as on a strict server.
 type grants struct {
 	mu    sync.Mutex
 	codes map[string]authorization
-	fresh map[string]authorization // by unused refresh token
-	spent map[string]authorization // by used refresh token
+	fresh map[string]authorization // grants by unused refresh token
+	spent map[string]authorization // grants by used refresh token
 }
 
 type authorization struct {
@@ -41,7 +41,7 @@ type authorization struct {
 	redirect  string
 	challenge string
 	scopes    []string
-	until     time.Time // of a code
+	until     time.Time // expiry of a code
 }
 
 func newGrants() *grants {
@@ -121,7 +121,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	case "authorization_code":
 		code := r.PostForm.Get("code")
 		a, ok = g.codes[code]
-		delete(g.codes, code) // valid once
+		delete(g.codes, code) // a code is valid once
 		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 		ok = ok && time.Now().Before(a.until) && a.redirect == r.PostForm.Get("redirect_uri") &&
 			a.challenge == base64.RawURLEncoding.EncodeToString(sum[:])

@@ -19,22 +19,22 @@ type paging struct {
 	size  int
 	fixed bool
 	keyed int
-	url   string // of the list, with the host that the application has behind its proxy: see innerHost
-	path  string // of the list, without the host
+	url   string // URL of the list, with innerHost
+	path  string // URL of the list, without the host
 	shown func(key string)
 }
 
 type served struct {
 	data   any
 	beside object
-	whole  bool // data is the whole body, in any dialect
+	whole  bool // data is the whole body, without an envelope
 	header http.Header
 }
 
 type pager func(paging) (served, *refusal)
 
-// slice returns an array. From page q.keyed on, it returns an object with numeric keys, as PHP encodes an array that
-// was not renumbered.
+// slice returns an array. From page q.keyed on, it returns an object with numeric keys. PHP writes an array in this
+// form if its keys do not begin at 0.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
 	for i := from; i < to && q.shown != nil; i++ {
@@ -62,8 +62,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the page size in the first of the named parameters that has one. Zero or an invalid size means the
-// default, a negative size the whole list.
+// perPage returns the page size: the first of the named parameters that is set. Zero or an invalid size means the
+// default. A negative size means the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -80,7 +80,7 @@ func (q paging) perPage(names ...string) int {
 
 type bounds struct {
 	page, size, last, total int
-	from, to                any // 1-based, null on an empty page
+	from, to                any // counted from 1; null on an empty page
 }
 
 func (q paging) bounds() bounds {
@@ -251,7 +251,8 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token identifies a position by the key of the item before it, and by its index in case that item is deleted.
+// token identifies a position by the key of the item before it. It also has the item's index, in case the item is
+// deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

@@ -7,7 +7,7 @@ type router struct{ root node }
 type node struct {
 	literal map[string]*node
 	param   *node
-	name    string            // of the parameter in this segment
+	name    string            // name of the parameter in this segment
 	methods map[string]string // method → path template
 }
 
@@ -41,7 +41,7 @@ func (n *node) child(segment string) *node {
 }
 
 type match struct {
-	template string // path template; "" if the path exists only with other methods
+	template string // path template; "" if the path exists only for other methods
 	values   []string
 	others   []string
 }

@@ -1,11 +1,11 @@
-// Package sandbox is a small copy of the platform: both surfaces over real HTTP, with seeded records, the
-// platform's mix of envelopes and pagers, credentials, limits, writes that change its data, and faults on
-// demand. It is for tests, demos and benchmarks. It shares no code with the packages that read from it; they share only
-// the protocol.
+// Package sandbox is a small copy of the platform, for tests, demos and benchmarks. It serves both surfaces over real
+// HTTP: seeded records, the platform's mix of envelopes and pagers, credentials, limits, writes that change the data,
+// and faults on demand. It shares only package schemas with the packages that read from it, so that a bug is on one
+// side only.
 //
-// A table of endpoints (endpoints_*.go) says for each endpoint which rows it serves, which members of a row it shows
-// (see view), and its envelope and pager. Truth returns the records that a complete reading of a stream must yield. It
-// uses the same rows, but no pages.
+// A table of endpoints (endpoints_*.go) says which rows each endpoint serves, which members it shows (see view), and
+// its envelope and pager. Truth returns the records that a complete reading of a stream must give. It uses the same
+// rows, but no pages.
 //
 //	s, err := sandbox.New(sandbox.Options{Seed: 1})
 //	http.ListenAndServe("127.0.0.1:8787", s)
@@ -22,23 +22,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Options configure a sandbox. The zero value is the demo's.
+// Options configure a sandbox. The zero value is that of the demo.
 type Options struct {
-	Seed     uint64 // of all data; 0 means 1
+	Seed     uint64 // seed of all data; 0 means 1
 	Scale    int    // multiplies the lists that grow with a company; 0 means 1
 	MaxRows  int    // maximum number of rows per table; 0: no limit
 	Contacts int    // if not 0, GET /v2/contacts serves this many of the benchmark's contacts: see WriteContactsNDJSON
 
-	Plan     string    // of the versioned surface: free, pro (default), business, agency
-	Rate     int       // requests a second on the versioned surface instead of the plan's; 0: the plan's
-	AppRate  Rate      // of the application surface; zero: 200 a second
+	Plan     string    // plan on the versioned surface: free, pro (default), business, agency
+	Rate     int       // requests per second on the versioned surface; 0: as in the plan
+	AppRate  Rate      // limit on the application surface; zero: 200 requests per second
 	Counting Counting  // how both limits count requests; default sliding
 	NoLimits bool      // no rate limits
 	Reset    ResetUnit // unit of X-RateLimit-Reset
 
-	Latency time.Duration // before each answer
+	Latency time.Duration // delay before each answer
 	Skew    time.Duration // how far the server's clock is ahead
-	Gzip    bool          // compresses answers for clients that accept it
+	Gzip    bool          // compress answers for clients that accept it
 	Faults  []Fault
 	Modules map[string]bool // false: the module is not part of the plan
 
@@ -139,7 +139,7 @@ func (s *Server) register() {
 	}
 }
 
-// Reset restores the seeded data. Tokens, limits and statistics stay.
+// Reset restores the seeded data. Tokens, limits and statistics do not change.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
 	w.truncate(s.options.MaxRows)
@@ -155,7 +155,7 @@ func (s *Server) Reset() {
 	s.cache = map[*endpoint]rendered{}
 }
 
-// SetRate changes the versioned surface's limit, as a change of plan does; 0 restores the plan's.
+// SetRate changes the limit of the versioned surface. 0 restores the limit of the plan.
 func (s *Server) SetRate(perSecond int) {
 	rate, _ := planRate(s.options.Plan)
 	if perSecond > 0 {

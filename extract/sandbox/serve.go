@@ -16,7 +16,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	wait   time.Duration // of a 429: how long the credential must wait
+	wait   time.Duration // for a 429: how long the credential must wait
 
 	send    func(http.ResponseWriter) // writes the answer itself, if not nil
 	release func()                    // called after the body was written
@@ -242,10 +242,11 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 	return out, nil
 }
 
-// innerHost is the application's address behind its proxy. Links contain it, although clients cannot reach it.
+// innerHost is the application's address behind its proxy. The application puts it into links, although clients
+// cannot reach it.
 const innerHost = "http://app.internal.example.test:8080"
 
-// items caches the rendered records until the data changes, unless they depend on the request.
+// items returns the rendered records. It caches them until the data changes, unless they depend on the request.
 func (s *Server) items(e *endpoint, p params) []item {
 	if !e.plain() {
 		return e.render(s.world, p)

@@ -129,7 +129,7 @@ func (s *Server) empty(t target) reply {
 	}
 	emptied := *e
 	emptied.required = ""
-	// No row meets this condition: the parameter is missing, and no row's id is empty.
+	// The condition is false for every row: no row's id is empty, and the parameter is missing.
 	emptied.conds = append(emptied.conds[:len(emptied.conds):len(emptied.conds)], condition{column: "id", param: "_none"})
 	return s.read(&emptied, params{})
 }

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Stats counts the requests that the server has received. It shows whether a client kept the limits, and whether it
-// called only endpoints that read.
+// Stats counts the requests that the server has received. Tests use it to check that a client keeps the limits, and
+// calls only endpoints that read.
 type Stats struct {
 	Credentials map[string]CredentialStats `json:"credentials"`
 	Calls       []Call                     `json:"calls"`         // every endpoint called
-	Outside     []Call                     `json:"outside"`       // requests of writes, sessions and unknown paths
-	OutsideSum  int                        `json:"outside_total"` // number of requests in Outside
+	Outside     []Call                     `json:"outside"`       // requests to writes, sessions and unknown paths
+	OutsideSum  int                        `json:"outside_total"` // sum of the counts in Outside
 	Requests    int                        `json:"requests"`
 }
 
 // CredentialStats are the statistics of one credential.
 type CredentialStats struct {
 	Requests      int `json:"requests"`
-	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
-	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
+	MaxPerSecond  int `json:"max_per_second"` // requests in the busiest period of one second
+	MaxConcurrent int `json:"max_concurrent"` // most requests at the same time
 	Throttled     int `json:"throttled"`      // 429 answers
-	InsideGate    int `json:"inside_gate"`    // requests that came before the end of the wait that an earlier 429 required
+	InsideGate    int `json:"inside_gate"`    // requests that came although an earlier 429 required a longer wait
 	Unauthorized  int `json:"unauthorized"`   // 401 answers
 	ServerErrors  int `json:"server_errors"`  // 5xx answers
-	Bytes         int `json:"bytes"`          // of bodies, before compression
+	Bytes         int `json:"bytes"`          // size of the bodies, before compression
 }
 
-// Call counts the requests of one endpoint. Path is the template, or an unknown path as sent.
+// Call counts the requests of one endpoint. Path is a template. An unknown path is as the client sent it.
 type Call struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
@@ -37,7 +37,7 @@ type Call struct {
 	Count  int    `json:"count"`
 }
 
-// gateGrace is how long after a 429 requests may arrive that were sent before the client received it.
+// gateGrace is how long after a 429 further requests may arrive: the client had sent them before it received the 429.
 const gateGrace = 100 * time.Millisecond
 
 type counter struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Truth returns the records that a complete reading of the stream must yield, as they are served and in the order of
-// the list, each with its expected `_context`. It takes the records from the rows, without pages, links or cursors. For
-// a child stream, it returns the records of all parents.
+// Truth returns the records that a complete reading of the stream must give, as they are served, in the order of the
+// list. Each has its `_context`. The records come from the rows, without pages, links or cursors. For a child stream,
+// Truth returns the records of all parents.
 func (s *Server) Truth(stream string) ([]json.RawMessage, error) {
 	st, ok := s.catalogue.Find(stream)
 	if !ok {
@@ -41,7 +41,7 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	if e.media != "" {
 		return nil, nil
 	}
-	if e.month != "" { // a complete reading requests every month
+	if e.month != "" { // a complete reading includes every month
 		every := *e
 		every.month, e = "", &every
 	}

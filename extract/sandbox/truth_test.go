@@ -406,7 +406,7 @@ func TestEveryStreamYieldsItsTruth(t *testing.T) {
 		got, want := d.read(s), d.truth(s.Name)
 		require.Empty(t, difference(texts(t, want), texts(t, got)), s.Name)
 		total += len(want)
-		if s.Name != "integrations.todo_service" { // this service is not connected, so it has no records
+		if s.Name != "integrations.todo_service" { // the service is not connected, so it has no records
 			require.NotEmpty(t, want, s.Name)
 		}
 	}

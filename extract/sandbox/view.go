@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A view lists the members that an endpoint shows of a row. It consists of words:
+// A view lists the members of a row that an endpoint shows. It consists of words:
 //
 //	name   name|form        a column, or its value in another form (see forms)
 //	*                       every column
@@ -32,8 +32,8 @@ type link struct {
 	table  string
 	kind   byte // @ one, < many, * listed
 	column string
-	view   view   // nil: the column pluck is shown, or the number of rows
-	pluck  string // a single column of the one row
+	view   view   // nil: pluck or the number of rows is shown
+	pluck  string // the only column to show
 	absent any    // value if there is no row
 }
 
@@ -133,7 +133,7 @@ func (v view) show(w *world, r object) object {
 	return shown
 }
 
-// put sets or appends a member of o. No other goroutine may use o.
+// put sets a member of o, or appends it. No other goroutine may use o meanwhile.
 func (o object) put(name string, value any) object {
 	for i := range o {
 		if o[i].name == name {

@@ -14,26 +14,25 @@ import (
 	"time"
 )
 
-// Webhook is a subscription: the sandbox sends every change of the data to URL in a signed POST, like the
-// platform's webhooks.
+// Webhook is a subscription. The sandbox sends every change of the data to URL in a signed POST, like the platform.
 type Webhook struct {
 	URL     string        `json:"url"`
 	Secret  string        `json:"secret"`
-	Scheme  Scheme        `json:"scheme,omitempty"`  // stripe unless set
-	Header  string        `json:"header,omitempty"`  // of the signature; default Service-Signature
+	Scheme  Scheme        `json:"scheme,omitempty"`  // default stripe
+	Header  string        `json:"header,omitempty"`  // header of the signature; default Service-Signature
 	Types   []string      `json:"types,omitempty"`   // globs of event types ("contact.*"); empty: all
 	Faults  WebhookFaults `json:"faults,omitzero"`   // faults of the delivery
-	Retries int           `json:"retries,omitempty"` // after 429, 5xx and failed requests; 0 means 3, a negative number means none
+	Retries int           `json:"retries,omitempty"` // number of retries after 429, 5xx and no answer; 0 means 3, negative means none
 
-	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry, doubled for each later retry; 0 means 100ms
-	Timeout     Duration `json:"timeout,omitempty"`     // of one attempt; 0 means 30s, as on such platforms
-	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, and then deliveries arrive in order
+	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry; it doubles for each further one; 0 means 100ms
+	Timeout     Duration `json:"timeout,omitempty"`     // timeout of one attempt; 0 means 30s
+	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1; with 1, deliveries arrive in order
 }
 
-// MaxBackoff bounds the wait before a retry.
+// MaxBackoff limits the wait before a retry.
 const MaxBackoff = Duration(10 * time.Second)
 
-// ErrNoWebhook says that there is no subscription with this number.
+// ErrNoWebhook says that no subscription has this number.
 var ErrNoWebhook = errors.New("no such webhook")
 
 func (w *Webhook) check() error {
@@ -67,7 +66,7 @@ type hub struct {
 	mu     sync.Mutex
 	seed   uint64
 	made   int        // number of the last subscription
-	random *rand.Rand // of event ids
+	random *rand.Rand // source of event ids
 	subs   []*subscription
 }
 
@@ -75,7 +74,7 @@ func newHub(seed uint64) *hub {
 	return &hub{seed: seed, random: rand.New(rand.NewPCG(seed, 13))}
 }
 
-// Subscribe starts a subscription and returns its number. The subscription delivers changes until Unsubscribe or Close.
+// Subscribe starts a subscription and returns its number. It delivers changes until Unsubscribe or Close.
 func (s *Server) Subscribe(w Webhook) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, fmt.Errorf("subscribe: %w", err)
@@ -88,8 +87,7 @@ func (s *Server) Subscribe(w Webhook) (int, error) {
 	return h.made, nil
 }
 
-// Unsubscribe ends a subscription and waits for the deliveries that are being sent. It drops the deliveries that were
-// not sent yet.
+// Unsubscribe ends a subscription. It waits for the deliveries under way, and drops the others.
 func (s *Server) Unsubscribe(number int) error {
 	sub, err := s.hub.take(number)
 	if err != nil {
@@ -99,10 +97,10 @@ func (s *Server) Unsubscribe(number int) error {
 	return nil
 }
 
-// Close ends all subscriptions. The server stays usable.
+// Close ends all subscriptions. The server itself continues.
 func (s *Server) Close() error {
 	for _, sub := range s.hub.all() {
-		// A concurrent call may have ended it.
+		// Another goroutine may have ended the subscription.
 		if err := s.Unsubscribe(sub.number); err != nil && !errors.Is(err, ErrNoWebhook) {
 			return err
 		}
@@ -150,7 +148,7 @@ func (h *hub) id() string {
 	return eventID(h.random)
 }
 
-// Deliveries returns all deliveries of the current subscriptions, in the planned order, with their outcomes.
+// Deliveries returns all deliveries of the current subscriptions with their outcomes, in the planned order.
 func (s *Server) Deliveries() []Delivery {
 	var all []Delivery
 	for _, sub := range s.hub.all() {
@@ -159,8 +157,7 @@ func (s *Server) Deliveries() []Delivery {
 	return all
 }
 
-// Drain releases deliveries that faults hold back, and waits until all deliveries and retries have ended, or
-// ctx ends.
+// Drain sends deliveries that faults hold back. It waits until all deliveries and retries have ended, or ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	for _, sub := range s.hub.all() {
 		if err := sub.drain(ctx); err != nil {

@@ -16,15 +16,15 @@ type WebhookStatus struct {
 	Number       int      `json:"webhook"`
 	URL          string   `json:"url"`
 	Scheme       Scheme   `json:"scheme"`
-	Events       int      `json:"events"`       // events of this subscription
-	Deliveries   int      `json:"deliveries"`   // planned, including lost ones
-	Lost         int      `json:"lost"`         // not sent, because of a fault
-	Pending      int      `json:"pending"`      // neither answered nor given up yet
-	Acknowledged int      `json:"acknowledged"` // answered 2xx
-	Refused      int      `json:"refused"`      // answered with another status, and not retried again
-	GivenUp      int      `json:"given_up"`     // never answered, and not retried again
+	Events       int      `json:"events"`       // number of events
+	Deliveries   int      `json:"deliveries"`   // planned deliveries, including lost ones
+	Lost         int      `json:"lost"`         // deliveries that a fault prevented
+	Pending      int      `json:"pending"`      // deliveries that have no final outcome yet
+	Acknowledged int      `json:"acknowledged"` // deliveries that were answered 2xx
+	Refused      int      `json:"refused"`      // deliveries that were last answered with another status
+	GivenUp      int      `json:"given_up"`     // deliveries without an answer to the last attempt
 	Attempts     int      `json:"attempts"`
-	Median       Duration `json:"median"` // time until a 2xx
+	Median       Duration `json:"median"` // median time until a 2xx
 	P99          Duration `json:"p99"`
 	Slowest      Duration `json:"slowest"`
 }

@@ -7,17 +7,17 @@ import (
 
 type event struct {
 	id      string
-	kind    string // type, "<module>.<action>"
+	kind    string // event type: "<module>.<action>"
 	subject string
 	body    []byte
 }
 
 // announcement describes the events of one table. Their data has only some of the columns, names instead of ids, and
-// dates such as 20-11-2026.
+// dates like 20-11-2026.
 type announcement struct {
 	module string // first part of the event type
 	view   string
-	under  string // if set, the row is a member of data with this name, as in the older modules
+	under  string // if set, the row is in this member of data, as in older modules
 	empty  bool   // data is always an empty list
 
 	shows view
@@ -102,7 +102,7 @@ func eventID(random *rand.Rand) string {
 	return b.String()
 }
 
-// notify announces a change of a row. The caller holds the world's lock.
+// notify announces a change of a row. The caller holds the lock of the world.
 func (s *Server) notify(w *world, table, action string, row object) {
 	a := s.announced[table]
 	if a == nil || !s.hub.hasSubscribers() {

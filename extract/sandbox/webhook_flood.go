@@ -15,27 +15,27 @@ import (
 
 // Flood is a burst of events about existing records.
 type Flood struct {
-	Rate     int      `json:"rate"`               // events a second; 0: as fast as they are delivered
+	Rate     int      `json:"rate"`               // events per second; 0: as fast as they are delivered
 	Count    int      `json:"count"`              // number of events; 0: Rate times For
 	For      Duration `json:"for,omitempty"`      // duration, if Count is 0
 	Match    string   `json:"match,omitempty"`    // glob of modules ("contact"); empty: all
 	Subjects int      `json:"subjects,omitempty"` // maximum number of distinct records per module; 0: all
-	Change   float64  `json:"change,omitempty"`   // share of the events whose record really changes; for the others it does not
-	Bytes    int      `json:"bytes,omitempty"`    // minimum size of the body of an event whose record does not change
+	Change   float64  `json:"change,omitempty"`   // share of the events whose record really changes
+	Bytes    int      `json:"bytes,omitempty"`    // minimum body size of events whose record does not change
 }
 
 // FloodReport is the outcome of a flood.
 type FloodReport struct {
 	Events  int      `json:"events"`
-	Changes int      `json:"changes"` // of records
-	Took    Duration `json:"took"`    // until the last event was announced, not delivered
+	Changes int      `json:"changes"` // number of changed records
+	Took    Duration `json:"took"`    // time until the last event was announced; deliveries may take longer
 }
 
 const maxBacklog = 50_000
 
 const floodStep = 5 * time.Millisecond
 
-// ParseFlood parses the command line's form: "rate=1700,for=1m,match=contact".
+// ParseFlood parses a flood on the command line: "rate=1700,for=1m,match=contact".
 func ParseFlood(text string) (Flood, error) {
 	var f Flood
 	for _, word := range strings.Split(text, ",") {
@@ -80,8 +80,8 @@ func (f *Flood) check() error {
 	return nil
 }
 
-// Flood announces events until its count is reached or ctx ends. It does not wait for the deliveries, see Drain. The
-// seed determines which records the events are about.
+// Flood announces events until it has announced enough, or ctx ends. It does not wait for the deliveries: see Drain.
+// The seed determines the records of the events.
 func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	if err := f.check(); err != nil {
 		return FloodReport{}, err
@@ -145,13 +145,13 @@ func (s *Server) announceUpdate(random *rand.Rand, table string, f Flood) (chang
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.world.table(table).rows
-	if len(rows) == 0 { // all were deleted meanwhile
+	if len(rows) == 0 { // all records were deleted meanwhile
 		return false
 	}
 	row := rows[which%uint64(atMost(len(rows), f.Subjects))]
 	mark := visibleChange(row)
 	if change && mark != nil {
-		s.world.alter(write{table: table}, update, row, mark) // which also announces it
+		s.world.alter(write{table: table}, update, row, mark) // alter also announces the change
 		return true
 	}
 	s.hub.publish(s.announced[table].event(s.hub.id(), s.world, "updated", row, f.Bytes))

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// WebhookFaults are the probabilities of delivery faults, per event. The same seed and changes produce the same
-// faults.
+// WebhookFaults are the probabilities of faults, per event. The same seed and changes give the same faults.
 type WebhookFaults struct {
 	Duplicate float64 `json:"duplicate,omitempty"` // the event is delivered twice or three times
 	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake the event
@@ -29,7 +28,7 @@ type WebhookFaults struct {
 
 const reorderWait = time.Second
 
-// ParseWebhookFaults parses the command line's form: "duplicate=0.1,reorder=0.3,window=20".
+// ParseWebhookFaults parses faults on the command line: "duplicate=0.1,reorder=0.3,window=20".
 func ParseWebhookFaults(text string) (WebhookFaults, error) {
 	var f WebhookFaults
 	shares := f.shares()
@@ -73,21 +72,21 @@ func (f *WebhookFaults) check() error {
 	return nil
 }
 
-// Delivery is the delivery of one event to one subscriber, with its outcome.
+// Delivery is one event that is sent to one subscriber, with its outcome.
 type Delivery struct {
 	Webhook      int       `json:"webhook"`           // number of the subscription
-	Event        string    `json:"event"`             // id
-	Type         string    `json:"type"`              // of the event
+	Event        string    `json:"event"`             // id of the event
+	Type         string    `json:"type"`              // type of the event
 	Subject      string    `json:"subject,omitempty"` // id of the changed record
 	Kind         string    `json:"kind"`              // see the Delivered constants
 	Digest       string    `json:"digest"`            // SHA-256 of the body
 	Attempts     int       `json:"attempts"`
-	Status       int       `json:"status,omitempty"` // last answer
-	Error        string    `json:"error,omitempty"`  // why there was no answer
-	Acknowledged bool      `json:"acknowledged"`     // answered 2xx: the receiver must not lose the event
-	Done         bool      `json:"done"`             // no further attempts
+	Status       int       `json:"status,omitempty"` // status of the last answer
+	Error        string    `json:"error,omitempty"`  // error of the last attempt, if there was no answer
+	Acknowledged bool      `json:"acknowledged"`     // answered 2xx, so the receiver must not lose the event
+	Done         bool      `json:"done"`             // there are no further attempts
 	At           time.Time `json:"at,omitzero"`      // start of the last attempt
-	Took         Duration  `json:"took,omitempty"`   // until the last attempt's answer
+	Took         Duration  `json:"took,omitempty"`   // duration of the last attempt
 }
 
 // Kinds of deliveries.
@@ -97,18 +96,19 @@ const (
 	DeliveredConflict  = "conflict"
 	DeliveredUnknown   = "unknown"
 	DeliveredForged    = "forged"
-	DeliveredLost      = "lost" // not sent
+	DeliveredLost      = "lost" // never sent
 )
 
 type plannedDelivery struct {
 	Delivery
 	body  []byte
-	place int       // the delivery is sent after this many events were announced
-	due   time.Time // the delivery is sent at this time even if fewer events were announced; zero: there is no such time
+	place int       // send the delivery after this many events
+	due   time.Time // send the delivery at this time even after fewer events; zero: only place counts
 }
 
 func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*plannedDelivery {
-	// Every event draws the same number of values, so that one fault's probability does not affect the others.
+	// Each event takes the same number of random values, so that the probability of one fault does not affect the
+	// others.
 	var draw [7]float64
 	for i := range draw {
 		draw[i] = random.Float64()
@@ -144,7 +144,7 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 	return all
 }
 
-// never is a place that no delivery reaches: only the due time matters.
+// never is a place that is never reached: such a delivery waits for its due time.
 const never = int(^uint(0) >> 1)
 
 func newDelivery(kind string, e event) *plannedDelivery {

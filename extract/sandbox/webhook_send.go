@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// subscription delivers events to one subscriber: announce plans them, run sends them.
+// subscription delivers events to one subscriber: announce plans the deliveries, and run sends them.
 type subscription struct {
 	Webhook
 	number int
-	skew   time.Duration // of the platform's clock
+	skew   time.Duration // how far the platform's clock is ahead
 	client *http.Client
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	wake   chan struct{} // has an element when there may be new work
+	wake   chan struct{} // holds an element if there may be new work
 
 	mu      sync.Mutex
 	random  *rand.Rand
 	placed  int
 	log     []*plannedDelivery
 	ready   []*plannedDelivery
-	held    []*plannedDelivery // waiting for later events, because of the fault reorder; at most Faults.Window
+	held    []*plannedDelivery // deliveries that wait for later events, because of the fault reorder; at most Faults.Window
 	timed   schedule           // delayed deliveries and retries, waiting for their due time
-	pending int                // neither answered nor given up yet
+	pending int                // deliveries that have no final outcome yet
 }
 
 func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *subscription {
@@ -190,7 +190,7 @@ func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Ti
 		return 0, fmt.Errorf("post webhook: %w", err)
 	}
 	defer answer.Body.Close()
-	// Reading the body lets the connection be reused; its content does not matter.
+	// The body does not matter. But if it is read, the connection can be used again.
 	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
 	if err != nil && answer.StatusCode >= 300 {
 		return 0, fmt.Errorf("post webhook: %w", err)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Scheme is the way of signing deliveries, always with HMAC-SHA256.
+// Scheme is the way to sign deliveries, always with HMAC-SHA256.
 type Scheme string
 
 // The schemes.
@@ -68,7 +68,7 @@ func (w *Webhook) signature(id, seconds string, body []byte) string {
 	case Base64:
 		return base64.StdEncoding.EncodeToString(mac(key, body))
 	case Standard:
-		key, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(w.Secret, "whsec_")) // validated by check
+		key, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(w.Secret, "whsec_")) // check has tested the secret
 		return "v1," + base64.StdEncoding.EncodeToString(mac(key, []byte(id+"."+seconds+"."), body))
 	case Slack:
 		return "v0=" + hex.EncodeToString(mac(key, []byte("v0:"+seconds+":"), body))

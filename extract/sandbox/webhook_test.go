@@ -53,7 +53,7 @@ func newListener(answer func(n int) int) *listener {
 			return
 		}
 		a := arrival{header: r.Header.Clone(), body: body}
-		_ = json.Unmarshal(body, &a) // unknown events may not match
+		_ = json.Unmarshal(body, &a) // an unknown event may have another form
 		l.mu.Lock()
 		l.got = append(l.got, a)
 		n := len(l.got)
@@ -154,7 +154,7 @@ func TestSignatures(t *testing.T) {
 	tests := []struct {
 		scheme sandbox.Scheme
 		secret string
-		header string // with the signature
+		header string // header with the signature
 		want   func(a arrival, body string) string
 	}{
 		{"", "whsec_text", "Service-Signature", func(a arrival, body string) string {

@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// world is the platform's data. To read it, hold the server's read lock; to change it, the write lock.
+// world is the platform's data. Its readers hold the server's read lock, its writers the write lock.
 type world struct {
 	tables  map[string]*table
 	version uint64 // incremented by every change
 
-	onChange func(table, action string, row object) // called for every change; may be nil
+	onChange func(table, action string, row object) // called after every change; may be nil
 }
 
 func (w *world) notifyChange(table, action string, row object) {
@@ -24,16 +24,16 @@ func (w *world) notifyChange(table, action string, row object) {
 	}
 }
 
-// table is a set of rows. An update stores a new object, so that readers can still use the old row.
+// table is a set of rows. An update stores a new object, so that readers may still use the old row.
 type table struct {
 	name string
 	rows []object
 	next int // id of the next row
 	at   map[string]int
 
-	before map[string]object // rows before their last change; nil for a new row
+	before map[string]object // each row before its last change; nil for a new row
 
-	mu    sync.Mutex // guards index, which readers build on demand
+	mu    sync.Mutex // protects index, which readers build on demand
 	index map[string]map[string][]object
 }
 
@@ -136,8 +136,8 @@ func (t *table) of(column, value string) []object {
 	return byValue[value]
 }
 
-// idsOf reads a list of ids in any form that the platform stores: "1,4", ["1",4], {"0":"3","2":"5"}, or a string with
-// a JSON array.
+// idsOf reads a list of ids in all forms that the platform stores: "1,4", ["1",4], {"0":"3","2":"5"}, or a string
+// with a JSON array.
 func idsOf(v any) []string {
 	var ids []string
 	switch v := v.(type) {
@@ -163,7 +163,7 @@ func (w *world) idIn(name, id string) any {
 	return r.get("id")
 }
 
-// order keeps the order of rows with equal values, which a real database does not guarantee.
+// order sorts rows. Rows with equal values keep their order; a real database does not guarantee this.
 func order(rows []object, by string) []object {
 	if by == "" {
 		return rows

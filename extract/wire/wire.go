@@ -60,7 +60,7 @@ type Options struct {
 	Attempted func(Attempt)
 
 	AllowPlaintext bool        // http:// to hosts other than this machine
-	Identity       bool        // tell the server not to compress bodies
+	Identity       bool        // disable the compression of bodies
 	TLS            *tls.Config // for example with the RootCAs of a private certificate authority
 	Proxy          *url.URL    // proxy for https origins
 }

@@ -14,10 +14,10 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 type drawer struct {
 	*rand.Rand
 	Spec
-	meta string // JSON pointer of the object with the signals, or "header" if the body has no such object
+	meta string // JSON pointer of the object with the signals, or "header"
 }
 
-// Draw returns the Spec of a seed. It is deterministic.
+// Draw returns the Spec of a seed. The same seed gives the same Spec.
 func Draw(seed uint64) Spec {
 	d := draw(seed)
 	d.addRareFeature()
@@ -153,7 +153,7 @@ func (d *drawer) addTrouble() {
 		}
 	case 4:
 		f.Kind, f.Run, f.Count = pick(d, FaultHalf, FaultEmptied), 2, 1
-		for i := range d.Signals { // a total that counts only the half page would be right for a shorter list
+		for i := range d.Signals { // a total of the half page would be right for a shorter list
 			if d.Signals[i].Says == "total here" {
 				d.Signals[i].Says = "total"
 			}
@@ -166,7 +166,7 @@ func (d *drawer) addTrouble() {
 			s = Fault{At: "header X-Partial", Value: raw(`true`)}
 		}
 		if s.Status != 0 && d.Paging.Kind == KindRange {
-			s = Fault{At: "header X-Partial", Value: raw(`true`)} // this status is normal for ranges
+			s = Fault{At: "header X-Partial", Value: raw(`true`)} // status 206 is normal for ranges
 		}
 		s.Kind, s.Run = FaultPartial, pick(d, 0, 2)
 		f = s

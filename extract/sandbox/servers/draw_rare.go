@@ -2,8 +2,8 @@ package servers
 
 import "math/rand/v2"
 
-// addRareFeature gives one list in eight a rare feature. It uses a random sequence of its own, so that it does not
-// affect what else is drawn for a seed.
+// addRareFeature gives one list in eight a rare feature. It has its own random sequence, so that all other features
+// of a seed stay the same.
 func (d *drawer) addRareFeature() {
 	d.Rand = rand.New(rand.NewPCG(d.Seed, 0x7a7e))
 	if !d.chance(8) {
@@ -13,7 +13,7 @@ func (d *drawer) addRareFeature() {
 }
 
 var rare = []func(*drawer){
-	func(d *drawer) { // the order of records with equal values differs from page to page
+	func(d *drawer) { // records with equal values have another order on each page
 		d.Records.Order = OrderTies
 	},
 	func(d *drawer) {
@@ -28,7 +28,7 @@ var rare = []func(*drawer){
 	},
 	func(d *drawer) {
 		if d.Paging.Kind == KindWhole || d.Paging.Kind == KindCap || d.Size.Param != "" {
-			return // if one answer contains the whole list, it may be the cached one, and nothing shows it
+			return // one cached answer may hold the whole list, and nothing shows that it is old
 		}
 		for row := d.Size.Default + 1; row <= d.Records.Count; row += d.Size.Default {
 			d.Faults = append(d.Faults, Fault{Kind: FaultCached, Run: 2, Row: row})

@@ -18,14 +18,14 @@ type List struct {
 
 	mu             sync.Mutex
 	rows           []row
-	newest         int // n of the next record added at the end
+	newest         int // n of the newest record at the end
 	before         int
 	clock          int
 	run            int
 	requests       int
 	detailRequests int
 	swapped        map[int]int
-	faultCounts    []int             // how often each fault has occurred, by its index in the Spec
+	faultCounts    []int             // how often each fault has occurred, by its index in Spec.Faults
 	cache          map[string]answer // answers of the previous run, by request
 	nextCache      map[string]answer
 	always         map[string]bool
@@ -42,7 +42,7 @@ func New(spec Spec) *List {
 	return l
 }
 
-// Begin starts the next run. Before the second run, it applies the Spec's edits.
+// Begin starts the next run. At the second run, it makes the edits of the Spec.
 func (l *List) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *List) Truth() Truth {
 	return t
 }
 
-// Requests returns the current run's requests, each with its answer's status.
+// Requests returns the requests of the current run, with the status of each answer.
 func (l *List) Requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *List) Requests() []string {
 type request struct {
 	values map[string]string
 	header http.Header
-	url    string // of the list, without query
+	url    string // URL of the list, without the query
 	query  string
 	path   string
 }
@@ -130,7 +130,7 @@ func (l *List) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w)
 }
 
-// Twin returns a handler for another list that has the same records and no faults.
+// Twin returns a handler for another list with the same records and without faults.
 func (l *List) Twin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
@@ -177,13 +177,13 @@ func refuse(status int, message string) answer {
 type part struct {
 	rows     []row
 	all      []row
-	from, to int // indexes in all
+	from, to int // indexes of all
 	size     int
-	page     int // from 0
+	page     int // page number, from 0
 	end      bool
 }
 
-// answer expects that l.mu is held.
+// answer answers a request. The caller holds l.mu.
 func (l *List) answer(method string, q request) answer {
 	s := l.spec
 	l.requests++
@@ -213,7 +213,7 @@ func (l *List) answer(method string, q request) answer {
 	all = l.since(q, l.leaveOut(all))
 	partial, incomplete := l.partial()
 	if s.Records.Hidden > 0 && s.Paging.Kind != KindPage && s.Paging.Kind != KindOffset {
-		all = l.shown(all) // here, positions do not count hidden records
+		all = l.shown(all) // positions do not count hidden records
 	}
 	if incomplete {
 		all = slices.DeleteFunc(all, func(r row) bool { return r.n%3 == 2 })

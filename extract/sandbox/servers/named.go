@@ -16,7 +16,7 @@ func defaultSpec() Spec {
 	}
 }
 
-// Lists returns the named lists, beginning with the ways of paging.
+// Lists returns the named lists. The ways of paging come first.
 func Lists() []Named {
 	all := make([]Named, 0, len(named))
 	for _, n := range named {

@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-// Family returns the way of paging: the kind, or "link" if answers contain the address of the next page.
+// Family returns the kind of paging, or "link" if answers hold the address of the next page.
 func (s Spec) Family() string {
 	for _, g := range s.Signals {
 		switch g.Says {
@@ -13,8 +13,8 @@ func (s Spec) Family() string {
 	return s.Paging.Kind
 }
 
-// Plain reports whether a reader that knows only the list's path should read it completely. That is so if nothing fails
-// or moves, no signal is wrong, and the paging is either stated or can be found with the usual names.
+// Plain reports whether a reader that knows only the list's path must read it completely. Nothing fails or moves, and
+// no signal is wrong. The paging is stated, or can be found with the usual names.
 func (s Spec) Plain() bool {
 	r := s.Records
 	switch {
@@ -23,7 +23,7 @@ func (s Spec) Plain() bool {
 	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "", r.Order == OrderTies, s.Edits.Rekey > 0:
 		return false
 	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Family() != "link":
-		return false // the token's parameter cannot be found
+		return false // a reader cannot find the token's parameter
 	case r.Count == 0, r.Count <= s.Edits.Delete:
 		return false // an empty list does not show how it is paged
 	}

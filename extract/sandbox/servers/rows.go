@@ -19,7 +19,7 @@ type row struct {
 
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// mark identifies one version of one record. Tests compare the marks in a table with those of Truth.
+// mark identifies one version of one record. Tests compare the marks in a table with the marks in Truth.
 func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
 
 const markField = "remark"
@@ -158,7 +158,7 @@ func (l *List) shown(rows []row) []row {
 	return slices.DeleteFunc(slices.Clone(rows), l.hides)
 }
 
-// rawTab is replaced in a body by a text with a raw tab, which the encoder would escape.
+// rawTab is replaced in a body by a text with a raw tab. The encoder would escape the tab.
 const rawTab = "a raw tab"
 
 func odd(kind string) json.RawMessage {
@@ -243,11 +243,11 @@ func (l *List) move(m Move) {
 	}
 }
 
-// Truth has the marks of the records that a run may find. A mark is a text in a record: see GET /_sandbox/lists/{name}.
+// Truth has the marks of the records that a run may find. A mark is a text in a record.
 type Truth struct {
 	Now    []string `json:"now"`    // marks of the records in the list now
-	Always []string `json:"always"` // marks of the records that were in the list all the time since the run began, unchanged
-	Ever   []string `json:"ever"`   // marks of the records that were in the list at some time since the run began
+	Always []string `json:"always"` // marks of the records that were in the list since the run began, unchanged
+	Ever   []string `json:"ever"`   // marks of the records that were in the list at any time since the run began
 }
 
 func (l *List) observe() {

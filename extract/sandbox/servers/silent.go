@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Lies reports whether all signals of a server are right for a list that is shorter than the real one:
+// Lies reports whether all signals would be right for a shorter list:
 //
 //   - the total counts only the page, and the paging parameter has an unusual name;
-//   - the first page is empty or has an unusual length because records are hidden, and the
-//     server refuses unknown parameters or takes them for filters;
-//   - a page always fails, with the status that servers return beyond the end.
+//   - records are hidden, so the first page is empty or has an unusual length, and the
+//     server refuses unknown parameters or treats them as filters;
+//   - a page always fails, with the status that servers return after the end.
 //
-// The verdict on such a list may be proven although records are missing.
+// The verdict on such a list may be proven, although records are missing.
 func (s Spec) Lies() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	hidden := s.Records.Hidden
@@ -25,12 +25,12 @@ func (s Spec) Lies() bool {
 	})
 }
 
-// Silent reports whether the server omits records without a sign in any answer, so that one reading cannot detect it:
+// Silent reports whether the server leaves out records, and no answer of one reading shows it:
 //
 //   - its signals are wrong;
-//   - a part of a page is missing, and the rest is unchanged;
+//   - a part of a page is missing, and the rest of the answer is unchanged;
 //   - records are left out until the end of a run, or pages come from a cache;
-//   - only a number of records can be reached (Paging.Deep), or the list is cut at a length
+//   - only some of the records can be reached (Paging.Deep), or the list is cut at a length
 //     that is no usual page size.
 func (s Spec) Silent() bool {
 	return s.Lies() || s.Paging.Deep > 0 || s.Paging.Kind == KindCap && s.Size.Default%5 != 0 ||

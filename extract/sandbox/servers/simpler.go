@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Simpler returns Specs that lack one feature of s, such as a signal, a fault, a move, an edit or an unusual name. If s
-// shows a bug of a reader, a simpler Spec that also shows the bug explains it better.
+// Simpler returns Specs that lack one feature of s: a signal, a fault, a move, an edit or an unusual name. If s shows
+// a bug, a simpler Spec that also shows the bug explains it better.
 func (s Spec) Simpler() []Spec {
 	var all []Spec
 	add := func(change func(*Spec)) {
@@ -23,12 +23,12 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // otherwise the list would be shorter, and nothing would show it
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // other faults shorten the list, and nothing shows it
 			add(func(c *Spec) { c.Faults[i].Count = 0 })
 		}
 	}
 	for i := range s.Signals {
-		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, the list would have another way of paging
+		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without this signal, the paging would be another
 			add(func(c *Spec) { c.Signals = slices.Delete(c.Signals, i, i+1) })
 		}
 		add(func(c *Spec) { c.Signals[i].As = "" })

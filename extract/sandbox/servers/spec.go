@@ -1,7 +1,6 @@
-// Package servers simulates list endpoints that are described by data: a [Spec] says where an answer has its
-// records, how the list is paged, which signals accompany the records, and which faults occur. A [List] serves
-// one Spec over HTTP and knows the truth: the records that a complete reading must yield. [Draw] makes a Spec
-// from a seed.
+// Package servers simulates list endpoints. A [Spec] describes an endpoint as data: where an answer has its records,
+// how the list is paged, which signals the answers have, and which faults occur. A [List] serves one Spec over HTTP.
+// It knows the truth: the records that a complete reading must give. [Draw] makes a Spec from a seed.
 //
 // The sandbox serves the named Specs. Generated tests serve Specs that Draw makes.
 package servers
@@ -10,29 +9,29 @@ import "encoding/json"
 
 // Spec describes one list and its protocol. It can be stored as JSON.
 type Spec struct {
-	Seed     uint64   `json:"seed,omitempty"`   // seed from which Draw made the Spec; 0: not made by Draw
-	Method   string   `json:"method,omitempty"` // GET unless set
+	Seed     uint64   `json:"seed,omitempty"`   // seed of Draw; 0 if Draw did not make the Spec
+	Method   string   `json:"method,omitempty"` // default GET
 	Records  Records  `json:"records"`
 	Envelope Envelope `json:"envelope"`
 	Paging   Paging   `json:"paging"`
 	Size     Size     `json:"size"`
 	Signals  []Signal `json:"signals,omitempty"`
-	Unknown  string   `json:"unknown,omitempty"` // handling of unknown parameters: "" ignores them; see UnknownRefuse and UnknownFilter
+	Unknown  string   `json:"unknown,omitempty"` // UnknownRefuse, UnknownFilter, or "" to ignore unknown parameters
 	Edits    Edits    `json:"edits"`
 	Moves    []Move   `json:"moves,omitempty"`
 	Faults   []Fault  `json:"faults,omitempty"`
 	Reader   Reader   `json:"reader,omitzero"`
 }
 
-// Reader says what a reader does besides reading the list at its path.
+// Reader says what a reader does, besides reading the list.
 type Reader struct {
-	Since   string `json:"since,omitempty"`   // parameter for incremental readings: it leaves out records that were changed before a time
+	Since   string `json:"since,omitempty"`   // parameter for incremental readings; it leaves out records that did not change since then
 	Twin    bool   `json:"twin,omitempty"`    // another stream serves the same records, without the faults
-	Details bool   `json:"details,omitempty"` // each record has a detail at its own address, and the details are read
+	Details bool   `json:"details,omitempty"` // each record has a detail at its own address, and the reader requests it
 	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
 }
 
-// Ways to handle an unknown parameter, other than to ignore it.
+// How the server handles unknown parameters, if it does not ignore them.
 const (
 	UnknownRefuse = "refuse" // answers 400
 	UnknownFilter = "filter" // treats it as a filter that no record matches
@@ -41,23 +40,23 @@ const (
 // Records describes the records of the list.
 type Records struct {
 	Count int    `json:"count"`
-	Key   string `json:"key,omitempty"`  // the member with the id; "": records have none
-	Type  string `json:"type,omitempty"` // of the ids: int unless set, see the Type constants
-	Form  string `json:"form,omitempty"` // of a record: flat unless set, see the Form constants
+	Key   string `json:"key,omitempty"`  // member with the id; "": none
+	Type  string `json:"type,omitempty"` // type of the ids: see the Type constants
+	Form  string `json:"form,omitempty"` // form of a record: see the Form constants
 	Order string `json:"order,omitempty"`
 	Twice int    `json:"twice,omitempty"` // number of records that have the id of another record, but other content
 	Nulls int    `json:"nulls,omitempty"` // number of null elements between the records
 	Names bool   `json:"names,omitempty"` // each record has a unique name; otherwise names repeat
 	Times bool   `json:"times,omitempty"` // records have their creation and change times
 
-	Hidden int    `json:"hidden,omitempty"` // number of records, from the middle of the second page on, that count for paging but are not shown
-	Odd    string `json:"odd,omitempty"`    // an unusual value in the middle record, see the Odd constants
+	Hidden int    `json:"hidden,omitempty"` // number of records that paging counts, but that are not shown, from the middle of page 2
+	Odd    string `json:"odd,omitempty"`    // unusual value in the middle record: see the Odd constants
 }
 
 // Values that few tables can store.
 const (
 	OddSurrogate = "surrogate" // half of a surrogate pair
-	OddTab       = "tab"       // a control character that JSON does not allow in strings
+	OddTab       = "tab"       // a raw tab, which JSON does not allow in strings
 	OddDeep      = "deep"      // 201 nested arrays
 	OddID        = "id"        // the record's id is null
 )
@@ -84,13 +83,13 @@ const (
 	OrderOldest = ""       // by id
 	OrderNewest = "newest" // by id, the largest first
 	OrderChange = "change" // the latest change first
-	OrderTies   = "ties"   // by a member that is not unique: every second page begins with the last record of the page before, and lacks its own first record
+	OrderTies   = "ties"   // by a member with equal values: every second page repeats the last record of the page before, and lacks its own first one
 )
 
 // Envelope says where the records are in the body.
 type Envelope struct {
 	Path   []string                   `json:"path,omitempty"`  // members from the root to the list; empty: the body is the list
-	Empty  string                     `json:"empty,omitempty"` // form of an empty list: [] unless set, or null or absent
+	Empty  string                     `json:"empty,omitempty"` // form of an empty list
 	Beside map[string]json.RawMessage `json:"beside,omitempty"`
 }
 
@@ -98,12 +97,12 @@ type Envelope struct {
 type Paging struct {
 	Kind   string `json:"kind"`
 	Param  string `json:"param,omitempty"`
-	In     string `json:"in,omitempty"`     // where the parameter is: in the query unless set to body (of a POST) or header
+	In     string `json:"in,omitempty"`     // place of the parameter: body, header, or "" for the query
 	Base   int    `json:"base,omitempty"`   // number of the first page or record
-	Beyond string `json:"beyond,omitempty"` // answer beyond the end: an empty page unless set
-	Form   string `json:"form,omitempty"`   // form of a token: opaque unless set to id or offset
-	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: 400 unless set to first or empty
-	Deep   int    `json:"deep,omitempty"`   // how many records can be reached; 0: all
+	Beyond string `json:"beyond,omitempty"` // answer after the end: see the Beyond constants
+	Form   string `json:"form,omitempty"`   // form of a token: id, offset, or "" for opaque
+	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: first, empty, or "" for 400
+	Deep   int    `json:"deep,omitempty"`   // how many records a reader can reach; 0: all
 }
 
 // Kinds of paging.
@@ -115,10 +114,10 @@ const (
 	KindMoment = "moment" // by the creation time of the last record
 	KindRange  = "range"  // by the Range header
 	KindWhole  = "whole"  // all in one answer
-	KindCap    = "cap"    // the list is cut, and the rest cannot be reached
+	KindCap    = "cap"    // one answer with the first records; the others cannot be reached
 )
 
-// Answers beyond the end, or to an invalid token.
+// Answers after the end, or to an invalid token.
 const (
 	BeyondEmpty = ""
 	BeyondLast  = "last"
@@ -130,24 +129,24 @@ const (
 
 // Size is the number of records on a page.
 type Size struct {
-	Param   string `json:"param,omitempty"` // "": it cannot be changed
+	Param   string `json:"param,omitempty"` // size parameter; "": none
 	Default int    `json:"default"`
-	Max     int    `json:"max,omitempty"`  // 0: none
-	Over    string `json:"over,omitempty"` // answer to a size above Max: Max records unless set to 400 or default
+	Max     int    `json:"max,omitempty"`  // largest size; 0: no limit
+	Over    string `json:"over,omitempty"` // answer to a size above Max: 400, default, or "" for Max records
 }
 
-// Signal is one value of an answer besides its records.
+// Signal is one value of an answer beside its records.
 type Signal struct {
 	At   string `json:"at"`             // JSON pointer into the body, or "header NAME"
-	Says string `json:"says"`           // its meaning, see sayings
+	Says string `json:"says"`           // its meaning: see sayings
 	As   string `json:"as,omitempty"`   // encoding of the value: text, number, yesno
-	End  string `json:"end,omitempty"`  // value on the last page: null unless set to absent, empty, false, zero or self
-	Host string `json:"host,omitempty"` // host of a link: the server's own unless set to inner (an unreachable host) or relative (none)
+	End  string `json:"end,omitempty"`  // value on the last page: absent, empty, false, zero, self, or "" for null
+	Host string `json:"host,omitempty"` // host of a link: inner (unreachable), relative (none), or "" for the server's own
 
 	Run   int `json:"run,omitempty"`   // the signal occurs from this run on; 0: in all runs
 	Every int `json:"every,omitempty"` // 3: the signal is on the first, fourth, seventh page …; 0: on all pages
 
-	Value json.RawMessage `json:"value,omitempty"` // for Says "constant"
+	Value json.RawMessage `json:"value,omitempty"` // value if Says is "constant"
 }
 
 // Edits are changes of the source between two runs.
@@ -155,17 +154,17 @@ type Edits struct {
 	Delete int `json:"delete,omitempty"`
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
-	Rekey  int `json:"rekey,omitempty"` // this many records at the end of the list get the ids of the first records
-	Unkey  int `json:"unkey,omitempty"` // this many records, from the middle of the list on, lose their id
-	Swap   int `json:"swap,omitempty"`  // the first records change, and swap details with the last records, which do not change
+	Rekey  int `json:"rekey,omitempty"` // the last records of the list get the ids of the first records
+	Unkey  int `json:"unkey,omitempty"` // records from the middle of the list on lose their id
+	Swap   int `json:"swap,omitempty"`  // the first records change, and exchange their details with the last records, which do not change
 }
 
 // Move is a change of the list during a run.
 type Move struct {
-	Run   int    `json:"run"`   // counted from 1
-	At    int    `json:"at"`    // the move happens before the answer to this request of the run, counted from 1
+	Run   int    `json:"run"`   // number of the run, from 1
+	At    int    `json:"at"`    // the list changes before the answer to this request of the run, counted from 1
 	Kind  string `json:"kind"`  // see the Move constants
-	Count int    `json:"count"` // records
+	Count int    `json:"count"` // number of records
 }
 
 // Kinds of moves.
@@ -180,16 +179,16 @@ const (
 // Fault is a failure of some answers.
 type Fault struct {
 	Kind   string `json:"kind"`
-	Run    int    `json:"run,omitempty"`    // only in this run; 0: in all
-	Row    int    `json:"row,omitempty"`    // only in answers that contain the record at this position, counted from 1; 0: in all answers
+	Run    int    `json:"run,omitempty"`    // the only run with the fault; 0: all runs
+	Row    int    `json:"row,omitempty"`    // the fault is only in answers with the record at this position, from 1; 0: in all answers
 	Count  int    `json:"count,omitempty"`  // how often the fault occurs; 0: always
-	Status int    `json:"status,omitempty"` // of status: 500 unless set
-	From   int    `json:"from,omitempty"`   // not before this request of the run, counted from 1
-	To     int    `json:"to,omitempty"`     // not after this request of the run; 0: to the end of the run
-	Rows   int    `json:"rows,omitempty"`   // of left out: how many records
+	Status int    `json:"status,omitempty"` // for status: the status; default 500
+	From   int    `json:"from,omitempty"`   // the first request of the run with the fault, counted from 1
+	To     int    `json:"to,omitempty"`     // the last request of the run with the fault; 0: no last one
+	Rows   int    `json:"rows,omitempty"`   // for left out: how many records
 
-	At    string          `json:"at,omitempty"`    // of partial: where the answer says that it is incomplete: /partial, for example; see Signal
-	Value json.RawMessage `json:"value,omitempty"` // of partial: the value at that place: true, for example
+	At    string          `json:"at,omitempty"`    // for partial: where the answer says that it is incomplete, as in Signal.At
+	Value json.RawMessage `json:"value,omitempty"` // for partial: the value there, for example true
 }
 
 // Kinds of faults.
@@ -200,7 +199,7 @@ const (
 	FaultPartial = "partial"  // every third record is missing, and the answer says that it is incomplete
 	FaultEmptied = "emptied"  // 200 and an empty list; the rest is unchanged
 	FaultMoved   = "moved"    // the list is in another member
-	FaultDetail  = "detail"   // 403 instead of a detail; From and To count the requests for details
+	FaultDetail  = "detail"   // 403 instead of a detail; From and To count only the requests for details
 	FaultLeftOut = "left out" // Rows records, from Row on, are missing from the list
 	FaultCached  = "cached"   // the same answer as in the run before, with an Age header
 )

@@ -108,7 +108,7 @@ type link struct {
 	latency time.Duration // time of a round trip
 	jitter  time.Duration // random delay on the way to the server, uniform
 	work    time.Duration // random delay in the server, uniform
-	headers bool          // X-RateLimit-* on every answer
+	headers bool          // every answer has X-RateLimit headers
 	retry   string        // Retry-After of a 429: "", "reset" or a literal value
 
 	mu       sync.Mutex
