@@ -45,7 +45,7 @@ const (
 	ParamLater   = "later"   // time of the last record, if the oldest comes first
 	ParamEarlier = "earlier" // time of the last record, if the newest comes first
 	ParamRecord  = "record"  // value of another member of the last record
-	// a time: records last changed before it are left out; %s in a name stands for the field with the time of change
+	// A time: records last changed before it are left out. %s in a name stands for the field with the time of change.
 	ParamChange = "change"
 	ParamToken  = "token" // token from the answer
 	ParamLink   = "link"  // parameters that next links usually contain

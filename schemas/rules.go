@@ -51,8 +51,8 @@ type Mask struct {
 
 // Condition is one condition of a filter. Besides Column, exactly one field is set. Numbers, dates and times are
 // compared by value. true equals 1, and false equals 0. Everything else is compared as text. A missing value meets
-// only NotIn and Null. A value of another kind than the limit, such as a text and a number, is not comparable with
-// it.
+// NotIn, and Null if Null is true, and nothing else. A value and a limit of different kinds, such as a text and a
+// number, are not equal, and neither is greater.
 type Condition struct {
 	Column   string
 	In       []string

@@ -33,7 +33,8 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	return m.anyArray(f, i, row)
 }
 
-// emptyList stores null in a column of scalars, because the platform also writes [] if there is no such object.
+// emptyList stores an empty array. In a column of scalars it stores null, because the platform also writes [] if
+// there is no such object.
 func (m *Mapper) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:
@@ -46,7 +47,7 @@ func (m *Mapper) emptyList(c *column, row int) {
 			c.empty = true
 		}
 	default:
-		c.empty = true // if the column becomes JSON, the array is read again and stored as []
+		c.empty = true // if the column becomes JSON, the pages are read again, and the array is stored as []
 	}
 }
 
@@ -120,7 +121,7 @@ func objectAfterNulls(b []byte, i int) bool {
 }
 
 // children reads an array of objects into child rows. i is the position of the first element. Each null among the
-// objects becomes a reject. If there is an element of another type, children stores nothing and returns decline.
+// objects becomes a reject. If an element is neither an object nor null, children stores nothing and returns decline.
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
@@ -192,7 +193,7 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	return end
 }
 
-// typeOfElement ignores the declared type of the column, which does not apply to elements.
+// typeOfElement ignores the column's declared type, because the declaration is not about the elements of a list.
 func (c *column) typeOfElement(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
@@ -200,7 +201,8 @@ func (c *column) typeOfElement(t *token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns nil if an element is not a scalar. end is the position after the array, or a negative code.
+// elementType returns the type of the list at i. list is nil if an element is not a scalar. end is the position after
+// the array, or a negative code.
 func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null

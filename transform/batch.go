@@ -16,39 +16,39 @@ type TableBatch struct {
 	Batch arrow.RecordBatch
 }
 
-// Reject is a record that cannot be stored, or a value of a record that no column can hold. It has
-// the data that is needed for a repair.
+// Reject is a record that cannot be stored, or a value of a record that no column can hold. It has the data that a
+// later repair needs.
 type Reject struct {
 	Stream  string
-	Stage   string // what rejected it: one of the Stage constants
-	ID      string // identifies the record in every pass over the stream: its key as JSON, otherwise a hash of its content
+	Stage   string // the stage that rejected it: one of the Stage constants
+	ID      string // the same in every pass: the record's key as JSON, or a hash of its content if it has no key
 	Ordinal int64  // number of the record in the pass
-	Key     string // the record's key as JSON, if it has one
+	Key     string // key of the record as JSON; "" if it has none
 	Pointer string // JSON pointer to the value; "" for the whole record
-	Wanted  string // type or content that was expected
-	Raw     string // the original value, with \xNN for bytes that are not UTF-8
+	Wanted  string // type or content that penstock expected
+	Raw     string // the original value; bytes that are not UTF-8 are written as \xNN
 	Reason  string
-	Record  bool // the whole record is rejected, not only a value
+	Record  bool // the whole record is rejected, not only one value
 }
 
-// The stages that reject records and values.
+// The stages in which records and values are rejected.
 const (
-	StageExtract   = "extract"   // the source did not deliver the record
+	StageExtract   = "extract"   // the source did not return the record
 	StageTransform = "transform" // no column can hold it
-	StageContract  = "contract"  // the stream's contract excludes it
+	StageContract  = "contract"  // the stream's contract does not allow it
 	StageLoad      = "load"      // the type in the destination cannot hold it
 	StageWebhook   = "webhook"   // a webhook event about the record could not be applied
 )
 
-// HashID returns a [Reject].ID for a record without a key: a hash of its content.
+// HashID returns the [Reject].ID of a record without a key: a hash of its content.
 func HashID(raw string) string {
 	h := xxh3.HashString128(raw).Bytes()
 	return "#" + hex.EncodeToString(h[:])
 }
 
-// Stamp has the values that all rows of a pass share.
+// Stamp has the values that all rows of a pass have in common.
 type Stamp struct {
 	Run      string
-	SyncedAt time.Time // when the records were read; a destination stores the time of the commit instead
-	Via      string    // how the rows came: "poll", "webhook" or "backfill"
+	SyncedAt time.Time // when the records were read; destinations store the time of the commit instead
+	Via      string    // how penstock got the rows: "poll", "webhook" or "backfill"
 }

@@ -73,7 +73,8 @@ func BenchmarkBaseline(b *testing.B) {
 	})
 }
 
-// perRecord reports the speed by wall time and by CPU time, because other programs may use the machine.
+// perRecord reports the speed by wall time and by CPU time, because other programs may use the machine at the same
+// time.
 func perRecord(b *testing.B, pages [][]byte, size int, read func(page []byte)) {
 	for _, p := range pages {
 		read(p)

@@ -54,8 +54,8 @@ func (o *rootColumns) free() {
 	o.hash.free()
 }
 
-// constants are the columns that have the same value in all rows. They are built for the longest batch so far, and
-// shorter batches use a slice of them.
+// constants are the columns with the same value in all rows. Their arrays are as long as the longest batch so far. A
+// shorter batch uses a slice of them.
 type constants struct {
 	stamp   Stamp
 	rows    int
@@ -107,7 +107,7 @@ func sameText(s string, rows int) arrow.Array {
 	return fixedArray(schemas.Text, rows, nil, arrow.Int32Traits.CastToBytes(offsets), data[:cap(data)])
 }
 
-// slice returns penstock's own columns that every table has. The caller releases them.
+// slice returns penstock's own columns that every table has, cut to rows rows. The caller releases them.
 func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	cut := func(a arrow.Array) arrow.Array { return array.NewSlice(a, 0, int64(rows)) }
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}

@@ -6,11 +6,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A source may send any number of member names, so a stream has a limit of columns and a limit of
-// child tables. Values beyond a limit are stored together, as one JSON value per record; see
-// rest.go. A column counts once it has a type. The columns that the destination already has are
-// counted before the first page. So in the passes after the limit was reached, the order of members
-// does not decide which of them have a column. // Invariant 6
+// A source may send any number of member names. So a stream has a limit of columns and a limit of child tables. The
+// values of a record beyond a limit are stored together, as one JSON value: see rest.go.
+//
+// A column counts once it has a type. The columns that the destination already has are counted before the first page.
+// So after the limit was reached, later passes use the same columns, whatever the order of members. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column
@@ -20,12 +20,13 @@ const (
 type bound struct {
 	maxColumns, maxTables int
 	columns, tables       int
-	fields                int       // how many fields were created, with or without a column
-	admitted              []*column // columns that were counted since the page began
-	exceeded              bool      // the current record has values beyond the limit
-	crossed               bool      // the previous record had such values, so the next record is split at once
-	beyond                []string  // pointers of the first few fields beyond the limit
-	nothing               field     // field of all members beyond the limit that have no value
+	fields                int       // number of fields, with or without a column
+	admitted              []*column // columns that were counted in the current page
+	exceeded              bool      // the current record has values beyond a limit
+	// crossed means that the previous record had values beyond a limit. The next record is then split at once.
+	crossed bool
+	beyond  []string // pointers of the first few fields beyond a limit
+	nothing field    // shared field of members that are beyond the limit and have no value
 }
 
 func newBound(s schemas.Stream, known []schemas.Table) bound {
@@ -82,7 +83,8 @@ func (b *bound) roomFor(name string, limit int) bool {
 	return true
 }
 
-// fieldBeyondLimit returns a field that all members with empty values share, or nil if the value at i is not empty.
+// fieldBeyondLimit returns a field for a member beyond the limit whose value at i is empty. All such members share
+// one field. It returns nil if the value is not empty.
 func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := m.void(i, 0); !void {
 		return nil
@@ -93,8 +95,8 @@ func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
 	return f
 }
 
-// void reports whether the value at i is null, [], {}, or an object that has only such values and at most maxDepth
-// levels. If ok is true, end is the position after the value.
+// void reports whether the value at i is empty: null, [], {}, or an object of at most maxDepth levels with only such
+// values. If ok is true, end is the position after the value.
 func (m *Mapper) void(i, depth int) (end int, ok bool) {
 	b := m.raw
 	switch b[i] {
@@ -143,8 +145,8 @@ func (b *bound) noteBeyond(pointers []string) {
 
 const maxBeyond = 3
 
-// always reports whether the field has a column even beyond the limit: the stream or its rules name it, or it is the
-// field for records that are not objects.
+// always reports whether the field gets a column even beyond the limit. This applies to fields that the stream or its
+// rules name, and to the field for records that are not objects.
 func (m *Mapper) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := m.declared[path]; declared || m.rules.filters(path) {
@@ -157,7 +159,6 @@ func (m *Mapper) always(t *table, pointer string) bool {
 	return name == contextName || m.volatile[name] || slices.Contains(m.stream.Key, path)
 }
 
-// BeyondLimit returns the pointers of up to three fields that have neither a column nor a child
-// table, because the stream has reached its limit. Their values are in [schemas.ColRest]. It
-// returns none as long as all fields fit.
+// BeyondLimit returns the pointers of up to three fields that have neither a column nor a child table, because the
+// stream has reached a limit. Their values are in [schemas.ColRest]. It returns none if all fields fit.
 func (m *Mapper) BeyondLimit() []string { return m.bound.beyond }

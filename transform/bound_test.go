@@ -118,7 +118,8 @@ func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	}
 	const record = `{"id": 2, "z": { "y": 1 }, "l" : [ {"u": 1}, null ]}`
 	s := bounded(50, 1)
-	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`) // too many names, so the second record is split
+	// The first record has too many names, so the second one is split at once.
+	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`)
 	defer anew.release()
 	require.Equal(t, []string{"", ""}, restOf(anew))
 	fast := mapKnown(t, s, tablesMapped(anew), `[`+record+`]`)
@@ -140,8 +141,8 @@ func TestLargerLimitChangesOnlyRowsWithRest(t *testing.T) {
 	require.NotEqual(t, hashesOf(small)[1], hashesOf(large)[1])
 }
 
-// A later pass gives each record the same hash and rest, in whatever order the records come. The columns are those of
-// the destination.
+// A later pass gives each record the same hash and rest, in any order of records. The columns are those of the
+// destination.
 func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(drawWide), 1, 12).Draw(t, "records")
@@ -189,7 +190,7 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 			}
 		}
 	}
-	require.LessOrEqual(t, columns, s.MaxColumns+1) // the key is exempt from the limit
+	require.LessOrEqual(t, columns, s.MaxColumns+1) // the key does not count
 	require.LessOrEqual(t, len(out.batches)-1, s.MaxTables)
 	for row, raw := range records {
 		var record, rest map[string]json.RawMessage
@@ -212,7 +213,7 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 	}
 }
 
-// However many names the source sends, the number of columns and tables in memory is limited. // Invariant 6
+// The source sends ever new names. The number of columns and tables in memory stays limited. // Invariant 6
 func TestUnlimitedNamesAreBounded(t *testing.T) {
 	for name, member := range map[string]string{
 		"values": `"k%d":1`, "nulls": `"k%d":null`, "objects": `"k%d":{"a":1}`, "lists": `"k%d":[{"a":1}]`, "long": `"k%0300d":1`,
@@ -242,8 +243,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A record after one with a rest is split at once. It has the same hash, rest and rejects as when it is read directly
-// first.
+// A record that follows a record with a rest is split at once. Its hash, rest and rejects are the same as without the
+// record before it.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
@@ -273,7 +274,8 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	})
 }
 
-// A record without a rest has the same hash after a record with a rest. A mask drops one of its members.
+// A record that fits follows a record with a rest, and a rule drops one of its members. Its hash is the same as
+// without the record before it.
 func TestFittingRecordAfterARest(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules.Masks = masks("secret", "drop")

@@ -32,6 +32,6 @@ func (c *column) appendJSON(dst []byte, row int) []byte {
 	case kindJSON:
 		return append(dst, c.cell(row)...)
 	}
-	dst, _ = jsontext.AppendQuote(dst, c.appendText(nil, row)) // valid UTF-8
+	dst, _ = jsontext.AppendQuote(dst, c.appendText(nil, row)) // no error, because the text is valid UTF-8
 	return dst
 }

@@ -7,23 +7,22 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Clash is a record that has the same key as an earlier record of the pass, but other content. The
-// content is everything except volatile fields and the member _context, in which penstock adds the
-// record's parent or stage.
+// Clash is a record with the same key as an earlier record of the pass, but with different content. Volatile fields
+// are not part of the content. Nor is the member _context, in which penstock adds the record's parent or stage.
 type Clash struct {
-	Hash     uint64 // hash of the key; the same in every process
+	Hash     uint64 // hash of the key, equal in all processes
 	Key      string // the key as JSON
 	SamePage bool   // both records are on the same page
-	Record   []byte // the later record, as received; valid until the judge function returns
+	Record   []byte // the later record, as received; valid only during the call of the judge function
 }
 
-// Repeats counts the records whose key an earlier record of the pass had.
+// Repeats counts the records with the same key as an earlier record of the pass.
 type Repeats struct {
-	Same     int64 // with the content of the earlier record
-	Changed  int64 // with other content, judged as ClashChanged
-	Open     int64 // with other content, judged as ClashOpen
-	Rejected int64 // with other content, judged as ClashRefuted
-	Lossy    bool  // there were more keys than slots, so some records were not compared
+	Same     int64 // same content as the earlier record
+	Changed  int64 // different content, judged as ClashChanged
+	Open     int64 // different content, judged as ClashOpen
+	Rejected int64 // different content, judged as ClashRefuted
+	Lossy    bool  // there were too many keys to remember all, so some records were not compared
 }
 
 // Compared returns how many records were compared with an earlier record and kept.
@@ -32,18 +31,17 @@ func (r Repeats) Compared() int64 { return r.Same + r.Changed + r.Open }
 // ClashVerdict says what a Clash means.
 type ClashVerdict int
 
-// The record of a Clash is kept as the later version, unless the verdict is ClashRefuted.
+// With ClashOpen and ClashChanged, the record is stored as the later version.
 const (
 	ClashOpen    ClashVerdict = iota // not known yet
 	ClashChanged                     // the same record, which changed while the list was read
-	ClashRefuted                     // a different record: it is rejected
+	ClashRefuted                     // a different record, which is rejected
 )
 
-// CompareKeys makes m compare records with the same key. If the content of a record differs from
-// that of the first record with its key, m calls judge for it. m may call judge more than once for
-// a record, because it may read a page more than once. CompareKeys must be called before the first
-// Append. maxSlots is the maximum number of slots for keys, a power of two: use
-// [MostKeySlots] unless memory is scarce.
+// CompareKeys makes m compare records with the same key. If the content of a record differs from the content of the
+// first record with its key, m calls judge. m may call judge several times for a record, because it may read a page
+// several times. CompareKeys must be called before the first Append. maxSlots is the maximum number of slots for
+// keys, a power of two: use [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, maxSlots int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: maxSlots}}
 }
@@ -59,11 +57,11 @@ func (m *Mapper) Repeats() Repeats {
 type clashes struct {
 	judge func(Clash) ClashVerdict
 	seen  keyTable
-	key   []byte // of the current record
+	key   []byte // key of the current record
 	page  uint32 // ordinal of the first record of the current page
 
 	repeats Repeats
-	before  Repeats // the counts when the batch began
+	before  Repeats // counts at the beginning of the batch
 }
 
 func (c *clashes) pageFirst() int64 {
@@ -96,7 +94,7 @@ const contextName = "_context"
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
 	if c == nil || m.stale || len(m.key) == 0 {
-		return false // a stale page is read again
+		return false // after a type was widened, the page is read again
 	}
 	c.key = c.key[:0]
 	for _, k := range m.key {
@@ -106,7 +104,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	first, known := c.seen.put(hash, keyEntry{m.content(), uint32(m.fetched)})
 	c.repeats.Lossy = c.seen.lossy
 	switch {
-	case !known, first.ordinal == uint32(m.fetched): // the same record is read again
+	case !known, first.ordinal == uint32(m.fetched): // the page is read again, so this is the same record
 		return false
 	case first.content == m.content():
 		c.repeats.Same++
@@ -134,8 +132,7 @@ func (m *Mapper) content() uint32 {
 	return uint32(v ^ v>>32)
 }
 
-// appendKeyPart writes a number like a string with that number, because the column may be widened to text during the
-// pass.
+// appendKeyPart writes the number 1 like the string "1", because the column may be widened to text during the pass.
 func (c *column) appendKeyPart(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindInt:
@@ -148,24 +145,24 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable is a hash table with open addressing. When it has its maximum of slots and three quarters are used, new
-// keys may replace old ones. // Invariant 6
+// keyTable is a hash table with open addressing. It grows up to a maximum of slots. When three quarters of these are
+// used, new keys may replace old ones. // Invariant 6
 type keyTable struct {
-	most  int // maximum of slots
+	most  int // maximum number of slots
 	slots []keySlot
 	used  int
 	lossy bool
 }
 
-// keySlot has 16 bytes, so that a lookup touches one cache line.
+// keySlot has 16 bytes, so that a lookup usually reads one cache line.
 type keySlot struct {
-	hash uint64 // 0: free
+	hash uint64 // 0: the slot is free
 	keyEntry
 }
 
 const keySlotsFirst = 1 << 8
 
-// MostKeySlots is the usual maximum of slots for [Mapper.CompareKeys]. They take 16 MiB.
+// MostKeySlots is the usual maximum number of slots for [Mapper.CompareKeys]. They take 16 MiB.
 const MostKeySlots = 1 << 20
 
 func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {

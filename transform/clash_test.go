@@ -86,7 +86,8 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// A page that is appended in parts counts as one page, also when it is read again because a type was widened.
+// A page that is appended in parts counts as one page. This is also so when it is read again because a type was
+// widened.
 func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	for _, flush := range []bool{false, true} {
@@ -117,8 +118,8 @@ func TestCompareKeysAppendMore(t *testing.T) {
 	}
 }
 
-// The rest of a page whose beginning was flushed still belongs to that page when it is read again together with the
-// next page. // Invariant 11
+// The beginning of a page was flushed. Its rest is read again together with the next page, and still belongs to the
+// first page. // Invariant 11
 func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
@@ -146,7 +147,7 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	require.EqualValues(t, 1, m.Repeats().Rejected)
 }
 
-// Keys take limited memory, and the table reports when it has replaced keys. // Invariant 6
+// The table of keys takes limited memory. It reports when it has replaced keys. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}
 	for i := range uint64(MostKeySlots / 2) {

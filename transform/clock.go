@@ -1,8 +1,8 @@
 package transform
 
-// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A value without a zone is text, and so is
-// one with more than six decimals, a leap second or another separator. A date has the form 2006-01-02. Both must be
-// days of the calendar in the years 1 to 9999.
+// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. Both must
+// be days of the calendar in the years 1 to 9999. Everything else is text, for example an instant without a zone,
+// with more than six decimals, with a leap second or with a space for the T.
 const (
 	shortestTime = len("2006-01-02T15:04:05Z")
 	longestTime  = len("2006-01-02T15:04:05.999999+07:00")
@@ -91,7 +91,8 @@ func daysIn(year, month int) int {
 
 var monthDays = [12]uint8{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// civil returns the days since 1970-01-01. Its years begin in March, so that the leap day is the last day of a year.
+// civil returns the number of days since 1970-01-01. It counts years from March, so that the leap day is the last day
+// of a year.
 func civil(year, month, day int) int32 {
 	if month <= 2 {
 		year--

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// kind is how a column stores its values. It follows from the type of the column.
+// kind says how a column stores its values. It follows from the column's type.
 type kind uint8
 
 const (
-	kindNone  kind = iota // no type yet: nothing is stored
-	kindStale             // the type was widened in this page: nothing is stored until the batch is read again
+	kindNone  kind = iota // no type yet; nothing is stored
+	kindStale             // the type was just widened; nothing is stored until the pages of the batch are read again
 	kindBool
 	kindInt
 	kindDecimal
@@ -65,53 +65,53 @@ func (k kind) width() int {
 	return 0
 }
 
-// column collects the values of one field in buffers that Arrow takes over. A row without a value costs nothing until
-// a later row has one: writing row n first fills the rows since the last value with nulls. Only columns with nulls
-// have a validity bitmap.
+// column collects the values of one field in buffers, which Arrow takes over. A row without a value costs nothing
+// until a later row has one. Then at fills the rows between them with nulls. Only columns with nulls have a validity
+// bitmap.
 type column struct {
 	mem  memory.Allocator
 	kind kind
-	n    int // rows so far, up to the last one with a value
+	n    int // number of rows up to the last one with a value
 	room int
 
 	used  int
-	data  []byte // texts, one after the other
+	data  []byte // texts, one after another
 	valid []byte // validity bitmap; nil: no row is null
 
-	// At most one of these is used. It is the buffer fixed, as a slice of the type for the kind.
+	// At most one of these is used, according to kind. It is the buffer fixed, seen as a slice of another type.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64
 	dates    []int32
-	offsets  []int32 // of texts and lists; row i ends at offsets[i+1]
+	offsets  []int32 // for texts and lists: row i ends at offsets[i+1]
 	bits     []byte
 
-	elem  *column // elements of a list column
-	items int     // number of elements in all rows
+	elem  *column // column of the elements, for a list column
+	items int     // number of elements in all rows, for a list column
 
 	fixed    []byte
-	declared arrow.DataType // type that the stream declares; may be nil
-	scale    int32          // of a decimal column: digits after the point
-	whole    int32          // of a decimal column: digits before the point
-	anyInt   bool           // of a decimal column: it accepts every integer
-	quoted   bool           // strings that spell plain decimals are stored as numbers
+	declared arrow.DataType // type that the stream declares for the field; may be nil
+	scale    int32          // for a decimal column: digits after the point
+	whole    int32          // for a decimal column: digits before the point
+	anyInt   bool           // for a decimal column: every integer fits
+	quoted   bool           // strings with plain decimals are stored as numbers
 
-	typ      arrow.DataType // present type, one of the lattice in package schemas
-	key      bool           // part of the table's key, so it accepts only scalars
-	verbatim bool           // scalars are kept in their original spelling
+	typ      arrow.DataType // current type, one of the lattice in package schemas
+	key      bool           // part of the table's key; only scalars are accepted
+	verbatim bool           // scalars are stored as the source spelled them
 	name     string
 	source   string // JSON pointer from a row of the table to the field
 	scratch  []byte
-	empty    bool // an empty array came, which the type cannot hold
-	counted  bool // it counts toward the limit of columns; see bound
-	always   bool // it has values even beyond the limit of columns
+	empty    bool // there was an empty array, which the column's type cannot hold
+	counted  bool // the column counts toward the limit of columns: see bound
+	always   bool // the column stores values even beyond the limit of columns
 
-	rowHint, byteHint int // sizes of the last batch
+	rowHint, byteHint int // sizes of the last batch, used as estimates
 }
 
 const firstRoom = 64
 
-// settle prepares the column for values of its present type. It drops the stored values.
+// settle prepares the column for values of its current type. It drops the stored values.
 func (c *column) settle() {
 	k := kindOf(c.typ)
 	if k != c.kind {
@@ -165,7 +165,7 @@ func (c *column) release(b *[]byte) {
 	}
 }
 
-// at prepares the column for writing a value in row. Earlier rows without a value become null.
+// at prepares the column for writing a value into row. Earlier rows without a value become null.
 func (c *column) at(row int) {
 	if row != c.n || row >= c.room {
 		c.prepareRow(row)
@@ -307,8 +307,8 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes counts the elements of lists with what a destination takes for them, because an empty text in a list has only
-// three bytes in the page.
+// bytes returns the size of the column. It counts more for an element of a list than the buffers take, because a
+// destination needs more, and an empty text in a list takes only three bytes in the page.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0

@@ -12,15 +12,15 @@ import (
 
 type pendingReject struct {
 	row     int
-	pointer string // "": the whole record
+	pointer string // "" means the whole record
 	wanted  string
 	reason  string
-	hidden  bool   // the value must not be shown
-	raw     string // the value, if the pointer does not lead to it; otherwise ""
+	hidden  bool   // the value must not be visible in the reject
+	raw     string // the value, if the record has no value at the pointer; otherwise ""
 }
 
-// checkContract returns an error only for violations of a frozen contract. For other violations, it leaves out
-// records or values.
+// checkContract compares the batch with the contract. It leaves out records and values that the contract does not
+// allow. If the contract is frozen, it returns an error instead.
 func (w *work) checkContract() error {
 	var diff []string
 	for _, t := range w.tables {
@@ -43,8 +43,8 @@ func (w *work) checkContract() error {
 	return nil
 }
 
-// checkNewTable leaves out all rows of t, or all records if t is the root table. With a frozen contract, it leaves
-// out nothing, and diff says what is new.
+// checkNewTable leaves out all rows of t, or all records if t is the root table. If the contract is frozen, it leaves
+// nothing out, and diff describes the new table.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {
@@ -69,7 +69,7 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 		pointer := w.pointer(t, row)
 		if policy == schemas.DiscardValue {
 			if t.place.ints[row] > 0 {
-				continue // the reject for the first element covers the whole array
+				continue // the reject for the first element includes the whole array
 			}
 			pointer = pointer[:len(pointer)-len("/0")]
 		}
@@ -95,8 +95,8 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// checkType stores values that fit the type in the destination in that type. A record is left out if a value of its
-// key does not fit.
+// checkType stores the values that fit the destination's type in that type. It leaves out the others. If such a value
+// belongs to the key, it leaves out the whole record.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
@@ -126,8 +126,8 @@ func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy,
 			w.refuse(t.recordOf(row), n.wanted, n.reason)
 			continue
 		}
-		// Without this change of the hash, the row would not be written again when the contract
-		// allows the value.
+		// Change the hash of the row, because the value is missing. If the contract later allows the value, the hash
+		// changes again, and the row is written with the value.
 		w.add(t, row, h^w.position(t, row))
 		n.row, n.pointer = t.recordOf(row), w.pointer(t, row)+schemas.Source(st.field)
 		if st.field.Name == schemas.ColRest {
@@ -166,7 +166,7 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread makes /items/0/prices/2 from /0/2.
+// spread returns the JSON pointer of a child row from array positions: /items/0/prices/2 for /0/2.
 func spread(t *table, path string) string {
 	if t.parent == nil {
 		return ""

@@ -129,7 +129,7 @@ func TestContractColumns(t *testing.T) {
 	out = shape(t, s, known, page)
 	require.EqualError(t, out.err, "schema of m.t is frozen: column extra of t is new: int64; column more__x of t__items is new: text")
 	out = shape(t, s, known, `[{"id":1,"extra":null}]`)
-	require.NoError(t, out.err, "no record has a value")
+	require.NoError(t, out.err, "no record has a value in the new column")
 	require.Empty(t, out.column("t", "extra"))
 
 	s.Types = map[string]string{"promised": "date"}
@@ -157,7 +157,7 @@ func TestContractTables(t *testing.T) {
 	out = shape(t, s, known, page)
 	require.EqualError(t, out.err, "schema of m.t is frozen: table t__other is new; table t__other__sub is new; table t__items__tags is new")
 
-	// The first tables of a stream count as new only if the pipeline already has tables.
+	// The first tables of a stream count as new only if the pipeline already has other tables.
 	out = shape(t, s, nil, page)
 	require.NoError(t, out.err)
 	require.Len(t, out.batches, 5)
@@ -199,7 +199,7 @@ func TestContractWithFilterAndMasks(t *testing.T) {
 	s, known = contracted(t, schemas.Contract{Columns: discardValue, Types: freeze})
 	s.Rules.Masks = masks("extra", "hash", "n", "hash", "phone", "drop")
 	out = shape(t, s, known, `[{"id":1,"extra":5,"n":"secret","phone":5}]`)
-	require.NoError(t, out.err, "a mask may make a text column of n")
+	require.NoError(t, out.err, "a mask may turn column n into text")
 	require.Equal(t, []string{"/extra [masked]"}, pointers(out.rejects))
 	require.Len(t, out.column("t", "n"), 66)
 
@@ -232,7 +232,7 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 func TestContractExcludesRest(t *testing.T) {
 	const page = `[{"id":1,"extra":5,"more":"x"},{"id":2}]`
 	s, known := contracted(t, schemas.Contract{Columns: discardValue})
-	s.MaxColumns = 7 // the table has as many columns already
+	s.MaxColumns = 7 // the table already has 7 columns
 	out := shape(t, s, known, page)
 	require.Equal(t, "1 2", out.column("t", "id"))
 	require.Empty(t, out.column("t", schemas.ColRest))

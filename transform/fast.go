@@ -8,11 +8,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// Each function in this file reads one value of the column's kind directly from the page into the
-// buffers of the column. It returns the position after the value. For a value of another kind or
-// with an unusual spelling, it returns decline, and [Mapper.store] handles the value.
+// Each function in this file reads one value of the column's kind directly from the page into the buffers of the
+// column, and returns the position after the value. If the value has another kind or an unusual spelling, the
+// function returns decline. [Mapper.store] then handles the value.
 
-// text stores the string that begins at i, after its opening quote. It copies while it scans, eight bytes at a time.
+// text stores the string that begins at i, after its opening quote. It copies eight bytes at a time while it scans.
 func (c *column) text(row int, b []byte, i int) (end int) {
 	c.at(row)
 	dst, d := c.data, c.used
@@ -61,7 +61,7 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 	return i + 1
 }
 
-// fastDigits is the maximum of digits in these functions: every number with so many digits fits into an int64.
+// fastDigits is the maximum number of digits in these functions. Every number with so many digits fits into an int64.
 const fastDigits = 18
 
 func (c *column) int(row int, b []byte, i int) (end int) {
@@ -122,8 +122,8 @@ func (c *column) decimal(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// shortDecimal returns the digits of a plain number as one integer, and how many are before and after the point. For
-// any other number, for one with more than fastDigits digits, and for negative zero, whole is 0.
+// shortDecimal returns the digits of a plain number as one integer, and how many digits are before and after the
+// point. whole is 0 for anything else, for negative zero, and for a number with more than fastDigits digits.
 func shortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {
@@ -164,7 +164,7 @@ var pow10 = [fastDigits + 1]int64{
 func times(v, p int64) decimal128.Num {
 	hi, lo := bits.Mul64(uint64(v), uint64(p))
 	if v < 0 {
-		hi -= uint64(p) // the unsigned product uses v + 2^64 for v
+		hi -= uint64(p) // as an unsigned number, v is v + 2^64
 	}
 	return decimal128.New(int64(hi), lo)
 }

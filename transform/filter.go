@@ -22,10 +22,10 @@ type condition struct {
 
 type limit struct {
 	text   string
-	number *big.Rat // nil: not a number
-	time   *int64   // microseconds; nil: neither a date nor an instant
+	number *big.Rat // nil if the text is not a number
+	time   *int64   // in microseconds; nil if the text is neither a date nor an instant
 
-	units *units // the number as a decimal of the given scale, which the last comparison used
+	units *units // the number as a decimal of this scale; cached from the last comparison
 	scale int32
 }
 
@@ -49,8 +49,8 @@ func newLimit(text string) limit {
 	return limit{text: text, number: numberIn([]byte(text)), time: timeIn([]byte(text))}
 }
 
-// numberIn returns nil for texts in other than JSON syntax, for more than 64 bytes, and for numbers with an exponent
-// that no float can hold.
+// numberIn returns the number that the text spells in JSON syntax. It returns nil for other texts, for more than 64
+// bytes, and if an exponent makes the number too large or too small for a float.
 func numberIn(text []byte) *big.Rat {
 	if len(text) == 0 || len(text) > 64 || !isDigit(text[len(text)-1]) {
 		return nil
@@ -68,7 +68,8 @@ func numberIn(text []byte) *big.Rat {
 	return v
 }
 
-// timeIn takes a date for the beginning of that day in UTC.
+// timeIn returns the instant that the text spells. For a date, it returns the beginning of that day in UTC. It
+// returns nil for other texts.
 func timeIn(text []byte) *int64 {
 	if len(text) > longestTime {
 		return nil
@@ -107,9 +108,9 @@ func (w *work) filter() error {
 	return nil
 }
 
-// filterColumn returns -1 if no record of the batch has a value in the column that a condition tests. If neither the
-// destination nor a record of the pass so far has the column, the name is probably a typing error, and a condition
-// with In, Min or Max gets an error. // Invariant 11
+// filterColumn returns the column that a condition tests, or -1 if no record of the batch has a value in it. If
+// neither the destination nor any record of the pass has the column, its name is probably misspelled. A condition
+// with In, Min or Max then gets an error. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {
@@ -123,8 +124,8 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met takes nil for src if no row has a value. The result depends only on the value, not on the type to which other
-// values have widened the column. // Invariant 8
+// met reports whether a row meets the condition. src is nil if no row has a value. The result depends only on the
+// row's value, not on the type to which other values have widened the column. // Invariant 8
 func (c *condition) met(src *column, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
@@ -153,7 +154,8 @@ func (c *condition) among(src *column, row int) bool {
 	return false
 }
 
-// isEmpty counts a list without values as no value, because in a column of scalars it is none.
+// isEmpty reports whether a row has no value. A list without values counts as no value, because a column of scalars
+// stores null for it.
 func (c *column) isEmpty(row int) bool {
 	switch {
 	case c.null(row):
@@ -172,7 +174,7 @@ func (c *column) isEmpty(row int) bool {
 	return false
 }
 
-// compare returns ok false if the value and the limit are not comparable, such as a number and a date.
+// compare compares a value with a limit. ok is false if they are not comparable, for example a number and a date.
 func (c *column) compare(row int, l *limit) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -201,9 +203,9 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 	return cmp.Compare(micros, *l.time), true
 }
 
-// compareText compares a number with a number, an instant with an instant. The texts true and false also equal the
-// numbers 1 and 0. If neither side spells a number or an instant, both are compared as texts. In all other cases, ok
-// is false.
+// compareText compares a text with a limit by meaning. Two numbers are compared as numbers, and two instants as
+// instants. The texts true and false equal the numbers 1 and 0. If neither side is a number or an instant, both are
+// compared as texts. In all other cases, ok is false.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// finish returns an array that takes over the buffers of the column. The column becomes empty.
+// finish returns an array that takes over the buffers of the column. Afterwards the column is empty.
 func (c *column) finish(rows int) arrow.Array {
 	data := c.finishData(rows)
 	defer data.Release()

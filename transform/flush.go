@@ -44,7 +44,8 @@ func (m *Mapper) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema {
 	return arrow.NewSchema(fields, &md)
 }
 
-// declaredTable is for a stream without any records. It leaves out columns that could belong to a child table.
+// declaredTable returns the root table of a stream without any records, with its declared columns. It leaves out
+// paths with __, because those columns could belong to a child table.
 func (m *Mapper) declaredTable() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {

@@ -1,13 +1,13 @@
 package transform
 
-// flushed has the pages from which the last batch was made. Its bytes are valid until the next page is appended.
+// flushed has the pages of the last batch. Its bytes are valid until the next page is appended.
 type flushed struct {
 	raw   []byte
 	pages []span
 	first int64 // ordinal of the first record
 }
 
-// records expects ascending ordinals.
+// records calls visit for the records with the given ordinals, which must ascend.
 func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {
@@ -21,7 +21,7 @@ func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int
 			}
 			end, _, ok := walk.value(l.raw, i)
 			if !ok {
-				return // cannot happen: the page was parsed before
+				return // cannot happen, because the page was valid when it was first read
 			}
 			if at == ordinals[0] {
 				visit(at, i, end)

@@ -2,29 +2,28 @@ package transform
 
 import "fmt"
 
-// A row takes space in every column that has a value in the batch, even if the row has few bytes in
-// the page. So the columns of a batch may take a thousand times the size of the page, and a batch
-// ends when its columns are full. A record is rejected only if its own rows take too much space,
-// whatever the other records of the batch are. Invariants 1 and 6
+// A row takes space in every column that has a value in the batch, even if the row is short in the page. So columns
+// may take a thousand times the size of the page. A batch ends when its columns are full. A record is rejected only
+// if its own rows take too much space. The other records of the batch do not matter. Invariants 1 and 6
 
 const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends
-	maxColumnBytes = 128 << 20 // size of the columns that one record may take
-	measuredRows   = 256       // rows between two measurements
+	maxColumnBytes = 128 << 20 // maximum size of the columns for one record
+	measuredRows   = 256       // number of rows between two measurements
 	childRowBytes  = 40        // about what penstock's own columns take per row of a child table
 	elementBytes   = 24        // about what a destination takes per element of a list, besides the element's value
 )
 
 type capacity struct {
-	batch, record int64 // bytes that a batch or one record may take
+	batch, record int64 // maximum size of the columns, for a batch and for one record
 	rows          int
 }
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows measures the columns every m.capacity.rows rows. If the batch already has other records, it also sets
-// m.full, and the current record waits for the next batch. While the pages are read again, such a batch never counts
-// as too large.
+// overflows reports whether the columns are too large. It measures them every m.capacity.rows rows. If the batch
+// already has other records, it also sets m.full, and the current record waits for the next batch. While the pages
+// are read again, such a batch is never too large.
 func (m *Mapper) overflows() bool {
 	if m.unmeasured++; m.unmeasured < m.capacity.rows {
 		return false
@@ -37,9 +36,9 @@ func (m *Mapper) overflows() bool {
 	return m.full
 }
 
-// columnBytes counts a column with a value also for the rows without one, and a column whose type was widened with
-// its new size. Child tables count with penstock's own columns, because one short record may have thousands of child
-// rows.
+// columnBytes returns the size of all columns. It counts missing values in columns that have a value, and it counts a
+// widened column with its new size. It also counts penstock's own columns in child tables, because one short record
+// may have thousands of child rows.
 func (m *Mapper) columnBytes() (n int64) {
 	m.root.each(func(t *table) {
 		if t.parent != nil {

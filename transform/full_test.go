@@ -44,8 +44,8 @@ func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]T
 	return flushes + 1
 }
 
-// identities collects what identifies rows and rejects, which does not depend on where a batch ends. It leaves out
-// negative zeros, for which a text column has no rejects.
+// identities collects what identifies rows and rejects. These do not depend on where a batch ends. It omits the
+// rejects of negative zeros, because a column that becomes text has none.
 func identities(into *[]string) func([]TableBatch, []Reject) {
 	return func(batches []TableBatch, rejects []Reject) {
 		for _, b := range batches {
@@ -104,8 +104,8 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 	require.NotZero(t, split)
 }
 
-// Many records fill the columns only together, so all of them are kept. Only a record that fills the columns by
-// itself is rejected. Invariants 1 and 6
+// Many records together fill the columns, so all of them are kept. A record that fills them by itself is rejected.
+// Invariants 1 and 6
 func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -137,7 +137,7 @@ func TestNeighborsRejectNoRecord(t *testing.T) {
 	})
 	require.EqualValues(t, 39, kept)
 	require.EqualValues(t, 39*202, children)
-	require.Len(t, refused, 1, "the record that fills the columns alone")
+	require.Len(t, refused, 1, "the record that fills the columns by itself")
 	require.EqualValues(t, 20, refused[0].Ordinal)
 	require.Contains(t, refused[0].Reason, "max_columns")
 	require.Greater(t, flushes, 10)

@@ -9,10 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// rounding rounds numbers to multiples of a power of ten, and halves away from zero. It truncates dates and instants
-// to the beginning of their day, month or year in UTC.
+// rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. It truncates dates and
+// instants to the beginning of their day, month or year in UTC.
 type rounding struct {
-	zeros int // exponent of the power of ten: 2 for hundreds
+	zeros int // exponent of the power of ten: 2 for 100
 	span  string
 }
 
@@ -43,7 +43,7 @@ func (r *rounding) int64(v int64) int64 {
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
-		return decimal128.Num{} // less than half a unit, whatever its value
+		return decimal128.Num{} // every such number is less than half a unit
 	}
 	unit := decimal128.GetScaleMultiplier(places)
 	_, rest := v.Div(unit)
@@ -63,7 +63,7 @@ func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.
 
 func (r *rounding) float64(v float64) float64 {
 	unit := float64(pow10[r.zeros])
-	return math.Round(v/unit)*unit + 0 // + 0 turns negative zero into zero
+	return math.Round(v/unit)*unit + 0 // adding 0 turns negative zero into zero
 }
 
 func (r *rounding) time(t time.Time) time.Time {
@@ -101,8 +101,8 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 	return dst, false
 }
 
-// maxZeros is the largest exponent that is written as zeros. Numbers with a larger one stay as they are, such as
-// 1e500.
+// maxZeros is the largest exponent that is written out as zeros. A number with a larger exponent, such as 1e500,
+// stays unchanged.
 const maxZeros = 400
 
 func (n *numeral) sign(dst []byte) []byte {

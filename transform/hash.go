@@ -2,9 +2,9 @@ package transform
 
 import "math/bits"
 
-// sum is the hash of a record. It adds up the hashes of the members, each over the bytes of name and value as
-// received, so the order of members does not matter. It has 72 bits and is written as twelve characters, the longest
-// text that DuckDB stores inline.
+// sum is the hash of a record. It adds up the hashes of the record's members, so the order of members does not
+// matter. The hash of a member covers its name and value as received. A sum has 72 bits and is written as twelve
+// characters, because that is the longest text that DuckDB stores inline.
 type sum struct{ added, mixed uint64 }
 
 const (
@@ -26,7 +26,7 @@ func (s *sum) write(dst []byte) {
 		dst[i] = alphabet[v&63]
 		v >>= 6
 	}
-	// Four bits of the first word are left. Eight more bits come from the second word.
+	// Four bits of the first word are left. The other eight bits come from the second word.
 	v |= s.mixed >> 56 << 4
 	dst[10] = alphabet[v&63]
 	dst[11] = alphabet[v>>6&63]

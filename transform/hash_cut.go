@@ -11,8 +11,8 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 	m.cuts = append(m.cuts, cut{begin, end, with})
 }
 
-// specialValue is for a field whose bytes are not hashed as they are: a volatile field, or one with a rule. The
-// member begins at begin.
+// specialValue reads the value of a special field: a volatile field, or one with a rule. Such a field is not hashed
+// as received. The member begins at begin, and its value at i.
 func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = m.void(i, 0)

@@ -6,16 +6,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Many sources write amounts as text, such as "1250.00". A column that has only such texts becomes
-// a decimal column. This is decided once, with the first batch of a pass, if the destination does
-// not have the table yet and there are enough values. Later, a column that is a decimal in the
-// destination accepts such texts. If a later value has another form, it is kept, and widens the
-// column to text. // Invariant 11
+// Many sources write amounts as text, such as "1250.00". If a column has only such texts, and at least quotedDecimals
+// of them, it becomes a decimal column. This is decided once, with the first batch of a pass, and only if the
+// destination does not have the table yet.
+//
+// Later, a column that is a decimal in the destination accepts such texts. If a later value has another form, the
+// column is widened to text, so the value is kept. // Invariant 11
 
 const quotedDecimals = 1000
 
-// inferDecimals returns true if it has turned text columns of the batch into decimal columns. Then the batch must be
-// read again.
+// inferDecimals turns text columns of the batch into decimal columns. If it returns true, the batch must be read
+// again.
 func (m *Mapper) inferDecimals() bool {
 	m.root.each(func(t *table) {
 		if t.known {
@@ -35,8 +36,9 @@ func (m *Mapper) inferDecimals() bool {
 	return m.stale
 }
 
-// decimalOfTexts returns false if there are too few texts, if one is no plain decimal, if they differ in their number
-// of digits after the point, or if no decimal type has enough digits.
+// decimalOfTexts returns the decimal type for the texts of a column. It returns false if there are too few texts, if
+// one is not a plain decimal, or if they differ in the number of digits after the point. It also does if no decimal
+// type has enough digits.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

@@ -7,12 +7,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TrackFiltered makes s store the keys of the records that the filter excludes, for
-// [Shaper.FilteredKeys]. No rule may mask or rename the key of the stream.
+// TrackFiltered makes s store the keys of the records that the filter excludes: see [Shaper.FilteredKeys]. No rule
+// may mask or rename the stream's key.
 func (s *Shaper) TrackFiltered() { s.trackLeft = true }
 
-// FilteredKeys returns the keys of the records that the filter has excluded since the last call.
-// Its batches have the key columns and the ordinal. The caller releases them.
+// FilteredKeys returns the keys of the records that the filter has excluded since the last call. The batches have the
+// key columns and the ordinal. The caller releases them.
 func (s *Shaper) FilteredKeys() []TableBatch {
 	left := s.left
 	s.left = nil

@@ -10,9 +10,9 @@ import (
 
 type lineage struct {
 	table   *table
-	parent  *lineage // nil: the parent is the root table
-	rootRow []int32  // row of the root table to which each row belongs
-	index   []int32  // position of each row in its parent's array
+	parent  *lineage // nil if the parent is the root table
+	rootRow []int32  // for each row, its row of the root table
+	index   []int32  // for each row, its position in the parent's array
 
 	hash arrow.Array
 	own  []arrow.Array // parent, index, root, ordinal
@@ -69,7 +69,7 @@ func (l *lineage) parents(keys *column) arrow.Array {
 	return c.finish(l.table.rows)
 }
 
-// path appends the key of the record and, for each level down to the row, a slash and the array position: 17/0/2.
+// path appends the key of the record and the row's position in the array of each level, separated by slashes: 17/0/2.
 func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))
@@ -120,7 +120,7 @@ func (c *column) copyFrom(row int, src *column, from int) {
 
 func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
 
-// plainKey reports whether the key is the value of one column. Other keys are written as text.
+// plainKey reports whether the key is the value of one column. Any other key is written as text.
 func (m *Mapper) plainKey() bool {
 	return len(m.key) == 1 && m.key[0] != nil && m.key[0].kind > kindStale
 }
@@ -132,7 +132,7 @@ func (m *Mapper) keyType() arrow.DataType {
 	return schemas.Text
 }
 
-// rootKeys uses hash and ordinal if the stream has no key.
+// rootKeys returns the key of each row of the root table. Without a key, it returns hash and ordinal.
 func (m *Mapper) rootKeys() *column {
 	if m.plainKey() {
 		return m.key[0]

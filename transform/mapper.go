@@ -1,16 +1,16 @@
-// Package transform converts pages of raw records to Arrow record batches. It usually reads the
-// bytes once, directly into column buffers.
+// Package transform converts pages of raw records to Arrow record batches. It usually reads the bytes once, directly
+// into column buffers.
 //
-// A [Mapper] finds the columns of a stream and their types while it reads the records. The types are
-// those of the lattice in package schemas. They depend only on the values, not on the order of the
-// values. A value is stored exactly. If necessary, the type of its column is widened. A value that
-// no column can hold is a [Reject]. Nested objects are flattened, and arrays of objects become rows of
-// child tables. Arrays of scalars are lists. Values that are nested deeper or mixed are JSON text.
+// A [Mapper] finds the columns of a stream and their types while it reads the records. The types are those of the
+// lattice in package schemas. They depend only on the values, not on their order. Every value is stored exactly. If
+// necessary, the type of its column is widened. A value that no column can hold is a [Reject]. Nested objects are
+// flattened. Arrays of objects become rows of child tables. Arrays of scalars are lists. Deeper values, and arrays of
+// mixed values, are stored as JSON text.
 //
-// A [Shaper] after the mapper applies the rules of the stream to the columns. It filters, masks,
-// drops and renames, and enforces the contract.
+// A [Shaper] applies the rules of the stream to the columns of the mapper's batches. It filters, masks, drops and
+// renames, and enforces the contract.
 //
-// The package does not depend on where pages come from, or on where batches go.
+// The package knows neither where pages come from nor where batches go.
 package transform
 
 import (
@@ -22,49 +22,48 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Mapper converts the records of one pass over a stream to record batches. There is one batch for
-// the table of the stream, and one for each child table, which has the objects of an array. A
-// Mapper is not safe for concurrent use.
+// Mapper converts the records of one pass over a stream to record batches. One batch is for the table of the stream.
+// Each array of objects has a child table with its own batch. A Mapper is not safe for concurrent use.
 type Mapper struct {
 	stream     schemas.Stream
 	stamp      Stamp
 	known      []schemas.Table
-	declared   map[string]arrow.DataType // by path of column names
+	declared   map[string]arrow.DataType // by path of the column
 	volatile   map[string]bool
 	rules      *fieldRules
 	tableNamer *schemas.Namer
 	mem        memory.Allocator
 
 	root         *table
-	scalars      *field    // field of the records that are not objects
-	key          []*column // key columns of the root table; nil until the field was seen
+	scalars      *field    // field for records that are not objects
+	key          []*column // key columns of the root table; nil until a record has the field
 	own          rootColumns
 	fixed        constants
 	emptyColumns emptyColumns
-	layout       int // increases when a table gets a column or a type is widened
+	layout       int // grows when a table gets a column or a type is widened
 
-	raw            []byte // the pages of the batch, each followed by padding
+	raw            []byte // pages of the batch, each followed by padding
 	pages          []span
 	last           flushed
-	sum            sum      // hash of the current record so far
+	sum            sum      // hash of the current record, as far as it was read
 	contextHash    uint64   // what the member _context has added to sum; 0: nothing
 	clashes        *clashes // nil: records with the same key are not compared
 	cuts           []cut
-	cutBuffer      []byte // reused for a member with cuts
-	lastOpaque     *field // the field whose value was last stored as JSON text
+	cutBuffer      []byte // buffer for members with cuts
+	lastOpaque     *field // field whose value was last stored as JSON text
 	opaqueRedactor redactor
-	patched        []byte // JSON text of the record after redaction
+	patched        []byte // redacted JSON text of the current record
 
 	changes   []change
 	stale     bool // a type was widened, so the pages must be read again
 	rereading bool
 
 	full       bool // the current record must wait for the next batch
-	unmeasured int  // rows since the columns were measured
+	unmeasured int  // number of rows since the columns were last measured
 	capacity   capacity
 
 	rejects  []Reject
-	fetched  int64 // records so far, which is the ordinal of the current record
+	fetched  int64 // number of records so far, which is the ordinal of the current record
 	refused  int64
 	fetched0 int64
 	refused0 int64
@@ -76,12 +75,11 @@ type Mapper struct {
 
 type span struct {
 	begin, end int
-	first      int64 // ordinal of the first record of the page
+	first      int64 // ordinal of the page's first record
 }
 
-// NewMapper returns a mapper for one pass over s. The argument known lists the tables of the stream
-// that the destination has. The mapper starts with the columns and types of these tables. It ignores
-// invalid types in s.
+// NewMapper returns a mapper for one pass over s. known has the tables of the stream that the destination already
+// has. The mapper starts with their columns and types. It ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{
 		stream:   s,
@@ -127,24 +125,24 @@ func (m *Mapper) knownPaths() map[string]string {
 	return paths
 }
 
-// SetAllocator makes m allocate its buffers from mem instead of Arrow's default allocator. It must be
-// called before the first Append.
+// SetAllocator makes m allocate its buffers from mem instead of Arrow's default allocator. It must be called before
+// the first Append.
 func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.mem = mem
 	m.begin()
 }
 
-// Append adds the records of one page, a JSON array. It stops when the columns are full, and returns
-// the part of the page that it did not add. If this rest is not empty, the caller calls Flush, and
-// then AppendMore with the rest. Append copies the page, so the caller may reuse its bytes.
+// Append adds the records of one page, a JSON array. If the columns are full, it stops and returns the part of the
+// page that it did not add. The caller then calls Flush, and AppendMore with this rest. Append copies the page, so
+// the caller may reuse its bytes.
 //
-// If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also
-// returns an error if the pages since the last Flush have more than 1 GiB. A record that cannot be
-// stored is a [Reject], not an error. Append accepts raw control characters in strings.
+// If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error
+// if the pages since the last Flush have more than 1 GiB. A record that cannot be stored is a [Reject], not an error.
+// Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
-// AppendMore is Append for further records of the same page. They are another array, or the rest
-// that Append or AppendMore has returned.
+// AppendMore is like Append, for more records of the same page. They are another array, or the rest that Append or
+// AppendMore has returned.
 func (m *Mapper) AppendMore(records []byte) (rest []byte, err error) { return m.append(records, true) }
 
 func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
@@ -192,14 +190,14 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 
 var zeros [padding]byte
 
-// maxBuffered limits the bytes of the pages in one batch, so that the offsets in a text column fit into 32 bits.
+// maxBuffered limits the bytes of the pages in one batch. So the offsets of a text column fit into 32 bits.
 const maxBuffered = 1 << 30
 
-// Rows returns how many rows of the root table wait for Flush.
+// Rows returns the number of rows of the root table since the last Flush.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes returns the size in bytes of the columns and rejects that wait for Flush, without the pages.
-// A null takes space in a batch, so it counts.
+// Bytes returns the size in bytes of the columns and rejects since the last Flush. It does not count the pages. It
+// counts nulls, because they take space in a batch.
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {
@@ -216,8 +214,8 @@ func (m *Mapper) Fetched() int64 { return m.fetched }
 // Rejected returns the number of records rejected so far.
 func (m *Mapper) Rejected() int64 { return m.refused }
 
-// Tables returns the tables of the stream as far as they are known, the root table first. Before
-// the first record, the root table has the columns that the stream declares.
+// Tables returns the tables of the stream that are known so far, the root table first. Before the first record, the
+// root table has the columns that the stream declares.
 func (m *Mapper) Tables() []schemas.Table {
 	if m.fetched == 0 && len(m.root.columns) == 0 {
 		return []schemas.Table{m.declaredTable()}
@@ -231,8 +229,8 @@ func (m *Mapper) Tables() []schemas.Table {
 	return tables
 }
 
-// Flush returns everything that was added since the last Flush: a batch for each table with rows,
-// that of the root table first, and the rejects. The caller releases the batches.
+// Flush returns everything that was added since the last Flush: the rejects, and a batch for each table with rows.
+// The batch of the root table is the first. The caller releases the batches.
 func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if m.fetched0 == 0 && m.inferDecimals() {
 		m.rebuild()
@@ -265,8 +263,7 @@ func (m *Mapper) clear() {
 	m.clashes.undo()
 }
 
-// Close releases the buffers and everything that only further records would need. The counts can
-// still be read.
+// Close releases the buffers and everything that only further records would need. The counts stay available.
 func (m *Mapper) Close() {
 	m.root.discard()
 	m.own.free()

@@ -102,7 +102,7 @@ func compare(t require.TestingT, o *oracle, out mapped) {
 			require.Contains(t, o.refused, r.Ordinal, "refused %s: %s", r.Reason, r.Raw)
 		}
 	}
-	require.Len(t, refused, len(o.refused), "the oracle refuses %v", o.refused)
+	require.Len(t, refused, len(o.refused), "records that the oracle refuses: %v", o.refused)
 	tables := 0
 	for path, want := range o.tables {
 		if len(want.rows) == 0 {
@@ -132,7 +132,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 		}
 	}
 	for i, f := range got.Table.Columns.Fields() {
-		// If only rejected records had values for a declared column, the column exists and is null.
+		// If only rejected records had values for a declared column, the column exists and all its values are null.
 		if !strings.HasPrefix(f.Name, "_penstock_") && (want.types[schemas.Source(f)] != nil || got.Batch.Column(i).NullN() < len(want.rows)) {
 			columns--
 		}
@@ -168,7 +168,7 @@ func check(t require.TestingT, s schemas.Stream, pages ...string) {
 	compare(t, o, out)
 }
 
-// anyStream has no key, so that it accepts any record; typedStream declares some columns.
+// anyStream has no key, so it accepts any record. typedStream declares the types of some columns.
 var (
 	anyStream   = schemas.Stream{Table: schemas.Table{Name: "t"}, Name: "m.t"}
 	keyedStream = schemas.Stream{Table: schemas.Table{Name: "t", Key: []string{"id"}}, Name: "m.t"}
@@ -186,7 +186,7 @@ func TestMapperAgreesWithTheOracle(t *testing.T) {
 	}
 }
 
-// corpus has a line for each difficulty. It is also the seed of the fuzz tests.
+// corpus has pages with all kinds of difficulties. They are also the seeds of the fuzz tests.
 var corpus = [][]string{
 	{``}, {`[`}, {`]`}, {`[]`}, {` [ ] `}, {`[] x`}, {`[],`}, {`{}`}, {`null`}, {`[{}]`}, {`[{},{}]`}, {`[{},]`}, {`[,{}]`}, {"\ufeff[]"},
 	{`[null]`, `[1,"a",true,[1,2],[{"a":1}],[]]`}, {`[{"":1}]`}, {`[{"a":1}{"a":2}]`}, {`[{"a" 1}]`}, {`[{"a":}]`}, {`[{"a":1,}]`}, {`[{a:1}]`},

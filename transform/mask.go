@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// masker caches some results, because a column often has many equal values.
+// masker masks texts. It caches some results, because a column often has many equal values.
 type masker struct {
 	mask    schemas.Mask
 	make    func(dst, text []byte) []byte
@@ -23,9 +23,9 @@ type masker struct {
 }
 
 const (
-	maxKnown  = 8 << 10 // number of values
+	maxKnown  = 8 << 10 // number of cached values
 	maxMemory = 64
-	fewest    = 16 // a full cache is dropped if fewer than one in 16 lookups succeeds
+	fewest    = 16 // the cache is dropped if it is full and fewer than one in 16 lookups succeed
 )
 
 var errNoKey = errors.New("mask hmac has no key")
@@ -78,7 +78,7 @@ func (k *masker) append(dst, text []byte) []byte {
 	case len(k.known) < maxKnown:
 		k.known[string(text)] = string(dst[from:])
 	case k.hits < k.lookups/fewest:
-		k.known = nil // values hardly repeat
+		k.known = nil // few values repeat
 	}
 	return dst
 }
@@ -98,7 +98,7 @@ func digested(h hash.Hash, encoding string) func(dst, text []byte) []byte {
 
 const hidden = "***"
 
-// maskEmail hides the part before the @ of a text that looks like one address. It hides any other text completely.
+// maskEmail hides the part before the @ if the text looks like one address. It hides any other text completely.
 func maskEmail(dst, text []byte) []byte {
 	dst = append(dst, hidden...)
 	at := bytes.IndexByte(text, '@')
@@ -108,7 +108,7 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial shows keep characters at the end, but at most half of the text.
+// maskPartial shows the last keep characters, but at most half of the text.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)
 	from := len(text)

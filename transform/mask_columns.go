@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// mask drops and masks columns. It adds the masked values to the hash of each record.
+// mask drops and masks columns. The masked values become part of the hash of each record.
 func (w *work) mask() {
 	for _, t := range w.tables {
 		for _, st := range t.steps {
@@ -117,7 +117,7 @@ func (r *rounding) copy(dst *column, row int, src *column, from int) bool {
 	return true
 }
 
-// These bytes in a canonical spelling stand for the beginning of a list, and for a missing value.
+// In a canonical spelling, these bytes mark the beginning of a list and a missing value.
 const (
 	listMark    = 1
 	nothingMark = 2
@@ -127,7 +127,7 @@ func isNothing(v []byte) bool {
 	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
 }
 
-// appendCanonical appends a spelling that is the same for all column types that can hold the value.
+// appendCanonical appends a spelling of the value that is the same in every column type that can hold the value.
 func (c *column) appendCanonical(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindDecimal:
@@ -189,8 +189,8 @@ func (w *work) add(t *openBatch, row int, h uint64) {
 	w.sums[t.recordOf(row)].add(h)
 }
 
-// position distinguishes the rows of one record in one table: by the position of the row in its array, and by those
-// of the rows above it.
+// position returns a number that differs between the rows of one record in one table. It depends on the array
+// positions of the row and of its parents.
 func (w *work) position(t *openBatch, row int) uint64 {
 	if t.node.parent == nil {
 		return 0
@@ -202,7 +202,7 @@ func (w *work) position(t *openBatch, row int) uint64 {
 	return p * 0x9e3779b97f4a7c15
 }
 
-// parents returns the array positions of a row's parent: /0/2 means element 2 in the array of element 0.
+// parents returns the array positions of the parents of a row. /0/2 means element 2 in the array of element 0.
 func (t *openBatch) parents(row int) []byte {
 	if t.node.level < 2 {
 		return nil

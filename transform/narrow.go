@@ -11,12 +11,13 @@ import (
 
 type narrowed struct {
 	array      arrow.Array
-	misfit     []bool  // for each row, whether its value does not fit the type; then it is null
-	minusZeros []int32 // rows with a negative zero that was stored as zero
+	misfit     []bool  // for each row: the value does not fit the type, so null is stored
+	minusZeros []int32 // rows in which a negative zero was stored as zero
 }
 
-// narrow stores each value of a column that fits the type in the destination. The spelling and quotes of numbers do
-// not matter, so the result does not depend on the type to which other values have widened the column. // Invariant 8
+// narrow stores the values of a column in the type of the destination, if they fit. How a number is spelled, and
+// whether it is quoted, does not matter. So the result does not depend on the type to which other values have widened
+// the column. Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)

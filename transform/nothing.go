@@ -6,8 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// emptyColumns makes the arrays of the columns that have no value in a batch, which are most columns of a wide table.
-// They share one buffer of zeros. // Invariant 6
+// emptyColumns makes the arrays of columns that have no value in a batch. In a wide table, most columns are empty.
+// Their arrays share one buffer of zeros. // Invariant 6
 type emptyColumns struct{ zeros *memory.Buffer }
 
 func (z *emptyColumns) array(c *column, rows int) arrow.Array {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Only the columns with values take memory in a wide table. // Invariants 6 and 11
+// Only columns with values take memory, even in a wide table. // Invariants 6 and 11
 func TestColumnsWithoutValuesTakeNoMemory(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)

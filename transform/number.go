@@ -12,19 +12,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// numeral is a number as written: digits × 10^-scale. A number without an exponent keeps its trailing zeros. A number
-// with an exponent has none, so its scale is the smallest exact scale.
+// numeral is a number as written: digits × 10^-scale. Without an exponent, it keeps its trailing zeros: 1.50 has
+// scale 2. With an exponent, it has no trailing zeros.
 type numeral struct {
 	raw      []byte
 	digits   []byte // without leading zeros; empty for zero
-	scale    int    // negative only with an exponent
+	scale    int    // negative only if there is an exponent
 	negative bool
 	exponent bool
 	fraction bool // written with a decimal point
 }
 
-// farExponent is how many significant digits of an exponent are used. No type can hold a number with a larger
-// exponent.
+// farExponent is how many digits of an exponent are used. No type can hold a number with a longer exponent.
 const farExponent = 6
 
 func parseNumeral(raw []byte, scratch []byte) numeral {
@@ -128,7 +127,7 @@ func (n *numeral) decimal(scale int32) decimal128.Num {
 	return v
 }
 
-// float returns ok true only if the shortest form of the float has the same digits as n.
+// float returns n as a float. ok is true only if the shortest form of the float has the same digits as n.
 func (n *numeral) float() (v float64, ok bool) {
 	v, err := strconv.ParseFloat(string(n.raw), 64)
 	if err != nil || n.minusZero() {

@@ -9,41 +9,41 @@ import (
 
 // Limits of a record. // Invariant 6
 const (
-	maxDepth  = 3       // names in the path of a column; deeper values are JSON text
-	maxLevels = 1000    // nested objects and arrays
-	maxRecord = 8 << 20 // bytes of a record
+	maxDepth  = 3       // greatest number of names in the path of a column; deeper values are stored as JSON text
+	maxLevels = 1000    // greatest depth of nested objects and arrays
+	maxRecord = 8 << 20 // greatest size of a record in bytes
 )
 
-// object describes the objects at one place of the records. As long as the order of members stays the same as in the
-// last object, finding a member takes one comparison.
+// object describes the objects at one place in the records, for example /customer. If an object has its members in
+// the same order as the previous object, finding a member takes one comparison.
 type object struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table to the object
-	depth   int    // number of names in the paths of its members
-	level   int    // number of objects and arrays around a member, including this object
+	depth   int    // number of names in the paths of the object's members
+	level   int    // number of objects and arrays around a member, with this object
 	fields  map[string]*field
-	first   field // first.next is the first member
+	first   field // first.next is the first member of the last object
 	serial  uint64
-	root    bool // it is the record itself, whose members are hashed
+	root    bool // the object is the record itself, whose members are hashed
 }
 
-// field is one member of the objects at one place. It can have a column, an object and child rows, because its values
-// may have different types.
+// field is one member of the objects at one place. Its values may have different types. So it can have a column, an
+// object and child rows at the same time.
 type field struct {
-	word, mask [2]uint64 // the first 16 bytes of `"name":`, and which of them exist
-	rest       []byte    // the bytes after these 16
+	word, mask [2]uint64 // the first 16 bytes of `"name":`, and a mask of how many there are
+	rest       []byte    // the bytes of `"name":` after the first 16
 	size       int
 	seen       uint64 // serial of the last object that had this member
 
-	next    *field // the field that came after this one in the last object
+	next    *field // the field that followed this one in the last object
 	column  *column
 	special bool // the field is volatile or has a rule
 
-	void     bool // the field stands for all members beyond the limit that have no value
+	void     bool // the field stands for all members that are beyond the limit and have no value
 	volatile bool
 	context  bool       // the field is the member _context, which penstock adds
-	rule     *fieldRule // nil: loaded unchanged
-	inside   *place     // the rules for JSON text in this field
+	rule     *fieldRule // nil: the field is loaded unchanged
+	inside   *place     // place of this field's JSON text, with the rules for the fields in it
 
 	object *object
 	rows   *table
@@ -54,7 +54,7 @@ type field struct {
 func newObject(t *table, pointer string, depth, level int) *object {
 	o := &object{table: t, pointer: pointer, depth: depth, level: level, fields: map[string]*field{}}
 	o.first.next = &field{}
-	o.first.next.expect("") // never matches
+	o.first.next.expect("") // matches nothing
 	return o
 }
 
@@ -153,8 +153,9 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member, whose value is at i. If the name is too long or the stream has too many
-// fields, learn returns a shared field if the value is empty, otherwise nil. // Invariant 6
+// learn creates the field for a new member with the given name and a value at i. If the name is too long or the
+// stream has too many fields, there is no field of its own: learn returns a shared field if the value is empty, and
+// nil if it is not. Invariant 6
 func (m *Mapper) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
@@ -171,7 +172,7 @@ func (m *Mapper) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the fast comparison with a name. A name that needs escapes never matches there, and is always
+// expect prepares the fast comparison with a name. A name that JSON must escape never matches there. It is always
 // looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
@@ -239,7 +240,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	return end
 }
 
-// skipNull stores nothing, because a row that is not written is null.
+// skipNull reads a null and stores nothing. Rows without a value are null.
 func (m *Mapper) skipNull(i int) (end int) {
 	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
 		return refuseSyntax
@@ -265,8 +266,8 @@ func (m *Mapper) nested(f *field, i, row int) (end int) {
 	return m.members(f.object, i+1, row)
 }
 
-// numericNames reports whether all names of the object at i are numbers. Such an object is a map, whose names are
-// data.
+// numericNames reports whether all names of the object at i are numbers. Such an object is a map: its names are data,
+// not columns.
 func (m *Mapper) numericNames(i int) bool {
 	b := m.raw
 	i = space(b, i+1)
@@ -284,7 +285,7 @@ func (m *Mapper) numericNames(i int) bool {
 		}
 		var ok bool
 		if i, _, ok = m.walk.value(b, space(b, i+1)); !ok {
-			return false // Mapper.record then finds the position of the error
+			return false // Mapper.record finds the position of the error later
 		}
 		if i = space(b, i); b[i] != ',' {
 			return true

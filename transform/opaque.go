@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// opaque stores the value at i as JSON text. The text is unchanged unless a rule masks a field in it.
+// opaque stores the value at i as JSON text. The text is unchanged, except where a rule masks or drops a field in it.
 func (m *Mapper) opaque(f *field, i, row int) (end int) {
 	end, depth, ok := m.walk.value(m.raw, i)
 	if !ok {
@@ -34,8 +34,8 @@ func (m *Mapper) opaque(f *field, i, row int) (end int) {
 
 func (c *column) declaredJSON() bool { return c.declared != nil && kindOf(c.declared) == kindJSON }
 
-// strict returns 0 if a record with this value can be stored, otherwise a refusal code. The value must have valid
-// JSON syntax, and must not be too deep.
+// strict returns 0 if the value can be stored, and otherwise a refusal code. The value must have valid JSON syntax,
+// and must not be nested too deeply.
 func strict(value jsontext.Value) (code int) {
 	if value.IsValid() {
 		return 0

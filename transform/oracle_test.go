@@ -16,9 +16,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The oracle maps records in the simplest way. It parses every record into a tree, joins the types
-// of the values in each column, and then returns the cells as text. It shares only the lattice and
-// the rules with the mapper.
+// The oracle maps records in the simplest way. It parses every record into a tree, joins the types of the values of
+// each column, and writes the cells as text. It uses only the lattice and the rules of the tested code.
 
 type node struct {
 	kind    jsontext.Kind
@@ -29,7 +28,7 @@ type node struct {
 	members map[string]*node
 	items   []*node
 
-	parts []oraclePart // for an object: its members in the original order
+	parts []oraclePart // members of an object, in their original order
 }
 
 type oraclePart struct {
@@ -154,13 +153,13 @@ func (n *node) depth() int {
 
 type oracle struct {
 	stream  schemas.Stream
-	tables  map[string]*oracleTable // by path in the record
-	refused map[int64]string        // reason by ordinal
+	tables  map[string]*oracleTable // by path from the record
+	refused map[int64]string        // reasons by ordinal
 	ordinal int64
 }
 
 type oracleTable struct {
-	types         map[string]arrow.DataType // by pointer from the row
+	types         map[string]arrow.DataType // types by pointer from the row
 	rows          []map[string]*node
 	parent, index []int
 	ordinal       []int64

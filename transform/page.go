@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// SyntaxError is the error for a page that is not a JSON array.
+// SyntaxError is returned for a page that is not a valid JSON array.
 type SyntaxError struct {
 	Offset int    // offset of the invalid byte in the page
-	Record int64  // number of records before it in the page
+	Record int64  // number of records before that byte
 	Reason string // what is wrong
 }
 
@@ -19,8 +19,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p, which is an array or the rest of an array, until the columns are full. taken is the
-// position where it stopped: the end of p, or the comma before a record.
+// page reads the records of p until the columns are full. p is an array or the rest of an array. taken is the
+// position at which page stopped: the end of p, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
@@ -70,7 +70,7 @@ func (m *Mapper) page(p span) (taken int, err error) {
 
 // record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
 // m.full is set and end is begin. If the JSON is invalid, end is the position of the error. long is true if the page
-// may have a record longer than maxRecord, which must be rejected before it fills the buffers.
+// is longer than maxRecord. A record longer than maxRecord is then rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
@@ -119,7 +119,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep adds row to the root table. The rejects that were added since k belong to values of this row.
+// keep adds row to the root table. All rejects since k belong to values of this row.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.sum)
 	m.root.rows++
@@ -180,12 +180,11 @@ func (m *Mapper) longKey(row int) bool {
 			n += len(c.cell(row))
 		}
 	}
-	const escaped = 6 // how many bytes one byte takes in JSON if it is escaped
+	const escaped = 6 // one byte takes up to six bytes in JSON
 	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
-// keyRejects sets Key and ID of the rejects that were added since k. If the stream has no key, ID is the hash of the
-// record.
+// keyRejects sets Key and ID of the rejects since k. If the stream has no key, ID is the hash of the record.
 func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A member is an array of objects in one record and an object in another. Their child rows are in two different
-// tables, in whatever order the records come.
+// A member is an array of objects in one record and an object in another. The child rows are in two tables, in any
+// order of records.
 func TestListOrObject(t *testing.T) {
 	many := `{"id":1,"items":[{"n":1,"taxes":[{"v":1}]}]}`
 	one := `{"id":2,"items":{"n":2,"taxes":[{"v":2}]}}`

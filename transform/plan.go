@@ -13,10 +13,10 @@ type plan struct {
 	schema *arrow.Schema
 	node   *table
 	types  []arrow.DataType
-	index  map[string]int // index of each of penstock's own columns
-	steps  []step         // in the order of the columns
-	keys   []int          // indexes of the root table's key columns in the batch
-	fresh  bool           // the table is new, and a contract applies to new tables
+	index  map[string]int // position of each of penstock's own columns
+	steps  []step         // in the order of columns
+	keys   []int          // positions of the key columns, for the root table
+	fresh  bool           // the table is new, and the contract restricts new tables
 }
 
 type step struct {
@@ -24,8 +24,8 @@ type step struct {
 	field  arrow.Field
 	path   string
 	rule   *fieldRule
-	known  arrow.DataType // type that a contract requires; nil: no contract does
-	fresh  bool           // the column is new, and a contract applies to new columns
+	known  arrow.DataType // type that the contract requires; nil: none
+	fresh  bool           // the column is new, and the contract restricts new columns
 }
 
 func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
@@ -68,7 +68,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 
 func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// require sets what the contract requires of a column. The destination already has the table of the column.
+// require sets what the contract requires of a column. have is the table in the destination.
 func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
 		return
@@ -97,8 +97,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	return s.m.known[i], true
 }
 
-// newTable reports whether a table that the destination does not have counts as new for a contract. The root table
-// does if the destination has other tables of the pipeline, a child table if the destination has the root table.
+// newTable reports whether the contract treats a table that the destination does not have as new. A root table is new
+// if the destination has other tables of the pipeline. A child table is new if the destination has the root table.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables
@@ -116,13 +116,13 @@ func (m *Mapper) tableNamed(name string) (found *table) {
 	return found
 }
 
-// keyColumn returns -1 if no record had a value in the key column.
+// keyColumn returns the position of a key column, or -1 if no record had a value in it.
 func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 	i := slices.Index(m.stream.Key, name)
 	if c := m.key[i]; c != nil {
 		return s.FieldIndices(c.name)[0]
 	}
-	return -1 // then there are no rows either
+	return -1 // then the table has no rows
 }
 
 func (t *openBatch) rename() error {

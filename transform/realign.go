@@ -81,7 +81,7 @@ func (w *work) rekey(t *openBatch, keys *column) {
 	t.put(i, gather(keys, t.rootRow))
 }
 
-// join adds the hash spelled, as write has written it.
+// join adds a hash to s. spelled is the text that write has written for it.
 func (s *sum) join(spelled []byte) {
 	var v uint64
 	for i := range 10 {

@@ -16,14 +16,14 @@ type place struct {
 	members map[string]*place
 }
 
-// maxPlaces limits the places that are cached, because names may be data.
+// maxPlaces limits the number of cached places, because names may be data.
 const maxPlaces = 4 << 10
 
 func (r *fieldRules) place(pointer string) *place {
 	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), rule: r.at(pointer)}
 }
 
-// onlyDigits reports whether a name has only digits, as the names in a map have.
+// onlyDigits reports whether a name has only digits. Such names are the keys of a map.
 func onlyDigits(name []byte) bool {
 	for _, c := range name {
 		if !isDigit(c) {
@@ -33,7 +33,7 @@ func onlyDigits(name []byte) bool {
 	return true
 }
 
-// member lets numeric names, which are the keys of a map, share one place.
+// member returns the place of a member of p. All numeric names share one place, because they are the keys of a map.
 func (r *fieldRules) member(p *place, name []byte) *place {
 	if onlyDigits(name) {
 		name = name[:0]
@@ -58,8 +58,8 @@ func (r *fieldRules) member(p *place, name []byte) *place {
 	return c
 }
 
-// longestPointer returns only the last part of the pointer if names are deep or long, so that the time stays linear
-// in the size of the input. No rule has such a long pointer.
+// longestPointer returns the pointer of a member. If it would be too long, only its last part is returned, so that
+// the time stays linear in the size of the input. No rule applies to such a long pointer.
 func longestPointer(parent string, name []byte) string {
 	if len(name) == 0 {
 		return parent
@@ -74,14 +74,14 @@ func longestPointer(parent string, name []byte) string {
 // redactor rewrites JSON text according to the rules for the fields in it. The text must be valid JSON.
 type redactor struct {
 	rules   *fieldRules
-	reject  bool // the text is for a reject, so values are hidden completely
+	reject  bool // the text is for a reject, so masked values are hidden completely
 	touched bool
 	walk    walker
 	name    []byte
 	text    []byte
 }
 
-// value appends the value at i, which is at place p. end is the position after the value.
+// value appends the value at i, which belongs to place p. end is the position after the value.
 func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	switch {
 	case depth > maxLevels:
@@ -170,8 +170,8 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. If a rule masks f itself, the [Shaper]
-// does that.
+// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. It applies the rules for fields inside the
+// value. If a rule masks f itself, the [Shaper] applies it.
 func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	value := m.raw[i:end]
 	m.lastOpaque = f
@@ -194,7 +194,7 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 	return out[from:]
 }
 
-// redacted returns the record as a reject may show it. lossy reports that something was hidden.
+// redacted returns the record in the form that a reject may show. lossy is true if a value was hidden.
 func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !m.rules.any() {
 		return raw[begin:end], false

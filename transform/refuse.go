@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rejects leaves out the rejects of single values if the whole record is rejected.
+// rejects returns the rejects of the contract. If a whole record is rejected, it omits the rejects of the record's
+// values.
 func (w *work) rejects() []Reject {
 	if len(w.notes) == 0 {
 		return nil
@@ -55,7 +56,7 @@ func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
 	return r
 }
 
-// shownValue returns the value at a pointer in a record, as a reject may show it.
+// shownValue returns the value at a pointer in a record, in the form that a reject may show.
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
 	padded := append(slices.Clone(v), zeros[:]...)

@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These are how many bytes a reject keeps of a value, and of a record. A record should be complete, so that it can be
-// read again.
+// How many bytes a reject keeps: maxRaw of a value, and maxRawRecord of a record. The limit for records is higher,
+// because only a complete record can be read again.
 const (
 	maxRaw       = 64 << 10
 	maxRawRecord = 1 << 20
 )
 
-// The reason of a reject ends with one of these texts if the reject does not have the original record, so that it
-// cannot be read again.
+// If a reject does not have the original record, its reason ends with one of these texts. The record then cannot be
+// read again.
 const (
 	lost      = ", and cannot be read again"
 	notMasked = "; kept without masked values" + lost
@@ -29,8 +29,8 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether the reject of a whole record, with this reason, has the original
-// record. Appending the record to a mapper again may then repair it.
+// HasWholeRecord reports whether the reject of a whole record has the original record. reason is the reason of the
+// reject. If the record is appended to a mapper again, it may be stored.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 var reasons = map[int]string{
@@ -54,9 +54,9 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	id := cmp.Or(key, hash)
 	switch {
 	case code == refuseClash:
-		id = key + " " + hash // another record has the key as its ID
+		id = key + " " + hash // the key is already the ID of the first record
 	case len(key) > schemas.MaxKeyBytes:
-		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // valid UTF-8
+		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // no error, because the text is valid UTF-8
 		key = string(short)
 	}
 	m.rejects = append(m.rejects, Reject{
@@ -72,7 +72,7 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	})
 }
 
-// indexed shortens ID and Pointer of rejects, so that an index can hold them.
+// indexed shortens ID and Pointer of the rejects, so that they fit into an index.
 func indexed(rejects []Reject) []Reject {
 	for i := range rejects {
 		r := &rejects[i]
@@ -81,7 +81,8 @@ func indexed(rejects []Reject) []Reject {
 	return rejects
 }
 
-// shown returns the record as a reject may show it, with its hash. note is not empty if the text is not the original.
+// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, note
+// says so.
 func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := m.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)
@@ -109,7 +110,7 @@ func keptValue(v []byte) string {
 }
 
 // mostShown returns how many bytes of text a reject keeps for n bytes of input. A byte that is not UTF-8 takes four
-// bytes of text, so a page of such bytes would take four times its size without this limit. // Invariant 6
+// bytes of text. Without this limit, a page of such bytes would take four times its size. // Invariant 6
 func mostShown(n, limit int) int { return min(limit, n+n/8+64) }
 
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
@@ -130,7 +131,7 @@ func (f *field) element(row, index int) string {
 
 func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason string) {
 	if f.rule != nil && f.rule.Drop {
-		return // it is not loaded anyway
+		return // the value would not be loaded anyway
 	}
 	shown := masked
 	if !f.rule.hides() {
@@ -156,8 +157,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// keyIn returns the key of a record that was not stored, as JSON; "" if a value of the key is missing. If a member
-// comes twice, it uses the first.
+// keyIn returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is missing. If
+// a member occurs twice, keyIn uses the first.
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
 	for i := range m.stream.Key {
@@ -170,7 +171,8 @@ func (m *Mapper) keyIn(record []byte) string {
 	return joinKey(values)
 }
 
-// keyValue finds the member by its name if no record has had such a value yet.
+// keyValue returns the value of one part of the key. If no record has had such a value yet, it finds the member by
+// its name.
 func (m *Mapper) keyValue(record []byte, i int) []byte {
 	if m.key[i] != nil {
 		return memberIn(record, m.key[i].source)
@@ -202,7 +204,8 @@ func (m *Mapper) maskedKey(i int, v []byte) []byte {
 	return out
 }
 
-// keySource derives the pointer from the name of the key column if no record has had the field yet.
+// keySource returns the pointer of one part of the key. If no record has had the field yet, it derives the pointer
+// from the name of the column.
 func (m *Mapper) keySource(i int) string {
 	if c := m.key[i]; c != nil {
 		return c.source
@@ -220,8 +223,8 @@ func joinKey(values []string) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// memberIn returns nil if there is no value at the pointer or it is null. The record may have duplicate names and
-// invalid UTF-8.
+// memberIn returns the value at a pointer. It returns nil if the value is missing or null. The record may have
+// duplicate names and invalid UTF-8.
 func memberIn(record []byte, pointer string) []byte {
 	names := namesIn(pointer)
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
@@ -272,7 +275,8 @@ func namesIn(pointer string) []string {
 	return names
 }
 
-// enter moves d into the next object, to the value of the member with this name. In an array, the name is an index.
+// enter moves d to the value of the member with this name in the next object. If the next value is an array, the name
+// is an index.
 func enter(d *jsontext.Decoder, name string) bool {
 	if d.PeekKind() == '[' {
 		return enterArray(d, name)
@@ -309,7 +313,7 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 	return err == nil && d.PeekKind() != ']'
 }
 
-// printable cuts the text after limit bytes, or up to three bytes later. Bytes that are not UTF-8 become \xNN.
+// printable returns b as text of about limit bytes, at most three more. Bytes that are not UTF-8 become \xNN.
 func printable(b []byte, limit int) string {
 	if len(b) <= limit && utf8.Valid(b) {
 		return string(b)

@@ -56,7 +56,7 @@ func TestRejects(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			out := mustMap(t, tt.stream, tt.page)
 			tt.want.Stream, tt.want.Stage, tt.want.ID = tt.stream.Name, StageTransform, tt.want.Key
-			if tt.want.Key == "" { // a hash of the record's content
+			if tt.want.Key == "" { // the ID is a hash of the content
 				require.Regexp(t, `^#.+`, out.rejects[0].ID)
 				tt.want.ID = out.rejects[0].ID
 			}
@@ -66,7 +66,7 @@ func TestRejects(t *testing.T) {
 	}
 }
 
-// The length of a key is that of the key as JSON.
+// The limit applies to the key as JSON.
 func TestLongestKey(t *testing.T) {
 	longest := strings.Repeat("k", schemas.MaxKeyBytes-len(`""`))
 	for _, long := range []string{longest + "k", strings.Repeat(`\u0001`, schemas.MaxKeyBytes/6+1), strings.Repeat("l", 1<<20)} {
@@ -106,7 +106,7 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 			require.Equal(t, reasons[refuseKey], out.rejects[0].Reason)
 			require.Equal(t, "2", out.rejects[1].Key)
 
-			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record has had a value in the key column yet
+			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record has had a value in the key column
 			require.Equal(t, "7", before.rejects[0].Key)
 		})
 	}
@@ -133,10 +133,10 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 
 func deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// The record of a value that no column can hold is stored, and so are the other values around it.
+// If no column can hold a value, the record is still stored, with its other values.
 func TestValueIsRejectedAlone(t *testing.T) {
 	for _, tt := range []struct {
-		name, value, want string // of column a, beside a sound record
+		name, value, want string // value of column a, beside a value that can be stored
 		typ               string
 		rejects           int
 	}{
@@ -167,7 +167,7 @@ func TestValueIsRejectedAlone(t *testing.T) {
 	}
 }
 
-// A null in an array of objects has no row, and the other elements keep their positions.
+// A null in an array of objects gives no row. The other elements keep their positions.
 func TestNullsInAListOfObjects(t *testing.T) {
 	out := mustMap(t, keyedStream, `[{"id":1,"items":[null,{"n":1},null,{"n":2}]},{"id":2,"items":[{"n":3}]},{"id":3,"items":[null]}]`)
 	items := out.table("/items")
@@ -200,8 +200,8 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Equal(t, "/x", out.rejects[0].Pointer)
 }
 
-// Large records are repaired in linear time: one with many duplicate names, and one with an invalid value deep
-// inside. // Invariants 11 and 15
+// Large records are repaired in linear time. One has many duplicate names, and another an invalid value deep inside.
+// Invariants 11 and 15
 func TestRepairOfLargeRecords(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
@@ -222,7 +222,7 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
 
-// A reject takes about as much space as its value, although each byte that is not UTF-8 is shown in four bytes. //
+// A reject takes about as much space as its value, although a byte that is not UTF-8 is shown as four bytes.
 // Invariants 6 and 11
 func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -250,5 +250,5 @@ func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	first := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`1"}]`).rejects[0]
 	second := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`2"}]`).rejects[0]
 	require.Equal(t, first.Raw, second.Raw)
-	require.NotEqual(t, first.ID, second.ID) // identities depend on the complete value
+	require.NotEqual(t, first.ID, second.ID) // IDs depend on the complete value
 }

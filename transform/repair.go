@@ -9,9 +9,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A record may have values that no column can hold. It is stored with null in their place, and the
-// values become rejects. A member whose name is not UTF-8 is left out. The code in this file reads
-// only such records. Invariant 11
+// A record may have values that no column can hold. The record is stored with null in their place, and the values
+// become rejects. A member whose name is not UTF-8 is left out. The code in this file handles only such records.
+// Invariant 11
 
 type fault struct {
 	pointer string
@@ -20,13 +20,13 @@ type fault struct {
 	reason  string
 }
 
-// repairable reports whether a record with this refusal code may be stored with null in place of some values.
+// repairable reports whether a record with this refusal code may be stored with null in the place of some values.
 func repairable(code int) bool {
 	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
 }
 
 // repair stores a record without the values that no column can hold. It returns false if the record is not an object,
-// or cannot be stored this way either.
+// or cannot be stored even so.
 func (m *Mapper) repair(begin, end, row int) bool {
 	if m.raw[begin] != '{' {
 		return false
@@ -51,7 +51,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	return true
 }
 
-// repairer keeps the bytes of every value that has no fault.
+// repairer replaces faulty values by null. All other values keep their bytes.
 type repairer struct {
 	b       []byte
 	rules   *fieldRules
@@ -60,16 +60,16 @@ type repairer struct {
 	changed int
 }
 
-// maxRepaired is the greatest depth at which only the faulty values are replaced by null. A deeper object or array
-// with a fault is replaced as a whole, because looking for the faulty value would scan the content once more per
-// level. // Invariant 15
+// maxRepaired is the greatest depth at which the faulty values are replaced one by one. A deeper object or array with
+// a fault is replaced as a whole. Looking for the faulty value would scan the content once more per level.
+// Invariant 15
 const maxRepaired = 20
 
 type valuePath struct {
-	pointer string // from the record
-	below   *place // the rules for the value; an array has those of its elements
+	pointer string // JSON pointer from the record
+	below   *place // rules for the value, or for its elements if it is an array
 	level   int    // number of objects and arrays around the value, plus one
-	hidden  bool   // the value is in a field that must not be shown
+	hidden  bool   // the value is in a field whose values must not be visible
 	dropped bool   // the value is in a field that is not loaded
 }
 
@@ -119,7 +119,7 @@ func (x *repairer) appendNull(dst []byte, i, end int, s valuePath, wanted, reaso
 func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
-		return // the values are not loaded anyway
+		return // the values would not be loaded anyway
 	}
 	raw := masked
 	if !s.hidden {
@@ -138,7 +138,7 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 	x.faults = append(x.faults, fault{s.pointer, wanted, raw, reason})
 }
 
-// shown returns the value v at path s as a reject may show it.
+// shown returns the value v in the form that a reject may show. s is the path of the value.
 func (x *repairer) shown(v []byte, s valuePath) []byte {
 	if !x.rules.any() {
 		return v
@@ -173,8 +173,8 @@ type part struct {
 	text       string
 	begin, end int
 	broken     bool
-	first      int // index of the first part with this name
-	others     int // set in the first part with a name: how many others have another value
+	first      int // index of the first part with the same name
+	others     int // in the first part with a name: how many later ones have another value
 }
 
 func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
@@ -210,8 +210,8 @@ func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, '}')
 }
 
-// valuesOf returns all values of each name that has several different values, by the index of the first part with the
-// name.
+// valuesOf returns the values of each name that occurs with different values. The key of the map is the index of the
+// first part with the name.
 func valuesOf(b []byte, parts []part) map[int][][]byte {
 	var values map[int][][]byte
 	for _, p := range parts {
@@ -228,7 +228,7 @@ func valuesOf(b []byte, parts []part) map[int][][]byte {
 
 func (x *repairer) parts(i int) []part {
 	var all []part
-	first := map[uint64]int{} // for the hash of each name, the index of the first part
+	first := map[uint64]int{} // index of the first part with a name, by the hash of the name
 	for at := space(x.b, i+1); x.b[at] != '}'; {
 		if x.b[at] == ',' {
 			at = space(x.b, at+1)

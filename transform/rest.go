@@ -9,13 +9,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A record may have more members than the stream may have columns. It is split into two records
-// with the same nesting. The first has the members that have a column or a child table. The second,
-// the rest, is stored as JSON text in [schemas.ColRest]. Its members are sorted by name at every
-// level, so that equal records give equal texts. A record whose members all fit is not split.
-// Invariants 6 and 11
+// A record may have more members than the stream may have columns. Such a record is split into two records with the
+// same nesting. The first has the members with a column or a child table. The second, the rest, is stored as JSON
+// text in [schemas.ColRest]. The members of the rest are sorted by name at every level, so that equal records give
+// equal texts. A record whose members all fit is not split. Invariants 6 and 11
 
-// readRecord stores members beyond the limit in the rest.
+// readRecord reads the record at i into row. It stores members beyond the limit in the rest.
 func (m *Mapper) readRecord(i, row int) (end int) {
 	crossed := m.bound.crossed && m.raw[i] == '{'
 	m.bound.crossed = false
@@ -33,7 +32,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	x := splitter{m: m, b: m.raw}
 	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
 	if crossed && (x.code < 0 || rest == nil) {
-		return m.readRecord(i, row) // so that its hash and rejects do not depend on the previous record
+		return m.readRecord(i, row) // read it normally, so that its hash and rejects do not depend on the previous record
 	}
 	if x.code < 0 {
 		return x.code
@@ -55,8 +54,8 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	return end
 }
 
-// storeRest returns false if there is nothing to store. It also adds the rest to the hash of the record, so that the
-// row is written again when a larger limit gives these members columns.
+// storeRest stores the rest of a record. It returns false if there is nothing to store. The rest becomes part of the
+// record's hash. So the row is written again when a larger limit gives these members columns.
 func (m *Mapper) storeRest(row int, rest []byte) bool {
 	if rest != nil && m.rules.any() {
 		x := redactor{rules: m.rules}
@@ -86,27 +85,27 @@ type splitter struct {
 	m      *Mapper
 	b      []byte
 	walk   walker
-	beyond []string // pointers of the first few fields beyond the limit
-	tables []string // paths of the child tables that this record is the first to fill
-	left   int      // number of values that were left out or put in the rest so far
-	code   int      // refusal code; 0: no fault so far
+	beyond []string // pointers of the first few fields beyond a limit
+	tables []string // paths of the child tables whose first rows are in this record
+	left   int      // number of values so far that were dropped or put into the rest
+	code   int      // refusal code; 0: no fault
 }
 
 type position struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table
-	depth   int    // number of names in the paths of its members' columns
-	level   int    // number of objects and arrays around its members
+	depth   int    // number of names in the paths of the columns below
+	level   int    // number of objects and arrays around the members below
 }
 
 type restMember struct {
 	name  []byte // as written, with its quotes
 	text  string
-	value []byte // nil: nothing of the value
+	value []byte // nil if nothing of the value is in the rest
 }
 
-// object returns kept nil if everything is in the rest, and rest nil if nothing is. A value that is kept completely
-// keeps its bytes, so that the hash of the record is the same as without splitting.
+// object splits the object at i. kept is nil if everything is in the rest, and rest is nil if nothing is. A value
+// that is kept completely keeps its bytes, so that the hash of the record is the same as without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -183,7 +182,7 @@ func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	whole := x.b[i:end]
 	switch _, void := x.void(i); {
 	case m.rules.drops && m.leavesOut(m.rules.peek(s.table.path+s.pointer), i):
-		x.left++ // it is not loaded
+		x.left++ // the value is not loaded
 		return nil, nil, end
 	case void:
 		return whole, nil, end
@@ -222,8 +221,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i, which are rows of t. In the rest, null takes the place of objects that
-// are kept completely.
+// array splits the objects of the array at i, which are rows of t. If an object is kept completely, the rest has null
+// in its place.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
@@ -240,7 +239,7 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 			here, i = []byte("null"), i+len("null")
 		}
 		if here == nil {
-			here = []byte("{}") // so that there is a row for it
+			here = []byte("{}") // so that the object still has a row
 		}
 		if some = some || beyond != nil; beyond == nil {
 			beyond = []byte("null")
@@ -256,7 +255,8 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 	return append(kept, ']'), append(rest, ']'), i + 1
 }
 
-// rows accepts one or more objects, and possibly nulls.
+// rows reports whether the array at i becomes rows of a child table. It must have at least one object, and besides
+// objects only nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
 	for i = space(x.b, i+1); ; i = space(x.b, i+1) {
@@ -274,7 +274,7 @@ func (x *splitter) rows(i int) bool {
 	}
 }
 
-// table returns nil if the stream may have no further child table.
+// table returns the child table for the array at s, or nil if the stream may have no further child table.
 func (x *splitter) table(s position) *table {
 	m, path := x.m, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
@@ -293,7 +293,7 @@ func (x *splitter) table(s position) *table {
 	return m.childTable(s.table, s.pointer, s.depth, s.level)
 }
 
-// roomFor reports whether the member at s may get a field, and counts the field.
+// roomFor reports whether the member at s may get a field. If so, it counts the field.
 func (x *splitter) roomFor(s position) bool {
 	b := &x.m.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
@@ -303,6 +303,6 @@ func (m *Mapper) knows(path string) bool {
 	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }
 
-// The mapper's methods can also read a record that is not in a page.
+// These methods of the mapper also work on records outside a page.
 func (x *splitter) void(i int) (end int, ok bool) { return x.m.void(i, 0) }
 func (x *splitter) numbered(i int) bool           { return x.m.numericNames(i) }

@@ -14,14 +14,14 @@ type fieldRule struct {
 	schemas.Verdict
 	text   *masker
 	round  *rounding
-	needed bool // the field is dropped, but the filter uses it
+	needed bool // the field is dropped, but a filter reads it
 }
 
-// fieldRules caches the rules by field, so that a field without a rule costs nothing after it was first seen.
+// fieldRules caches the rule of each field, so that a field without a rule costs nothing after its first value.
 type fieldRules struct {
 	stream schemas.Stream
-	known  map[string]*fieldRule // by pointer from the record, without array positions
-	below  *place                // place of the record itself; see redact.go
+	known  map[string]*fieldRule // by JSON pointer from the record, without array positions
+	below  *place                // place of the record itself: see redact.go
 	places int
 	drops  bool // a rule may leave out fields
 	err    error
@@ -52,7 +52,7 @@ func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
 
-// at returns nil if the field is loaded unchanged.
+// at returns the rule for a field, or nil if the field is loaded unchanged.
 func (r *fieldRules) at(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -65,7 +65,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek does not cache the rule. It is for fields whose names may be data.
+// peek is like at, but does not cache the rule. It is for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -80,7 +80,7 @@ func (r *fieldRules) make(pointer string) *fieldRule {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
 
-// carryOut returns nil if the verdict asks for nothing.
+// carryOut returns the rule for a verdict, or nil if the verdict changes nothing.
 func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	if !v.Touched() {
 		return nil
@@ -90,7 +90,7 @@ func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	return k
 }
 
-// ready stores the error of an invalid mask in r.err and redacts the field.
+// ready prepares the mask of the rule. If the mask is invalid, it stores the error in r.err and redacts the field.
 func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
@@ -110,16 +110,17 @@ func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
-// hides reports whether the values of a field must not appear anywhere, except as the result of the mask.
+// hides reports whether the values of a field may be visible only in masked form, or not at all.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
-// verbatim reports whether the values of the field are stored as they were spelled, because its mask produces text.
-// The result of the mask must not depend on the type to which other values have widened the column. // Invariant 8
+// verbatim reports whether the values of the field are stored as the source spelled them, because the mask produces
+// text. So the result of the mask does not depend on the type to which other values have widened the column.
+// Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
 // rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A verbatim column
-// becomes text with its first value, even if the destination has a narrower type from before the rule. Only a list of
-// texts or JSON keeps its type.
+// becomes text with its first value. This also applies if the destination has a narrower type from before the rule.
+// Only a list of texts or JSON keeps its type.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:
@@ -133,9 +134,8 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// valueWithRule reads the value at i of a field with a rule. The hash of the record must depend neither on values
-// that are not loaded nor on values before they are masked, so these are cut out of the hash, and the [Shaper] adds
-// the masked values.
+// valueWithRule reads the value at i of a field with a rule. Values that are not loaded, and values before masking,
+// must not affect the hash of the record. So they are cut out of the hash. The [Shaper] adds the masked values to it.
 func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {
@@ -159,13 +159,12 @@ func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// leavesOut reports whether a rule drops the value at i completely.
+// leavesOut reports whether the rule drops the whole value at i.
 func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Partial && m.contains(i))
 }
 
-// isNull reports whether the value at i is null, an empty object, or an array that has only nulls. Such a value needs
-// no mask.
+// isNull reports whether the value at i needs no mask: null, an empty object, or an array with only nulls.
 func (m *Mapper) isNull(i int) bool {
 	b := m.raw
 	switch b[i] {
@@ -186,8 +185,8 @@ func (m *Mapper) isNull(i int) bool {
 	return false
 }
 
-// contains reports whether the value at i is an object, or an array that begins with one. Their members have rules of
-// their own.
+// contains reports whether the value at i is an object, or an array that begins with one. The members of these
+// objects have their own rules.
 func (m *Mapper) contains(i int) bool {
 	if m.raw[i] == '[' {
 		i = space(m.raw, i+1)
@@ -197,7 +196,7 @@ func (m *Mapper) contains(i int) bool {
 
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
-// maskText returns ok false if the mask yields no text.
+// maskText appends the masked text. ok is false if the mask gives no text.
 func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:

@@ -6,28 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// The caller must append padding zero bytes to the input, so that eight or sixteen bytes can be loaded at any
-// position. A zero byte, which is invalid in JSON, ends every loop.
+// The caller must append padding zero bytes to the input. So eight or sixteen bytes can be loaded at any position. A
+// zero byte is invalid in JSON, so it ends every loop.
 const padding = 32
 
-// The functions that read JSON return one of these refusal codes in place of a position. Mapper.record then finds out
-// whether the page is invalid, or only the record is refused.
+// The functions that read JSON return a refusal code instead of a position if they cannot read a value. Mapper.record
+// then determines whether the page is invalid, or whether only the record is refused.
 const (
 	refuseSyntax    = -1 - iota
-	refuseDuplicate // a name comes twice in an object
+	refuseDuplicate // a name occurs twice in an object
 	refuseEncoding  // not UTF-8, or half of a surrogate pair
 	refuseDepth     // nested deeper than maxLevels
 	refuseSize
 	refuseKey   // no value in a key column
 	refuseClash // another record has the same key and different content
-	refuseNull  // null in place of a record
+	refuseNull  // null in the place of a record
 	refuseLong  // a key that is too long for an index
 	refuseBound // more columns, fields or child tables than the stream may have
-	refuseWide  // rows that take more memory than those of a record may
+	refuseWide  // the rows of the record take too much memory
 )
 
-// A function that reads a value returns decline if it has stored nothing. A more general function then reads the
-// value.
+// A function returns decline if it cannot read the value. It has stored nothing. A more general function then reads
+// the value.
 const decline = 0
 
 const (
@@ -54,8 +54,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// text scans a string from i, the position after the opening quote. end is the position after the closing quote, or a
-// refusal code. plain reports that the string has no escapes.
+// text scans a string. i is the position after the opening quote. end is the position after the closing quote, or a
+// refusal code. plain is true if the string has no escape sequences.
 func text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64
@@ -88,7 +88,8 @@ func text(b []byte, i int) (end int, plain bool) {
 	}
 }
 
-// escape returns the character and the length of the escape sequence at i, or a refusal code as the length.
+// escape returns the character for the escape sequence at i, and the length of the sequence. If the sequence is
+// invalid, the length is a refusal code.
 func escape(b []byte, i int) (r rune, n int) {
 	switch c := b[i+1]; c {
 	case '"', '\\', '/':
@@ -129,7 +130,7 @@ func unicodeEscape(b []byte, i int) (r rune, n int) {
 	return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, 12
 }
 
-// hex4 returns -1 for invalid digits.
+// hex4 returns the number at i, of four hexadecimal digits. It returns -1 for invalid digits.
 func hex4(b []byte, i int) rune {
 	var r rune
 	for _, c := range b[i : i+4] {
@@ -146,8 +147,8 @@ func hex4(b []byte, i int) rune {
 	return r
 }
 
-// unescape starts at i, the position after the opening quote. The function [text] or [looseText] must have scanned
-// the string before.
+// unescape appends the content of a string. i is the position after the opening quote. The caller must have scanned
+// the string with [text] or [looseText].
 func unescape(dst, b []byte, i int) []byte {
 	for b[i] != '"' {
 		if b[i] != '\\' {
@@ -217,7 +218,7 @@ func literal(b []byte, i int) (end int) {
 	return refuseSyntax
 }
 
-// The first four bytes of the literals, as little-endian words.
+// The first four bytes of the JSON literals, as little-endian words.
 const (
 	wordNull = 'n' | 'u'<<8 | 'l'<<16 | 'l'<<24
 	wordTrue = 't' | 'r'<<8 | 'u'<<16 | 'e'<<24

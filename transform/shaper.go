@@ -10,17 +10,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Shaper is the stage after a [Mapper]. It filters records; masks, drops and renames columns; and
-// enforces the contract of the stream. It works on whole columns, and does nothing if the stream
-// has no rules. Only the goroutine of its mapper may use it.
+// Shaper applies the rules of a stream to the batches of a [Mapper]. It filters records; masks, drops and renames
+// columns; and enforces the contract. It works on whole columns, and does nothing if the stream has no rules. Only
+// the goroutine of its mapper may use it.
 //
-// The hash of a row covers what is stored. It excludes dropped values, and includes the masked form
-// of masked values. So a change of the rules changes the hashes only of the rows that it affects.
+// The hash of a row covers what is stored: not the dropped values, and the masked form of masked values. So a change
+// of the rules changes only the hashes of the rows that it affects.
 type Shaper struct {
 	m          *Mapper
 	hasTables  bool
 	conditions []condition
-	plans      map[string]*plan // by table
+	plans      map[string]*plan // by name of the table
 	filtered   int64
 	rejected   int64
 
@@ -28,10 +28,10 @@ type Shaper struct {
 	left      []TableBatch
 }
 
-// NewShaper returns the stage after m. It must be called before m reads its first record. The
-// Shaper applies the rules of m's stream. The contract compares with the tables that [NewMapper] was
-// given. The argument settled is true if the destination already has tables of this pipeline. Then a
-// root table that is missing there counts as new. NewShaper returns an error for invalid rules.
+// NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
+// applies the rules of m's stream. The contract compares with the tables that [NewMapper] was given. settled says
+// that the destination already has tables of this pipeline. A root table that is not among them is then new.
+// NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rules.err)
@@ -43,13 +43,12 @@ func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	return s, nil
 }
 
-// Shape shapes the batches that the last Flush of m has returned. It must be called before the next
-// Append. It takes ownership of the batches. The returned batches are for the destination, and the
-// caller releases them. The rejects are those that the contract causes, in addition to the rejects
-// of the mapper.
+// Shape applies the rules to the batches that the last Flush of m has returned. It must be called before the next
+// Append. It takes ownership of the batches. It returns the batches for the destination, which the caller releases,
+// and the rejects that the contract causes. The rejects of the mapper are not among them.
 //
-// If Shape returns an error, the stream must stop before any of these batches is written. Either
-// the error is a [*ContractError], or the rules cannot be applied.
+// If Shape returns an error, the stream must stop before any of these batches is written. The error is a
+// [*ContractError], or says why the rules cannot be applied.
 func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	if s.idle(batches) {
 		return batches, nil, nil
@@ -78,22 +77,20 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	return out, indexed(rejects), nil
 }
 
-// Filtered returns how many records the filter has excluded so far. They count as fetched, and in
-// no other count.
+// Filtered returns how many records the filter has excluded so far. They count as fetched, but neither as stored nor
+// as rejected.
 func (s *Shaper) Filtered() int64 { return s.filtered }
 
-// Rejected returns how many records the contract has excluded so far. [Mapper.Rejected] does not
-// include them.
+// Rejected returns how many records the contract has excluded so far. [Mapper.Rejected] does not include them.
 func (s *Shaper) Rejected() int64 { return s.rejected }
 
-// ContractError reports violations of a frozen contract. Its text has names and types, but no
-// values of records.
+// ContractError reports violations of a frozen contract. Its text contains names and types, but no values.
 type ContractError struct {
 	Stream string
 	Diff   []string // one line per difference
 }
 
-// Error lists the differences.
+// Error returns one line with all differences.
 func (e *ContractError) Error() string {
 	return fmt.Sprintf("schema of %s is frozen: %s", e.Stream, strings.Join(e.Diff, "; "))
 }
@@ -114,12 +111,12 @@ type work struct {
 	tables []*openBatch
 	root   *openBatch
 
-	excluded    []bool // for each row of the root table, whether it is excluded
+	excluded    []bool // for each row of the root table: the row is excluded
 	filtered    int64
 	refused     int64
 	notes       []pendingReject
-	sums        []sum // what to add to the hashes of the root table's rows; nil: nothing
-	keysChanged bool  // the mask or the contract has changed values of keys
+	sums        []sum // hashes to add to those of the root table's rows; nil: nothing
+	keysChanged bool  // a mask or the contract has changed values of keys
 }
 
 type openBatch struct {
@@ -128,13 +125,13 @@ type openBatch struct {
 	batch    arrow.RecordBatch
 	types    []arrow.DataType
 	names    []string
-	arrays   []arrow.Array // columns of the batch, or their replacements; nil: dropped
+	arrays   []arrow.Array // columns of the batch or their replacements; nil: the column is dropped
 	made     []arrow.Array // the replacements, which release releases
 	rows     int
-	rootRow  []int32 // for each row, its record's row in the root table
-	excluded []bool  // for each row of a child table, whether it is excluded although its record is not
+	rootRow  []int32 // for each row, the row of its record in the root table
+	excluded []bool  // for each row of a child table: the row is excluded, but its record is not
 
-	// These are the columns of a child table that relate its rows to their parents.
+	// The columns that relate the rows of a child table to their parents.
 	parent, place *column
 }
 
@@ -152,7 +149,7 @@ func (s *Shaper) newWork(batches []TableBatch) *work {
 	return w
 }
 
-// align finds the root row of each child row by the ordinal of the record; ordinals ascend.
+// align finds the row of the root table for each child row. It compares the ordinals of the records, which ascend.
 func (w *work) align() {
 	ordinals := w.root.own(schemas.ColOrdinal).ints
 	for _, t := range w.tables[1:] {

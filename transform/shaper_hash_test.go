@@ -60,8 +60,7 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 	require.NotEqual(t, one(selected, `{"id":1,"x":1,"y":2}`), one(with(), `{"id":1,"x":1,"y":2}`))
 }
 
-// An unchanged record keeps its hash, whatever the other values are and whatever types the columns in the destination
-// have.
+// An unchanged record keeps its hash. Other values, and the types of columns in the destination, do not matter.
 func TestHashDoesNotDependOnTheBatch(t *testing.T) {
 	s := ruledStream(schemas.Rules{Masks: append(masks("x", "hash", "id", "hmac"), schemas.MaskRule{Column: "y", Mask: schemas.Mask{Action: "round"}})})
 	const records = `{"id":1,"x":5.50,"y":149},{"id":2,"x":true,"y":150.00},{"id":3,"x":"2026-01-01","y":1}`

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These values of the members called secret must not appear anywhere in the output.
+// These values of the members named secret must not appear anywhere in the output.
 const (
 	rawText   = "RAWVALUE"
 	rawNumber = "9977553311"
@@ -89,7 +89,8 @@ func someRules(t *rapid.T) schemas.Rules {
 	return rules
 }
 
-// run flushes once at the end if together is true, otherwise after each page.
+// run maps and shapes the pages. If together is true, it flushes once at the end. Otherwise it flushes after each
+// page.
 func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, together bool) (out shaped, fetched, refused int64) {
 	m := NewMapper(s, testStamp, known)
 	defer m.Close()
@@ -182,7 +183,7 @@ func TestShaperProperties(t *testing.T) {
 		require.NotContains(t, together.everything(), rawNumber)
 		require.Equal(t, out.filtered, together.filtered)
 		require.Equal(t, out.rejected, together.rejected)
-		require.Equal(t, out.hashesByOrdinal(), together.hashesByOrdinal(), "however the pages are cut into batches")
+		require.Equal(t, out.hashesByOrdinal(), together.hashesByOrdinal(), "the division of pages into batches changes no hash")
 
 		for _, r := range out.rejects {
 			if r.Record && HasWholeRecord(r.Reason) {

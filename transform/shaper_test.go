@@ -46,7 +46,7 @@ func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...strin
 	return out
 }
 
-// cells returns each column of a table as a text such as `id: 1 2`.
+// cells returns each column of a table as a text, such as `id: 1 2`.
 func (s shaped) cells(table string) []string {
 	var out []string
 	for _, b := range s.batches {

@@ -2,10 +2,10 @@ package transform
 
 import "math/bits"
 
-// walker scans a JSON value of any depth without recursion. It checks neither for duplicate names nor for the
-// encoding of strings.
+// walker scans a JSON value of any depth without recursion. It does not check for duplicate names, or the encoding of
+// strings.
 type walker struct {
-	stack []bool // open containers; true for an object
+	stack []bool // the open objects and arrays; true for an object
 }
 
 // value returns the position after the value at i, and its depth: 0 for a scalar, 1 for [7], 2 for [[7]]. If the JSON
@@ -20,7 +20,7 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 			depth = max(depth, len(w.stack))
 			i = space(b, i+1)
 			if b[i] == '}' && object || b[i] == ']' && !object {
-				break // the function after reads the closing bracket
+				break // after reads the closing bracket
 			}
 			if object {
 				if i, ok = w.name(b, i); !ok {
@@ -40,8 +40,8 @@ func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// after continues at the end of a value, or at the bracket that closes an empty object or array. more reports that
-// there is another value, which begins at next.
+// after continues at the end of a value, or at the bracket that closes an empty object or array. If more is true,
+// another value begins at next.
 func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]
@@ -64,7 +64,7 @@ func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
 	return i, false, true
 }
 
-// name scans the name of a member and its colon. next is the position of the value.
+// name scans the name of a member and the colon. next is the position of the value.
 func (w *walker) name(b []byte, i int) (next int, ok bool) {
 	if b[i] != '"' {
 		return i, false
@@ -94,7 +94,7 @@ func (w *walker) scalar(b []byte, i int) (end int, ok bool) {
 	return end, true
 }
 
-// looseText does not check the encoding, unlike [text].
+// looseText is like [text], but does not check the encoding.
 func looseText(b []byte, i int) (end int, ok bool) {
 	for {
 		m := special(load(b, i))

@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// store widens the type of the column if necessary. In a numeric column, it stores a negative zero as zero and adds a
-// reject. It returns false if the column has become a JSON column, for which the caller stores the value. //
-// Invariant 11
+// store stores the token m.tok in the column of f, and widens the column's type if necessary. A numeric column stores
+// negative zero as zero, and store adds a reject. store returns false if the column has become a JSON column. The
+// caller then stores the value. // Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {
@@ -17,7 +17,7 @@ func (m *Mapper) store(f *field, row int) bool {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
-			// This is unreachable as long as store and typeOf agree. A text column can hold any scalar.
+			// Not reached as long as store and typeOf agree. A text column can hold any scalar.
 			m.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}
@@ -39,7 +39,7 @@ func (c *column) typeOf(t *token) arrow.DataType {
 	return c.scalarType(t)
 }
 
-// scalarType ignores masks.
+// scalarType returns the narrowest type for t in this column, regardless of masks.
 func (c *column) scalarType(t *token) arrow.DataType {
 	if c.quoted && t.kind == '"' {
 		if n, ok := t.plainNumber(); ok && n.fraction {
@@ -51,7 +51,7 @@ func (c *column) scalarType(t *token) arrow.DataType {
 	return typeOf(c.declared, t)
 }
 
-// losesSign reports whether t is a negative zero, which c has stored as zero.
+// losesSign reports whether t is a negative zero, which c stores as zero.
 func (c *column) losesSign(t *token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
@@ -60,7 +60,7 @@ func (c *column) losesSign(t *token) bool {
 	return n.minusZero()
 }
 
-// store returns false if the type of the column cannot hold t.
+// store stores t in a row. It returns false if the type of the column cannot hold t.
 func (c *column) store(row int, t *token) bool {
 	switch c.kind {
 	case kindText:
@@ -90,7 +90,7 @@ func (c *column) store(row int, t *token) bool {
 	return false
 }
 
-// spelling returns the content of a string, and any other token as written.
+// spelling returns the content of a string, and any other token as the source spelled it.
 func (t *token) spelling() []byte {
 	if t.kind == '"' {
 		return t.text

@@ -11,31 +11,31 @@ import (
 
 type table struct {
 	name   string
-	path   string // JSON pointer from the record, without array positions; "" for the root
-	place  string // path; with a trailing slash if another table has the same path, see childTable
-	within string // JSON pointer from a row of the parent to the array
-	parent *table // nil for the root
-	level  int    // 0 for the root
+	path   string // JSON pointer from the record, without array positions; "" for the root table
+	place  string // path; if two tables have the same path, one has a slash at the end: see childTable
+	within string // JSON pointer from a row of the parent to the array; "" for the root table
+	parent *table // nil for the root table
+	level  int    // 0 for the root table
 
 	object   *object
 	children []*table
 
 	rows      int
-	parentRow []int32 // of a child table: for each row, the row of its parent
-	position  []int32 // of a child table: for each row, its position in the array
+	parentRow []int32 // in a child table: for each row, the row of its parent
+	position  []int32 // in a child table: for each row, its position in the array
 	used      bool    // the table has had rows, or the destination has it
 	known     bool    // the destination has the table
 
 	columns []*column
-	rest    *column            // column of the root table for members beyond the limit; nil before the first of them
-	sources map[string]*column // by JSON pointer from a row
+	rest    *column            // column of the root table for members beyond the limit; nil if there were none
+	sources map[string]*column // columns by JSON pointer from a row
 	namer   *schemas.Namer
 
-	schema *arrow.Schema // the columns as of Mapper.layout = layout
+	schema *arrow.Schema // describes the columns, and is valid if layout equals Mapper.layout
 	layout int
 }
 
-// newTable begins with the columns of the table in the destination.
+// newTable returns a table that begins with the columns of the table in the destination, if there is one.
 func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
@@ -48,7 +48,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 		}
 		known[source] = f
 		if names[source] = f.Name; m.renamed(path+source) == f.Name {
-			delete(names, source) // the mapper uses its original name, and the shaper renames it
+			delete(names, source) // the mapper uses the original name, and the shaper renames the column
 		}
 	}
 	t.namer = schemas.NewNamer(names)
@@ -70,8 +70,7 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	return t
 }
 
-// renamed returns the column name to which the rules of the stream rename a field; "" if they do
-// not.
+// renamed returns the name that the stream's rules give to the column of a field, or "" if they do not rename it.
 func (m *Mapper) renamed(pointer string) string {
 	if k := m.rules.at(pointer); k != nil {
 		return k.Rename
@@ -79,8 +78,8 @@ func (m *Mapper) renamed(pointer string) string {
 	return ""
 }
 
-// stillNamed reports whether f is the current column of its field. The destination may have two columns for a field
-// that was renamed: other is the one that was found before f.
+// stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have
+// two columns for it. other is the column that was found before f.
 func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := m.renamed(pointer)
 	if name == "" {
@@ -89,9 +88,11 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// childTable returns the table for the objects in the arrays at a pointer within the rows of parent. A member may be
-// an array of objects in one record and an object in another. Then child rows of the array's rows and child rows of
-// the record have the same path, but different parents, so they are stored in two tables. // Invariant 17
+// childTable returns the table for the objects of an array. The array is at the pointer within in the rows of parent.
+//
+// A member such as /items may be an array of objects in one record and an object in another. The arrays in it, such
+// as /items/taxes, then have rows with different kinds of parents. Such rows are stored in two tables with the same
+// path. Invariant 17
 func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {
@@ -110,8 +111,8 @@ func (m *Mapper) childTable(parent *table, within string, depth, level int) *tab
 	return t
 }
 
-// taken reports whether a table of the other kind already has this path. One kind are the children of the root table,
-// the other the children of child tables, for which deep is true.
+// taken reports whether a table of the other kind already has this path. There are two kinds: children of the root
+// table, and children of child tables. deep is true for the second kind.
 func (m *Mapper) taken(path string, deep bool) (taken bool) {
 	m.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -139,8 +140,8 @@ func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
 	return m.known[i].Columns.Fields(), true
 }
 
-// sourceOf returns ok false for penstock's own columns and for columns that users have added. The column for records
-// that are not objects has the pointer "" and a fixed name.
+// sourceOf returns the pointer of the field that a column holds. ok is false for penstock's own columns and for
+// columns that users have added. The column for records that are not objects has the pointer "" and a fixed name.
 func sourceOf(f arrow.Field) (source string, ok bool) {
 	source = schemas.Source(f)
 	if source == "" {
@@ -158,8 +159,8 @@ func (m *Mapper) columnAt(t *table, source string) *column {
 
 func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *column {
 	c := &column{mem: m.mem, name: name, source: source, typ: typ}
-	// The declared type is looked up by the name in the source. Of several fields whose names differ
-	// only in case, one gets the plain column name, and types must not depend on which field this is.
+	// Find the declared type by the name in the source. If several fields differ only in case, one of them gets the
+	// plain column name. Types must not depend on which one.
 	c.counted, c.always = kindOf(typ) != kindNone, m.always(t, source)
 	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d
@@ -176,7 +177,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	t.columns = append(t.columns, c)
 	t.sources[source] = c
 	if m.renamed(t.path+source) != "" {
-		name = schemas.Column(source) // the key uses the names of the source
+		name = schemas.Column(source) // the key has the names of the source
 	}
 	if i := slices.Index(m.stream.Key, name); i >= 0 && t.parent == nil {
 		m.key[i], c.key = c, true
@@ -185,7 +186,8 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	return c
 }
 
-// add adds a row for the element with this index of the array in the row parentRow of the parent table.
+// add adds a row for an element of an array. The array is in the row parentRow of the parent table, and the element
+// has this index.
 func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++
@@ -212,7 +214,7 @@ func (t *table) truncate(row int) {
 	}
 }
 
-// clear removes all rows, also of the tables below t, and prepares each column for its present type.
+// clear removes all rows of t and of the tables below it. It prepares each column for its current type.
 func (t *table) clear() {
 	t.rows = 0
 	t.parentRow, t.position = t.parentRow[:0], t.position[:0]

@@ -12,7 +12,7 @@ type token struct {
 	raw     []byte
 	text    []byte
 	numeral numeral
-	kind    byte // '"', '0', 't' or 'f'
+	kind    byte // first character: '"', 't' or 'f'; '0' for a number
 }
 
 // tokens scans one scalar at a time. A token is valid until the next scan.
@@ -22,8 +22,8 @@ type tokens struct {
 	digits    []byte
 }
 
-// token scans the scalar at i, which must not be null, into m.tok. It returns the position after the scalar, or a
-// refusal code.
+// token scans the scalar at i into m.tok. The scalar must not be null. token returns the position after the scalar,
+// or a refusal code.
 func (m *Mapper) token(i int) (end int) { return m.scan(m.raw, i) }
 
 func (m *tokens) scan(b []byte, i int) (end int) {
@@ -54,7 +54,8 @@ func (m *tokens) scan(b []byte, i int) (end int) {
 	return end
 }
 
-// plainNumber accepts strings in JSON syntax, without an exponent and of at most 64 bytes.
+// plainNumber returns the number that a string spells. It accepts only JSON syntax without an exponent, and at most
+// 64 bytes.
 func (t *token) plainNumber() (n numeral, ok bool) {
 	s := t.text
 	if len(s) == 0 || len(s) > 64 || bytes.ContainsAny(s, "eE") {
@@ -91,7 +92,7 @@ func typeOf(declared arrow.DataType, t *token) arrow.DataType {
 	return schemas.Text
 }
 
-// takesNumbers reports whether a column of this declared type stores strings that spell numbers as numbers.
+// takesNumbers reports whether a column with this declared type stores strings like "12" as numbers.
 func takesNumbers(declared arrow.DataType) bool {
 	switch kindOf(orNull(declared)) {
 	case kindBool, kindInt, kindDecimal:

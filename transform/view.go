@@ -5,8 +5,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// viewOf returns a column for reading an array that this package made for a column of type typ. The column is valid
-// as long as the array.
+// viewOf returns a column for reading an array. This package must have made the array for a column of type typ. The
+// column is valid as long as the array.
 func viewOf(a arrow.Array, typ arrow.DataType, mem memory.Allocator) *column {
 	return viewData(a.Data(), typ, mem)
 }

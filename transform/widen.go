@@ -6,13 +6,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A single value can widen the type of a column. A text column must hold every value as written,
-// also the values that were stored as numbers or instants before. So stored values are not
-// converted. The mapper keeps the pages of the batch. After a page that has widened the type of a
-// column with values, the mapper reads all pages again with the new types. This ends, because a type
-// can be widened only a few times.
+// A single value can widen the type of a column. A text column must hold every value as the source spelled it, also
+// values that were stored as numbers or instants before. So stored values are not converted. Instead, the mapper
+// keeps the pages of the batch. If a page widens the type of a column with values, the mapper reads all pages again
+// with the new types. This ends, because a type can be widened only a few times.
 
-// change is the state of a column before its type was widened. It is restored if the record or the page is not kept.
+// change is the state of a column before its type was widened. undo restores it.
 type change struct {
 	column *column
 	typ    arrow.DataType
@@ -53,7 +52,7 @@ func (m *Mapper) mark() checkpoint {
 	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
 }
 
-// undo restores the types and rejects that the mapper had at k, and removes row of t and all rows after it.
+// undo restores the types and rejects of the checkpoint k. It removes row and all later rows of t.
 func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	for i := len(m.changes) - 1; i >= k.changes; i-- {
 		c := m.changes[i]
@@ -62,7 +61,7 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 		if c.column.kind == kindStale {
 			c.column.kind, c.column.n = c.kind, c.n
 		} else {
-			c.column.settle() // the column had no rows
+			c.column.settle() // the column has no rows
 		}
 		c.column.empty = c.empty
 	}
@@ -74,7 +73,7 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	t.truncate(row)
 }
 
-// rebuild reads the pages of the batch again until no type is widened any more.
+// rebuild reads the pages of the batch again, until a reading widens no type.
 func (m *Mapper) rebuild() {
 	m.rereading = true
 	defer func() { m.rereading = false }()
@@ -83,7 +82,7 @@ func (m *Mapper) rebuild() {
 		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 		m.clear()
 		for _, p := range m.pages {
-			// This cannot fail, because the page was valid when it was first read.
+			// The error is always nil, because the page was valid when it was first read.
 			_, _ = m.page(p)
 		}
 	}

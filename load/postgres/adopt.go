@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// adopt plans to take over a table that penstock made and whose recorded changes are lost. If the table has no
-// versions, its unique keys show whether it has several rows per record.
+// adopt plans to take over a table that penstock made, but whose recorded changes are lost. A unique key shows that
+// the table has one row per record. Without one, the table is adopted with mode append.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || o.kind != "r" {
@@ -22,15 +22,16 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || mode == schemas.Append && len(want.Key) > 0:
-		mode = schemas.Merge // the table's mode can change afterwards
+		mode = schemas.Merge // the table's mode can be changed later
 	}
 	return load.Adopt(want, mode, o.types, latticeOf)
 }
 
-// change runs f in a transaction that belongs to no stream, and commits if f reports a change.
+// change runs f in a transaction that belongs to no stream. It commits if f reports a change.
 func (d *DB) change(ctx context.Context, f func(*merge) (bool, error)) error {
 	return d.retry(ctx, func() error {
-		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // ErrUnshared: penstock's own tables exist and are shared
+		// ErrUnshared is no obstacle: penstock's own tables exist, and sources share them
+		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) {
 			return err
 		}
 		s, err := d.acquire(ctx)
@@ -79,7 +80,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 		return nil, err
 	}
 	if changes == nil {
-		_, err := c.table(table) // the remaining difference cannot be accepted
+		_, err := c.table(table) // returns an error if a difference remains that cannot be accepted
 		return nil, err
 	}
 	for _, t := range load.ExistingTables(c.made, c.live) {
@@ -101,7 +102,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	return changes, m.current(after, load.Plan{Table: after.made[table]})
 }
 
-// accepted returns the changes that accept a table as it is.
+// accepted returns the changes to record so that a table is accepted as it is in the database.
 func (c *catalog) accepted(t schemas.Table, o *object) ([]load.Change, error) {
 	if o.kind != "r" {
 		_, err := c.table(t.Name)

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// analyzeRows is the number of rows that must be written to a table before its statistics are updated. A planner that
-// assumes that a large table is empty scans all of it for each row.
+// analyzeRows is the number of rows that must be written to a table before its statistics are updated. If the planner
+// assumes that a large table is empty, it scans the whole table for each row.
 const analyzeRows = 50_000
 
-// sampleTarget is the statistics target of ANALYZE. Postgres samples 300 rows for each unit, here 6,000. The server's
-// autovacuum takes a larger sample later.
+// sampleTarget is the statistics target of ANALYZE. Postgres samples 300 rows per unit, so 6,000 rows. Autovacuum
+// takes a larger sample later.
 const sampleTarget = 20
 
-// analyze updates the statistics of tables to which one or more commits have written much. The sample is small enough
-// not to delay a load. analyze runs after the commit, and nothing depends on it.
+// analyze updates the statistics of tables into which the last commits have written many rows. The sample is small,
+// so that a load is not delayed. analyze runs after the commit, and nothing depends on it.
 func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) {
 	var due []string
 	d.mu.Lock()
 	for table, n := range written {
 		total := d.written[table] + n
-		// The statistics are updated when the table has grown to four times its size at the last update. So a long load
+		// Update the statistics only if the number of written rows is four times that of the last update. So a long load
 		// updates them rarely.
 		if total >= analyzeRows && total/4 >= d.analyzed[table] {
 			due = append(due, table)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// OIDs of types of array elements.
+// OIDs of the types of array elements.
 const (
 	oidBool        = 16
 	oidInt8        = 20
@@ -23,7 +23,7 @@ const (
 	oidJSONB       = 3802
 )
 
-// oidOf returns the OID of an array's element type.
+// oidOf returns the OID of the element type of an array.
 func (f format) oidOf(t arrow.DataType) uint32 {
 	if _, ok := t.(*schemas.JSONType); ok {
 		if f.jsonb {
@@ -48,15 +48,15 @@ func (f format) oidOf(t arrow.DataType) uint32 {
 	return oidText
 }
 
-// lists encodes one-dimensional arrays. The binary form has the number of dimensions (0 if the array is empty), whether
-// there are nulls, and the OID of the elements' type. Then come the number of elements, the lower bound 1, and the
-// elements, each after its length. An empty array ends after the OID.
+// lists encodes one-dimensional arrays. The binary form begins with the number of dimensions (0 for an empty array),
+// whether there are nulls, and the OID of the elements' type. An empty array ends here. Otherwise the number of
+// elements and the lower bound 1 follow, and then the elements, each after its length.
 func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (payload, error) {
 	l, ok := a.(*array.List)
 	if !ok {
 		return nil, fmt.Errorf("encode %s as %s: no such widening", schemas.TypeName(from), schemas.TypeName(to))
 	}
-	row := 0 // the row whose elements are being encoded
+	row := 0 // row whose elements are encoded
 	inner := f
 	inner.note = func(_ int, raw, reason string) { f.reportValue(row, raw, reason) }
 	elem, err := inner.encoderFor(l.ListValues(), from.(*arrow.ListType).Elem(), to.Elem())

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// attacked returns a server with a schema s in which penstock, a superuser, has a table crm_leads, and mallory may
-// create objects.
+// attacked returns a server with a schema s. penstock, a superuser, has a table crm_leads in it. The role mallory may
+// create objects in it.
 func attacked(t *testing.T) (*pgtest.Server, *DB) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE mallory LOGIN PASSWORD 'm'; CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE TABLE public.stolen (who name)")
@@ -44,8 +44,8 @@ func as(server *pgtest.Server, sql string) {
 
 func nothing(arrow.RecordBatch) error { return nil }
 
-// A query runs no function of a role that may not act as penstock's role, however it is reached: by the name of a
-// built-in function, an operator, a cast, a view, a check.
+// A query runs no function of a role that may not act as penstock's role. It does not matter how the function is
+// reached: by the name of a built-in function, an operator, a cast, a view or a check.
 func TestQueryForeignFunctions(t *testing.T) {
 	server, d := attacked(t)
 	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'mallory ran as %', current_user; END $$; "
@@ -102,14 +102,14 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// The length of the statement, and the places of the line breaks in its tree, do not matter.
+	// The length of the statement does not matter, nor where the server breaks the lines of its tree.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// Functions of the trusted owner may be called, unless they might resolve names to objects of other roles instead
-	// of built-in ones.
+	// Functions of the trusted owner may be called. Exception: in a function, a name could mean an object of another
+	// role instead of a built-in one.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)
@@ -153,7 +153,7 @@ func TestQueryWithoutEffects(t *testing.T) {
 	require.Error(t, d.Query(t.Context(), "SELECT 1/0 FROM crm_leads", nothing))
 	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "on the same connection")
 
-	// For a role that may not call them, the server returns the error.
+	// A role that may not call these functions gets the error of the server.
 	server.Exec("GRANT USAGE ON SCHEMA s TO loader")
 	limited := open(t, Options{URL: server.As("loader", "l"), Schema: "s"})
 	require.ErrorContains(t, limited.Query(t.Context(), "SELECT pg_read_file('PG_VERSION')", nothing), "permission denied for function pg_read_file")
@@ -180,7 +180,7 @@ func TestViewsUseBuiltins(t *testing.T) {
 		require.Equal(t, "{security_invoker=true}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's."+view+"'::regclass"), view)
 	}
 
-	// A view keeps showing rows to its readers if a user has configured that.
+	// If a user has set security_invoker to false, the view keeps showing rows to its readers.
 	server.Exec("ALTER VIEW s.crm_leads_current SET (security_invoker = false)")
 	p := leadRows(2, "Ann", "Bob")
 	p.table = rootTable("crm_leads", field("name", schemas.Text), field("city", schemas.Text))
@@ -189,8 +189,8 @@ func TestViewsUseBuiltins(t *testing.T) {
 	require.Equal(t, "{security_invoker=false}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's.crm_leads_current'::regclass"))
 }
 
-// Rows are not written to a table that belongs to another role, or to which another role has attached something. What
-// is attached would act with the rights of penstock's role.
+// Rows are not written to a table that belongs to another role, or to which another role has attached a function. The
+// function would run with the rights of penstock's role.
 func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
@@ -215,7 +215,7 @@ func TestTablesOfOthers(t *testing.T) {
 	loadRows(t, d, 6, leadRows(6, "Ann", "Eve"))
 	require.NoError(t, d.Check(t.Context()))
 
-	// Accept, which writes to all rows, refuses too.
+	// Accept writes to all rows, so it refuses too.
 	server.Exec("CREATE TRIGGER x BEFORE UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal(); DROP VIEW s.crm_leads_current; ALTER TABLE s.crm_leads DROP COLUMN name")
 	_, err := d.Accept(t.Context(), "crm_leads")
 	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls steal of role mallory")
@@ -224,7 +224,7 @@ func TestTablesOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, changes)
 
-	// A table that existed before.
+	// A table that exists before the first load.
 	as(server, "CREATE TABLE s.crm_deals (id bigint PRIMARY KEY, _penstock_synced_at timestamptz, _penstock_run text, _penstock_hash text, _penstock_deleted_at timestamptz, _penstock_via text); CREATE TRIGGER x BEFORE INSERT ON s.crm_deals FOR EACH ROW EXECUTE FUNCTION s.steal()")
 	_, err = attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
 	require.ErrorIs(t, err, load.ErrForeignChange)
@@ -239,7 +239,7 @@ func TestTablesOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "a view has the name of penstock's table")
 }
 
-// What the owner of the database attaches to tables stays, and continues to work.
+// Objects that the owner of the database attaches to tables stay, and continue to work.
 func TestAttachmentsOfTheOwner(t *testing.T) {
 	server, d := attacked(t)
 	server.Exec(`CREATE TABLE public.audit (who name); GRANT INSERT ON public.audit TO PUBLIC;
@@ -250,7 +250,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 		CREATE INDEX ON s.crm_leads (lower(name)); CREATE VIEW s.mine AS SELECT name FROM s.crm_leads; GRANT SELECT ON s.crm_leads TO PUBLIC;
 		ALTER TABLE s.crm_leads ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON s.crm_leads FOR SELECT USING (id < 5);
 		CREATE TABLE public.notes (lead bigint REFERENCES s.crm_leads ON DELETE CASCADE)`)
-	// Objects of mallory that act with her own rights.
+	// These objects of mallory run with her own rights.
 	as(server, "CREATE FUNCTION s.hers() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW s.hers AS SELECT name, s.hers() AS n FROM s.crm_leads")
 	loadRows(t, d, 2, leadRows(2, "Ann", "Bea"))
 	require.NoError(t, d.Check(t.Context()))
@@ -258,7 +258,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 	loadRows(t, d, 3, leadRows(3, "Ann", "Bea"))
 	require.NotEqual(t, "0", server.Text("SELECT count(*) FROM public.audit WHERE who = 'penstock'"))
 
-	// A role may own the tables that it has created, or be a member of the role that owns them.
+	// A role may own the tables that it has created. It may also be a member of the role that owns them.
 	server.Exec("GRANT CREATE ON DATABASE postgres TO loader; CREATE ROLE owners; GRANT owners TO loader")
 	defer server.Exec("DROP SCHEMA mine CASCADE; REVOKE CREATE ON DATABASE postgres FROM loader; DROP ROLE owners")
 	loader := open(t, Options{URL: server.As("loader", "l"), Schema: "mine"})
@@ -268,7 +268,7 @@ func TestAttachmentsOfTheOwner(t *testing.T) {
 	loadRows(t, open(t, Options{URL: server.As("loader", "l"), Schema: "mine"}), 2, leadRows(2, "Ann", "Bob"))
 }
 
-// Rights beyond those that a load needs cause warnings.
+// Rights that a load does not need cause warnings.
 func TestWarnings(t *testing.T) {
 	server, d := attacked(t)
 	warnings, err := d.Warnings(t.Context())
@@ -291,7 +291,7 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
 
-// The server's log contains no parse trees of queries if penstock's role may prevent that: as a superuser, or by a
+// The server's log contains no parse trees of queries, if penstock's role can prevent that: as a superuser, or by a
 // right that can be granted since Postgres 15.
 func TestParseTreesNotLogged(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")

@@ -23,10 +23,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contacts generates records of about 500 bytes, in batches like those of package transform.
+// contacts generates records of about 500 bytes, in batches like the ones of package transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // all columns except those that identify rows
+	shared []arrow.Array // all columns but those that identify rows
 }
 
 const batchRows = 10_000
@@ -86,7 +86,7 @@ func (c *contacts) fill(b array.Builder, f arrow.Field, i, x int) {
 	}
 }
 
-// batch returns rows with the given ids and the content of a version.
+// batch returns rows with the given ids, and with the content of the given version.
 func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
@@ -105,7 +105,7 @@ func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pass makes one pass of n rows. The parameter each is the number of rows per commit.
+// pass makes one pass of n rows, with each rows per commit.
 func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outcome) {
 	from, err := d.Cursor(b.Context(), leads)
 	require.NoError(b, err)
@@ -140,7 +140,8 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// serverCPU returns the CPU time of the server's processes, ended ones included; 0 if the system does not provide it.
+// serverCPU returns the CPU time of all processes of the server, with those that have ended. It returns 0 if the
+// system does not report it.
 func serverCPU(s *pgtest.Server) time.Duration {
 	master, _, _ := strings.Cut(s.Text("SELECT pg_read_file('postmaster.pid')"), "\n")
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -156,7 +157,7 @@ func serverCPU(s *pgtest.Server) time.Duration {
 		if len(f) < 15 || pid != master && f[1] != master {
 			continue
 		}
-		for _, i := range []int{11, 12, 13, 14} { // its own time and that of its ended children, in user and system mode
+		for _, i := range []int{11, 12, 13, 14} { // time of the process and of its ended children, in user and system mode
 			n, _ := strconv.Atoi(f[i])
 			ticks += n
 		}
@@ -164,11 +165,11 @@ func serverCPU(s *pgtest.Server) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// spent holds elapsed time, and CPU time of client and server.
+// spent is elapsed time, and CPU time of client and server.
 type spent struct{ wall, client, server time.Duration }
 
-// measure reports the time that f takes, and its speed for n rows. On a shared machine, the CPU time says more than
-// the elapsed time.
+// measure reports how long f takes, and its speed for n rows. On a shared machine, CPU time is more meaningful than
+// elapsed time.
 func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent {
 	start, client, server := time.Now(), cpu(), serverCPU(s)
 	f()
@@ -178,17 +179,17 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 	return m
 }
 
-// honest are the settings of a server with full durability.
+// honest has the settings of a server with full durability.
 var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min"}
 
-// BenchmarkLoad loads a million records into a new table, and again unchanged. Baseline: the server copying the same
-// rows from a file.
+// BenchmarkLoad loads a million records into a new table, and then the same records again. The baseline is the
+// server's own COPY of the same rows from a file.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
 	}
 	const n = 1_000_000
-	const each = 50_000 // about the content of a 32 MiB commit
+	const each = 50_000 // about the size of a commit of 32 MiB
 	for b.Loop() {
 		server := pgtest.Start(b, honest...)
 		d := open(b, Options{URL: server.URL(), Schema: "s"})
@@ -240,9 +241,9 @@ func definitions(d *DB, t schemas.Table) (out string) {
 	return out
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths are changes spread over the table. Baseline: a
-// bare INSERT … ON CONFLICT of the same rows. The order alternates between rounds, because the second of two runs has
-// a warmer disk cache: use at least -benchtime 2x.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes, all over the table. The
+// baseline is a plain INSERT … ON CONFLICT of the same rows. The order of the two changes in each round, because the
+// second has a warmer disk cache. So use at least -benchtime 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")
@@ -316,7 +317,7 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 	return rb.NewRecordBatch()
 }
 
-// bare does the minimum: it copies the rows into a temporary table and merges them by one statement.
+// bare does the minimum: it copies the rows into a temporary table, and merges them with one statement.
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	s, err := d.acquire(b.Context())
 	require.NoError(b, err)

@@ -15,27 +15,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carried is a table with the carried keys of a pass, in columns k0, k1…. These are the keys of the records that the
-// pass has found unchanged. In the first transaction of a pass, which is often the only one, carried is a temporary
-// table. If the pass continues, the commit makes it an unlogged table in the schema, which any session can use. So a
-// pass needs no session between its commits. The table changes only in transactions of its stream, which exclude each
-// other by locking the row of the stream's cursor.
-// Invariant 13
+// carried is a table with the carried keys of a pass: the keys of the records that the pass has found unchanged. Its
+// columns are k0, k1….
 //
-// An unlogged table is empty after a crash of the server. This is noticed because the field rows has the number of rows
-// that the table should have.
+// In the first transaction of a pass, which is often the only one, it is a temporary table. If the pass continues,
+// the commit copies it into an unlogged table in the schema. Any session can use that table. So a pass needs no
+// session between its commits. The table changes only in transactions of its stream. These transactions exclude each
+// other by locking the row of the stream's cursor. Invariant 13
+//
+// After a crash of the server, an unlogged table is empty. penstock notices this, because the field rows has the
+// number of rows that the table should have.
 type carried struct {
-	table string // its SQL name
-	kept  bool   // it is a table in the schema
+	table string // name in SQL
+	kept  bool   // true: a table in the schema; false: a temporary table
 	types []arrow.DataType
 	rows  int64
 }
 
-// temporaryCarried is the name of the temporary table.
+// temporaryCarried is the name of the temporary table of carried keys.
 const temporaryCarried = "pg_temp.penstock_carried"
 
-// carriedPrefix starts the names of the tables in the schema. The rest of the name identifies the stream and the
-// pass, so that tables left by a killed process can be distinguished from those that another process uses.
+// carriedPrefix begins the names of the tables of carried keys in the schema. The rest of a name identifies the
+// stream and the pass. So a table that a killed process has left can be distinguished from one that is in use.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {
@@ -43,12 +44,12 @@ func carriedPrefixOf(k state.Key) string {
 	return carriedPrefix + hex.EncodeToString(sum[:8]) + "_"
 }
 
-// swept reports whether the transaction has made a sweep without given keys, which is the end of its pass.
+// swept reports whether the transaction has made the sweep that ends a pass: one without given keys.
 func (x *tx) swept() bool {
 	return slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" && a.sweep.Keys == nil })
 }
 
-// keepCarried stores the carried keys of a pass's first transaction for the next transaction.
+// keepCarried copies the temporary table of a pass's first transaction into the schema, for the next transaction.
 func (x *tx) keepCarried(ctx context.Context) error {
 	c := x.carried
 	if c == nil || c.kept || x.swept() || x.of.Once {
@@ -66,7 +67,7 @@ func (x *tx) keepCarried(ctx context.Context) error {
 	return err
 }
 
-// complete reports whether the table still has all keys that were inserted.
+// complete reports whether the table still has all keys that were inserted into it.
 func (m *merge) complete(c *carried) (bool, error) {
 	if !c.kept {
 		return true, nil
@@ -77,12 +78,12 @@ func (m *merge) complete(c *carried) (bool, error) {
 }
 
 const (
-	dropPatience = 100 * time.Millisecond // lock timeout for a table that another session reads, such as a backup
-	dropAgain    = time.Minute            // after an attempt that failed
+	dropPatience = 100 * time.Millisecond // how long to wait for a table that another session reads, such as a backup
+	dropAgain    = time.Minute            // pause after a failed attempt
 )
 
-// stalePasses finds the streams that have tables of carried keys when this process starts. Another process may be using
-// these tables.
+// stalePasses finds the streams that have tables of carried keys when this process starts. Other processes may still
+// use these tables.
 func (d *DB) stalePasses(ctx context.Context, s *session) error {
 	names, err := s.strings(ctx, d.passTablesSQL(carriedPrefix))
 	d.mu.Lock()
@@ -99,18 +100,17 @@ func (d *DB) passTablesSQL(prefix string) string {
 		" AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND pg_catalog.pg_has_role(relowner, 'USAGE')"
 }
 
-// isStale reports whether stalePasses found tables of carried keys for the stream, and findLeftovers has not looked at
-// them yet.
+// isStale reports whether stalePasses found tables of carried keys for the stream that findLeftovers has not yet
+// handled.
 func (d *DB) isStale(k state.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.stale) > 0 && d.stale[carriedPrefixOf(k)]
 }
 
-// findLeftovers finds tables of carried keys that killed processes have left for the stream. This process has just
-// committed to the stream. So no other process can commit an earlier pass any more, and the tables of earlier passes
-// are not needed.
-// Invariant 13
+// findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a
+// commit to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier
+// passes are not needed. Invariant 13
 func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *carried) {
 	prefix := carriedPrefixOf(k)
 	names, err := s.strings(ctx, d.passTablesSQL(prefix))
@@ -128,8 +128,8 @@ func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *ca
 	}
 }
 
-// dropGarbage drops the tables of finished passes, except those that a session is reading. It is called after a
-// commit, and a later commit drops the others.
+// dropGarbage drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
+// a later commit drops them.
 func (d *DB) dropGarbage(ctx context.Context, s *session) {
 	d.mu.Lock()
 	tables := d.garbage

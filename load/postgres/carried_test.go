@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowList is a stream whose passes take several commits. Its keys are texts, so that a pass remembers them one by one.
+// slowList is a stream whose passes take several commits. Its keys are texts, so a pass remembers each of them.
 type slowList struct {
 	key   state.Key
 	table schemas.Table
@@ -42,7 +42,7 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	return all
 }
 
-// commit makes one transaction with the given records, in the pass of the given run. If last is set, it sweeps.
+// commit makes one transaction with the given records, in the pass of the given run. If last is true, it sweeps.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)
@@ -74,8 +74,8 @@ func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load
 
 const passTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
 
-// Twenty-four passes of three commits each run at the same time over two connections. At its end, each has all of its
-// carried keys, no session is held between commits, and no table is left. The same holds for one pass.
+// Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass has all
+// of its carried keys. No session is held between commits, and no table is left. A single pass behaves the same.
 func TestManyPasses(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, lists := range map[string]int{"many": 24, "one": 1} {
@@ -104,8 +104,8 @@ func TestManyPasses(t *testing.T) {
 	}
 }
 
-// A crash of the server empties the table of carried keys. The pass then does not know what is missing, and deletes
-// nothing. After an orderly stop the keys are still there.
+// After a crash of the server, the table of carried keys is empty. The pass then does not know which rows are
+// missing, and deletes nothing. After a shutdown, the keys are still there.
 func TestCarriedOverRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, crash := range []bool{true, false} {
@@ -128,8 +128,8 @@ func TestCarriedOverRestart(t *testing.T) {
 	}
 }
 
-// The tables that a killed process leaves are dropped by the process that takes over its stream. Tables of other
-// streams stay. If the first process continues later, it cannot commit. // Invariant 13
+// A killed process leaves tables. The process that takes over its stream drops them. Tables of other streams stay. If
+// the first process continues later, it cannot commit. // Invariant 13
 func TestCarriedAfterKill(t *testing.T) {
 	server := pgtest.Start(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -169,8 +169,8 @@ func TestCarriedAbandoned(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A backup, which reads all tables of the schema, does not delay commits. A table that could not be dropped meanwhile
-// is dropped later.
+// A backup reads all tables of the schema. It does not delay commits. A table that could not be dropped because of
+// the backup is dropped later.
 func TestCarriedDuringBackup(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -196,7 +196,7 @@ func TestCarriedDuringBackup(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A transaction that is its whole pass, for example of webhook events, leaves no table.
+// If a transaction is a whole pass, for example for webhook events, it leaves no table.
 func TestCarriedOnce(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -213,7 +213,7 @@ func TestCarriedOnce(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// A connection that is lost before or after the answer to a COMMIT does not lose the carried keys of the pass.
+// The connection is lost before or after the answer to a COMMIT. The carried keys of the pass are not lost.
 func TestCarriedOverLostConnection(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())

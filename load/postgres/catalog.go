@@ -13,25 +13,26 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog describes some tables, both as penstock has recorded them and as they are in the database.
+// catalog describes some tables in two ways: as penstock has recorded them (made), and as they are in the database
+// (live).
 type catalog struct {
 	db    *DB
 	made  map[string]schemas.Table
-	views map[string]bool // views that penstock made
+	views map[string]bool // names of views that penstock made
 	live  map[string]*object
 }
 
 // object is a table, a view or anything else with a name in the schema.
 type object struct {
-	kind     string            // as in pg_class: r for a table, v for a view
-	columns  []string          // in their order
-	types    map[string]string // by column
-	required []string          // columns that are NOT NULL and have no default
-	unique   []string          // keys that are unique among all rows, in the form of [load.KeyName]
-	suspect  bool              // another role may own it or have attached something to it
+	kind     string            // as in pg_class.relkind: r for a table, v for a view
+	columns  []string          // in the order of the table
+	types    map[string]string // types by column
+	required []string          // columns that are NOT NULL and have no default value
+	unique   []string          // unique keys over all rows, in the form of [load.KeyName]
+	suspect  bool              // another role may own the object or have attached something to it
 }
 
-// readCatalog reads the named tables and their children.
+// readCatalog reads the named tables and their child tables.
 func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*catalog, error) {
 	c := &catalog{db: d}
 	var err error
@@ -57,8 +58,8 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	return c, nil
 }
 
-// family returns the condition that the column holds one of the given names of tables, or the name of a child table or
-// a view of one of these tables.
+// family returns the condition that the column has the name of a table: one of the given names, or the name of a
+// child table or of a view of such a table.
 func family(column string, names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
@@ -70,14 +71,14 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// relations returns the condition of [family] for relations c of the schema in pg_class. It has a form for which the
-// server can use the index on name and schema. This is needed because a database may have the schemas of thousands of
-// sources. The index sorts names by their bytes, so names that begin with n__ are between n__ and n_`.
+// relations returns the condition that the relation c of pg_class belongs to the schema and meets the condition of
+// [family]. Its form lets the server use the index on name and schema, because a database may have schemas for
+// thousands of sources. The index sorts names by their bytes. So names that begin with n__ are between n__ and n_`.
 func (d *DB) relations(names []string) string {
 	or := make([]string, 0, 3*len(names))
 	for _, n := range names {
 		for _, is := range []string{n, n + currentSuffix} {
-			if len(is) <= schemas.MaxName { // a longer name would be truncated and mean another table
+			if len(is) <= schemas.MaxName { // Postgres would cut a longer name, which would then mean another table
 				or = append(or, "c.relname = "+literal(is))
 			}
 		}
@@ -128,8 +129,8 @@ type relation struct {
 	columns map[string]string
 }
 
-// readKeys adds the unique keys to the relations. The keys of the map are OIDs. The query runs for each commit. It
-// reads only one table, because the server takes longer to plan a join than to answer it.
+// readKeys adds the unique keys to the relations. The keys of the map are OIDs. The query runs for each commit, so it
+// reads only one table: planning a join would take longer than running it.
 func readKeys(ctx context.Context, s *session, relations map[string]relation) error {
 	if len(relations) == 0 {
 		return nil
@@ -142,7 +143,7 @@ func readKeys(ctx context.Context, s *session, relations map[string]relation) er
 		if err != nil {
 			return err
 		}
-		for i, number := range key[:n] { // the rest are columns that the index includes
+		for i, number := range key[:n] { // the other columns are only included in the index
 			key[i] = r.columns[number]
 		}
 		r.unique = append(r.unique, strings.Join(key[:n], "\n"))
@@ -172,14 +173,14 @@ func (d *DB) readChanges(ctx context.Context, s *session, names []string) (chang
 	return changes, err
 }
 
-// table returns the named table as penstock has recorded it, or a table without columns if penstock never made it. It
-// returns an error if the table was changed by hand. // Invariant 16
+// table returns the named table as penstock has recorded it. If penstock never made it, the result has no columns. If
+// the table was changed by hand, table returns an error. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
 	t, known := c.made[name]
 	o := c.live[name]
 	switch {
 	case o == nil:
-		return t, nil // never made, or dropped: Apply recreates it
+		return t, nil // never made, or dropped by hand: Apply creates it
 	case o.kind != "r":
 		return t, &load.ForeignChange{Table: name, Diff: []string{kindName(o.kind) + " has its name"}}
 	case !known:
@@ -200,7 +201,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, nil
 }
 
-// altered reports whether the table seems to have been changed by hand.
+// altered reports whether the table looks as if it was changed by hand.
 func (c *catalog) altered(name string) bool {
 	_, err := c.table(name)
 	return err != nil
@@ -211,7 +212,7 @@ func unique(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
 
-// types returns the column types of a table as penstock made them. JSON columns may have either type, because the
+// types returns the types that the columns of a table should have. A JSON column may be json or jsonb, because the
 // configuration may have changed.
 func (c *catalog) types(t schemas.Table) map[string]string {
 	types := map[string]string{}
@@ -238,7 +239,7 @@ func kindName(kind string) string {
 	return "an object that is not a table"
 }
 
-// checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
+// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.CheckNewColumns(p, func(column string) string {

@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// minVersion is the oldest supported server version, as server_version_num.
+// minVersion is the oldest supported version of the server, in the form of server_version_num.
 const minVersion = 120000
 
-// Problems lists missing rights of the role and other problems of the database. Each line includes the statement that
-// fixes it, if there is one.
+// Problems lists rights that penstock's role lacks, and other problems of the database. Each line includes the
+// statement that solves the problem, if there is one.
 type Problems []string
 
-// Error returns the first problems and the number of further ones.
+// Error returns the first eight problems and the number of the others.
 func (l Problems) Error() string {
 	const most = 8
 	if len(l) <= most {
@@ -27,7 +27,7 @@ func (l Problems) Error() string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(l[:most], "; "), len(l)-most)
 }
 
-// Check returns a [Problems] if the role lacks rights that a run needs, or nil. It changes nothing.
+// Check returns [Problems] if the role lacks rights that a run needs. It changes nothing.
 func (d *DB) Check(ctx context.Context) error {
 	var lacking Problems
 	err := d.withReadTx(ctx, func(s *session) (err error) {
@@ -82,8 +82,8 @@ func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
 	return append(out, tables...), err
 }
 
-// lackingTables checks the tables that penstock has made: the role must own them and see all of their rows, and other
-// roles must have attached nothing to them that would act with the role's rights.
+// lackingTables checks the tables that penstock has made. The role must own them and see all of their rows. Other
+// roles must not have attached functions to them, which would run with the role's rights.
 func (d *DB) lackingTables(ctx context.Context, s *session) (out Problems, err error) {
 	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The binary format of COPY begins with a signature, flags and the length of a header extension. Then come the rows,
+// The binary format of COPY begins with a signature, flags and the length of a header extension. The rows follow,
 // each after the number of its fields. A trailer ends the stream.
 const (
 	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
@@ -21,17 +21,17 @@ const (
 	copyChunk   = 64 << 10
 )
 
-// source is a column to copy: the batch column that it comes from, and its type in the table.
+// source is a column to copy.
 type source struct {
-	from string // "" for a column of nulls
+	from string // column of the batch; "" for a column of nulls
 	to   arrow.DataType
 }
 
-// copier encodes staged rows as a stream for COPY. The stream can be read once.
+// copier encodes staged rows as a stream for COPY. The stream can be read only once.
 type copier struct {
 	staged  *load.Staged
 	columns []source
-	only    *ordinals // the rows to copy; nil: all
+	only    *ordinals // ordinals of the rows to copy; nil: all rows
 	jsonb   func(column string) bool
 	report  func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
@@ -42,7 +42,7 @@ type copier struct {
 	begun    bool
 	done     bool
 	buf      []byte
-	read     int // of buf
+	read     int // number of bytes of buf that were read
 	err      error
 }
 
@@ -62,7 +62,7 @@ func (c *copier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill encodes rows until the buffer holds a chunk.
+// fill encodes rows until the buffer has a chunk.
 func (c *copier) fill() error {
 	if !c.begun {
 		c.begun = true
@@ -84,7 +84,7 @@ func (c *copier) fill() error {
 	return nil
 }
 
-// encode appends rows of the open batch until the chunk is full or the batch ends.
+// encode appends rows of the current batch until the chunk is full or the batch ends.
 func (c *copier) encode() {
 	n := len(c.ordinals)
 	b := c.buf
@@ -103,7 +103,7 @@ func (c *copier) encode() {
 	}
 }
 
-// open creates the encoders of a batch.
+// open creates the encoders for a batch.
 func (c *copier) open(b arrow.RecordBatch) error {
 	c.ordinals = b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()
 	c.encoders = make([]*encoder, 0, len(c.columns))
@@ -124,14 +124,14 @@ func (c *copier) open(b arrow.RecordBatch) error {
 	return nil
 }
 
-// ordinals is a set of ordinals. The ordinals of one commit are mostly consecutive.
+// ordinals is a set of ordinals. Most ordinals of one commit are consecutive.
 type ordinals struct {
 	base   int64
-	bits   []uint64 // bitmap from base on, if they are dense enough
-	sorted []int64  // otherwise
+	bits   []uint64 // bitmap that begins at base; nil if the ordinals are too sparse
+	sorted []int64  // the ordinals themselves, if bits is nil
 }
 
-// bitsEach is the greatest number of bits of the bitmap per member.
+// bitsEach is the greatest number of bits per ordinal for which a bitmap is used.
 const bitsEach = 256
 
 // newOrdinals returns the set of the given ordinals. It may sort them in place.

@@ -5,11 +5,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// currentSuffix ends the names of the views of current rows.
+// currentSuffix ends the name of a view of current rows: crm_leads_current.
 const currentSuffix = "_current"
 
-// current creates the view of the current rows of t, or replaces it if the table has new columns. It does nothing if
-// the name is too long or taken. // Invariant 16
+// current creates the view of the current rows of the plan's table. If the table has new columns, it replaces the
+// view. It does nothing if the view's name is too long or taken. // Invariant 16
 func (m *merge) current(c *catalog, p load.Plan) error {
 	t := p.Table
 	name := t.Name + currentSuffix
@@ -39,7 +39,7 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that are current"}})
 }
 
-// dropOwnView drops the view of that name if penstock made it, because a table needs the name.
+// dropOwnView drops the view with this name if penstock made it. A table needs the name.
 func (m *merge) dropOwnView(c *catalog, name string) error {
 	if o := c.live[name]; o == nil || o.kind != "v" || !c.views[name] {
 		return nil
@@ -52,8 +52,8 @@ func (m *merge) dropOwnView(c *catalog, name string) error {
 	return nil
 }
 
-// inOrder puts the columns of the existing view first, in its order. A view can be replaced by one with further
-// columns, but not by one with other columns in their places.
+// inOrder returns the columns in an order in which the existing view can be replaced: first the columns of the view,
+// in its order. Postgres can add columns to a view, but not change the place of a column.
 func inOrder(view *object, columns []string) []string {
 	if view == nil {
 		return columns

@@ -13,11 +13,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Columns is the default limit of a stream's columns. A row has 8,160 bytes. Long values are stored elsewhere, and take
-// 18 bytes each in the row.
+// Columns is the default limit of a stream's columns. A row of Postgres has 8,160 bytes. Long values are stored
+// elsewhere, but each takes 18 bytes in the row.
 const Columns = 400
 
-// maxColumns is Postgres's limit of columns per table, dropped columns included.
+// maxColumns is Postgres's limit of columns per table. It includes dropped columns.
 const maxColumns = 1600
 
 // carryOut creates or alters a table as planned, and records the changes.
@@ -54,7 +54,7 @@ func (m *merge) create(t schemas.Table) error {
 	return m.index(t)
 }
 
-// index creates the indexes that a merge uses to look up rows, in addition to the primary key.
+// index creates the indexes by which a merge finds rows. The primary key is not among them.
 func (m *merge) index(t schemas.Table) error {
 	table, owner := m.db.place(t.Name), ""
 	if load.Shared(t.Columns) {
@@ -78,11 +78,11 @@ func (m *merge) index(t schemas.Table) error {
 	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+owner+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
 }
 
-// keyLinks reports whether the index of the primary key finds the rows of a parent.
+// keyLinks reports whether the index of the primary key finds the child rows of a record.
 func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.RootKeyColumn(t.Columns) }
 
-// definition returns a column definition for CREATE or ALTER TABLE. JSON in penstock's own tables has type json,
-// which keeps its spelling.
+// definition returns a column definition for CREATE TABLE or ALTER TABLE. In penstock's own tables, JSON has the type
+// json, which keeps its spelling.
 func (d *DB) definition(t schemas.Table, f arrow.Field) string {
 	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
 		return ident(f.Name) + " json"
@@ -90,7 +90,7 @@ func (d *DB) definition(t schemas.Table, f arrow.Field) string {
 	return ident(f.Name) + " " + d.sqlType(schemas.TypeOf(f))
 }
 
-// alter adds and widens columns in place. It drops views on a widened column and recreates them afterwards.
+// alter adds and widens columns. Views on a widened column are dropped before and created again afterwards.
 func (m *merge) alter(c *catalog, p load.Plan) error {
 	table := m.db.place(p.Table.Name)
 	var actions []string
@@ -160,8 +160,8 @@ func (m *merge) dropKey(t schemas.Table) error {
 	return nil
 }
 
-// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment names
-// the origin of its table or column. Comments that users have written are not changed.
+// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment says
+// where the content of the table or column comes from. It does not replace comments that users have written.
 func (m *merge) comment(p load.Plan) error {
 	table := m.db.place(p.Table.Name)
 	theirs, err := m.comments(p)
@@ -184,7 +184,7 @@ func (m *merge) comment(p load.Plan) error {
 	return m.s.run(m.ctx, strings.Join(all, "; "))
 }
 
-// recordsOf describes the rows of a table for the table's comment: "records of crm.leads", or for a child table
+// recordsOf describes the rows of a table, for the table's comment: "records of crm.leads". For a child table, it is
 // "/emails of the records of crm.leads".
 func (m *merge) recordsOf(t schemas.Table) string {
 	of := "records of " + m.key.Stream
@@ -196,8 +196,8 @@ func (m *merge) recordsOf(t schemas.Table) string {
 	return of
 }
 
-// comments returns a table's comments by column, if the plan changes descriptions. The key "" holds the comment on
-// the table itself.
+// comments returns the comments of a table by column, if the plan changes descriptions. The comment on the table
+// itself has the key "".
 func (m *merge) comments(p load.Plan) (map[string]string, error) {
 	if p.Create || len(p.Describe) == 0 && p.Description == "" {
 		return nil, nil
@@ -213,8 +213,8 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 	return all, err
 }
 
-// record stores changes in the table that [DB.readChanges] reads. All changes of a transaction get one time, which is
-// later than those of earlier changes.
+// record stores changes in the table that [DB.readChanges] reads. All changes of a transaction have the same time,
+// which is later than the times of all earlier changes.
 func (x *tx) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -10,17 +10,17 @@ import (
 )
 
 // lockWaitFactor limits how long a source waits for other sources that change the same table: this many times
-// [Options].Wait. This waiting blocks no reader.
+// [Options].Wait. Such a wait blocks no reader.
 const lockWaitFactor = 10
 
-// serializeDDL makes sources change the columns of a shared table one after another, so that each change is made once.
-// For this there is one advisory lock per root table. A source that waits for the lock holds no table lock. It waits
-// longer than for other locks, because the last of many sources waits for the commits of all others. A source that
-// finds nothing left to change releases the lock at once, not with its commit. serializeDDL returns the catalog as it
-// is after the waiting.
+// serializeDDL makes sources that share a table change its columns one after another, so that each change is made
+// only once. Each root table has an advisory lock for this. While a source waits for it, it holds no lock on the
+// table. The wait may be longer than for other locks, because the last of many sources waits for the commits of all
+// others. If the other sources have already made the changes, serializeDDL releases the lock at once. Otherwise the
+// commit releases it. The returned catalog was read after the wait.
 //
-// The catalog is read by several queries, and another source may commit a change between them. So a table that seems
-// to have been changed by hand is checked again under the lock. // Invariants 15, 16
+// Several queries read the catalog, and another source may commit a change between them. So a table that seems to
+// have been changed by hand is checked again under the lock. // Invariants 15, 16
 func (m *merge) serializeDDL(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
 	if m.key.Source == "" {
 		return c, nil // no other source changes the tables
@@ -49,7 +49,7 @@ func (m *merge) serializeDDL(c *catalog, pending []*load.Staged, swept string, n
 	return c, m.s.run(m.ctx, leave)
 }
 
-// advisoryLockSQL returns SQL that waits for the advisory locks of the named root tables.
+// advisoryLockSQL returns SQL that waits for the advisory locks with the given names.
 func (d *DB) advisoryLockSQL(names ...string) string {
 	sql := "SET LOCAL lock_timeout = " + millis(lockWaitFactor*d.o.Wait)
 	for _, name := range names {
@@ -58,9 +58,9 @@ func (d *DB) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// rootsToChange returns the names of root tables that must change for the staged rows, or seem to have been changed by
-// hand. A root table is also included if this holds for one of its child tables. The names are sorted, so that all
-// sources wait in the same order.
+// rootsToChange returns the names of the root tables that must change for the staged rows, or that seem to have been
+// changed by hand. If this applies to a child table, its root table is returned. The names are sorted, so that all
+// sources wait for locks in the same order.
 func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)
@@ -75,7 +75,7 @@ func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []st
 	return slices.Compact(roots)
 }
 
-// rootOf returns the name of the root table of the named table. Both tables may be recorded or about to be created.
+// rootOf returns the name of the root table of the named table. The root table may exist, or may be among pending.
 func (c *catalog) rootOf(name string, pending []*load.Staged) string {
 	for _, n := range load.Ancestors(name) {
 		t, known := c.made[n]

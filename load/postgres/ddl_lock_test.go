@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// widened loads one row of a source into a table that it shares, with a new column.
+// widened loads one row of a source into a shared table, with a new column.
 func widened(t testing.TB, d *DB, source string) error {
 	ctx, k := t.Context(), state.Key{Pipeline: "nightly", Source: source, Stream: "crm.leads"}
 	x, err := d.Share(source).Begin(ctx, k, "", load.Pass{Run: runID(2), Whole: true})
@@ -49,7 +49,7 @@ func sources(n int) (names []string) {
 	return names
 }
 
-// widenedAll calls widened for all named sources at the same time. Each source gets its row and its column.
+// widenedAll calls widened for all sources at the same time. Each source gets its row and its column.
 func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	var all errgroup.Group
 	for _, name := range names {
@@ -61,8 +61,8 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	}
 }
 
-// In TestLine, eight sources change one table at the same time. The first one's commit takes longer than the lock
-// timeout. The others wait for their turn, none goes back to the end of the line, and they block no reader.
+// In TestLine, eight sources change one table at the same time. The commit of the first one takes longer than the
+// lock timeout. The others wait for their turn, none loses its place, and they block no reader.
 func TestLine(t *testing.T) {
 	server := pgtest.Start(t)
 	names, waiting := sources(8), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -83,7 +83,7 @@ func TestLine(t *testing.T) {
 		return nil
 	}})
 	widenedAll(t, server, d, names)
-	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for their turn, not for a table")
+	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for the advisory lock, not for a table")
 	require.NotContains(t, out.text(), "wait for other sources")
 }
 
@@ -105,8 +105,8 @@ func (l *logged) text() string {
 	return l.all.String()
 }
 
-// In TestLineAndReader, eight sources change a table that a long query is reading. None of them waits so long that it
-// blocks other queries.
+// In TestLineAndReader, eight sources change a table that a long query is reading. None of them waits so long for the
+// table that it blocks other queries.
 func TestLineAndReader(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
@@ -119,8 +119,8 @@ func TestLineAndReader(t *testing.T) {
 	widenedAll(t, server, d, sources(8))
 }
 
-// In TestLineReleased, a source that finds nothing to change continues, although another source behind it in the line
-// has not committed.
+// In TestLineReleased, a source finds that nothing is left to change. It continues, although a source behind it has
+// not committed.
 func TestLineReleased(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
@@ -134,7 +134,7 @@ func TestLineReleased(t *testing.T) {
 	x := &tx{db: d, key: state.Key{Source: "b"}, attempt: attempt{s: s}}
 	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
 	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
-	none := &catalog{} // before a created the table
+	none := &catalog{} // as it was before a created the table
 	c, err := m.serializeDDL(none, staged, "", []string{"crm_leads"})
 	require.NoError(t, err)
 	require.NotNil(t, c.live["crm_leads"])
@@ -142,8 +142,8 @@ func TestLineReleased(t *testing.T) {
 	require.NoError(t, widened(t, d, "c"), "it changes the table at the same time as the other")
 }
 
-// In TestLineChangeBetween, a source reads a table before another source's change, and the recorded changes after it.
-// It must not conclude that the table was changed by hand.
+// In TestLineChangeBetween, a source reads the table before another source's change, and the recorded changes after
+// it. It must not conclude that a person has changed the table.
 func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

@@ -34,8 +34,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose result has the columns of schema. It calls the function each with batches of the result, or
-// never if there are no rows.
+// typed runs a query whose result has the columns of schema. It calls each with batches of the result. If the result
+// has no rows, it does not call each.
 func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {
@@ -50,7 +50,7 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 		if c.err == nil {
 			c.row(rows.Values(), each)
 		} else {
-			cancel() // the rest is not needed
+			cancel() // the other rows are not needed
 		}
 	}
 	_, err := rows.Close()
@@ -61,8 +61,8 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 	return c.err
 }
 
-// formatOf returns the wire format to request for a type. JSON is requested as text, because binary jsonb is only
-// text with a version byte.
+// formatOf returns the wire format in which to request a type. JSON is requested as text, because binary jsonb is the
+// same text after a version byte.
 func formatOf(t arrow.DataType) int16 {
 	if schemas.SameType(t, schemas.JSON) {
 		return formatText
@@ -76,7 +76,7 @@ type collector struct {
 	decode  []decode
 	rows    int
 	bytes   int
-	some    bool // a batch was passed on
+	some    bool // at least one batch was passed on
 	err     error
 }
 
@@ -121,8 +121,8 @@ func (c *collector) flush(each func(arrow.RecordBatch) error) {
 	c.err = each(b)
 }
 
-// decoderFor returns a decoder for values of penstock's type t in the form that an [encoder] writes. The decoder
-// appends them to the builder b.
+// decoderFor returns a decoder that appends values to b. t is penstock's type of the values. The values have the form
+// that an [encoder] writes.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:
@@ -166,7 +166,7 @@ func decoderFor(b array.Builder, t arrow.DataType) decode {
 	return func([]byte) error { return fmt.Errorf("no value can be read as %s", schemas.TypeName(t)) }
 }
 
-// compacted removes the whitespace that jsonb adds to a document.
+// compacted removes the whitespace that jsonb adds to documents.
 func compacted(put decode) decode {
 	return func(v []byte) error {
 		doc := jsontext.Value(v)
@@ -223,8 +223,8 @@ func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 	}
 }
 
-// scanOf scans the rows of one source, or all rows if source is "". It removes the whitespace that jsonb adds to
-// JSON.
+// scanOf implements Scan for the rows of one source. If source is "", it scans all rows. It removes the whitespace
+// that jsonb adds to JSON.
 func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
 		c, err := d.readCatalog(ctx, s, []string{table})

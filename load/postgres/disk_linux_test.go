@@ -16,7 +16,7 @@ import (
 )
 
 // smallDisk returns a folder with a database of the server, on a disk whose size can be changed. Only root can create
-// one.
+// such a disk.
 func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	t.Helper()
 	if os.Getenv(pgtest.Env) != "" {
@@ -24,7 +24,7 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	}
 	info, err := os.Stat(server.Text("SHOW data_directory"))
 	require.NoError(t, err)
-	dir, err = os.MkdirTemp("", "penstock-disk-") // where the server's user can reach it
+	dir, err = os.MkdirTemp("", "penstock-disk-") // a folder that the server's user can reach
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
@@ -38,18 +38,18 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	return dir, strings.Replace(server.URL(), "/postgres?", "/small?", 1)
 }
 
-// leave resizes the disk so that the given number of bytes is free.
+// leave changes the size of the disk so that free bytes are free.
 func leave(t *testing.T, server *pgtest.Server, dir string, free int64) {
 	t.Helper()
-	server.Exec("CHECKPOINT") // flush what is pending
+	server.Exec("CHECKPOINT") // write everything to the disk
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(dir, &s))
 	size := int64(s.Blocks-s.Bfree)*s.Bsize + free
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// TestFullDisk fills the server's disk during a commit. The commit fails at once, without retries, and the error says
-// that the server's disk is full. With more room, it succeeds. // Invariants 1, 15
+// TestFullDisk fills the server's disk during a commit. The commit fails at once, without retries. The error says
+// that the server's disk is full. With more space, the commit succeeds. // Invariants 1, 15
 func TestFullDisk(t *testing.T) {
 	server := pgtest.Start(t)
 	dir, url := smallDisk(t, server)
@@ -72,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 	loadRows(t, d, 2, faultParts(2, 5_000)...)
 }
 
-// In TestFullDiskAtConnect, the server has no room for the file that it writes before it opens the first session.
+// In TestFullDiskAtConnect, the disk has no room for the file that the server writes for the first session.
 func TestFullDiskAtConnect(t *testing.T) {
 	server := pgtest.Start(t)
 	dir, url := smallDisk(t, server)
@@ -85,7 +85,7 @@ func TestFullDiskAtConnect(t *testing.T) {
 	require.Less(t, time.Since(begin), 20*time.Second)
 }
 
-// TestOtherErrorsNotFull distinguishes a full disk from other internal errors.
+// TestOtherErrorsNotFull checks that other internal errors do not count as a full disk.
 func TestOtherErrorsNotFull(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: codeInternal, Message: "cache lookup failed"}} {
 		require.Equal(t, err, markDiskFull(err))

@@ -15,34 +15,35 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// payload appends the binary form of one non-null value, without its length.
+// payload appends the binary form of a non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote is called for a value that a column cannot hold as it is. The reason says what is stored instead.
+// valueNote is called for a value that a column cannot store unchanged. reason says what is stored instead.
 // Invariant 11
 type valueNote func(row int, raw, reason string)
 
-// encoder encodes the values of one column of a batch for a table column of the same or a wider type.
+// encoder encodes the values of one column of a batch for a column of a table. The type of the table's column is the
+// same or wider.
 type encoder struct {
 	arrow.Array
 	put payload
 }
 
-// append appends the length of a row's value, and the value. For null, it appends the length -1.
+// append appends the length of a row's value, and then the value. For null, it appends the length -1.
 func (e *encoder) append(b []byte, row int) []byte {
 	if e.put == nil || e.IsNull(row) {
 		return append(b, 0xff, 0xff, 0xff, 0xff)
 	}
 	at := len(b)
 	b = e.put(append(b, 0, 0, 0, 0), row)
-	if len(b) == at { // the value cannot be stored at all
+	if len(b) == at { // the column cannot store the value in any form
 		return append(b, 0xff, 0xff, 0xff, 0xff)
 	}
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }
 
-// format is what an encoder needs to know about a column of the destination.
+// format is what an encoder must know about the column of the table.
 type format struct {
 	jsonb bool
 	note  valueNote // may be nil
@@ -54,8 +55,8 @@ func (f format) reportValue(row int, raw, reason string) {
 	}
 }
 
-// encoderFor returns an encoder that casts the values of the array a, which have penstock's type from, to the type
-// to. [DB.cast] does the same casts in SQL.
+// encoderFor returns an encoder that casts the values of a to the type to. from is penstock's type of these values.
+// [DB.cast] makes the same casts in SQL.
 func (f format) encoderFor(a arrow.Array, from, to arrow.DataType) (*encoder, error) {
 	put, err := f.payloadFor(a, from, to)
 	if err != nil {
@@ -74,7 +75,7 @@ func (f format) payloadFor(a arrow.Array, from, to arrow.DataType) (payload, err
 		return f.documents(a, from)
 	case isList:
 		return f.lists(a, from, list)
-	case from.ID() == arrow.LIST: // was always empty so far, and is now known not to be a list
+	case from.ID() == arrow.LIST: // so far, the arrays were always empty; now the column turns out not to have lists
 		return nil, nil
 	case schemas.SameType(to, schemas.Text):
 		return f.texts(a, from)
@@ -121,14 +122,14 @@ func decimals(value func(int) decimal128.Num, from, to int32) payload {
 	}
 }
 
-// Postgres counts dates and times from 2000, and has none before 4714 BC. The last day of Postgres is later than
-// Arrow's last timestamp, and earlier than Arrow's last date.
+// Postgres counts dates and times from 2000-01-01. Its first day is in 4714 BC. Its last day is later than Arrow's
+// last timestamp, but earlier than Arrow's last date.
 const (
 	epochDays   = 10957
 	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
-	minDays     = -2451545 // since 2000
+	minDays     = -2451545 // in days since 2000-01-01
 	minMicros   = minDays * 24 * 60 * 60 * 1_000_000
-	maxDays     = 2145031948 // since 2000
+	maxDays     = 2145031948 // in days since 2000-01-01
 	outOfRange  = "outside the range of Postgres dates: the cell is null"
 )
 
@@ -154,7 +155,7 @@ func (f format) instants(a *array.Timestamp) payload {
 	}
 }
 
-// texts encodes values as canonical text.
+// texts encodes values as text.
 func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 	s, ok := a.(*array.String)
 	if !ok {
@@ -178,7 +179,7 @@ const (
 	unfitting  = "the column cannot hold this document: its text is stored as a JSON string"
 )
 
-// canonicalText encodes values other than texts and lists as canonical text.
+// canonicalText encodes values as text in a fixed form. It does not encode texts and lists.
 func canonicalText(a arrow.Array, from arrow.DataType) (payload, error) {
 	switch a := a.(type) {
 	case *array.Boolean:
@@ -220,7 +221,7 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 	}), nil
 }
 
-// versioned prefixes the text with the version byte of binary jsonb.
+// versioned puts the version byte of binary jsonb before the text.
 func (f format) versioned(put payload) payload {
 	if !f.jsonb {
 		return put

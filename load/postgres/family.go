@@ -24,9 +24,10 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// linkOf returns two expressions, one for a record with the key k0, k1…, and one for a row of the child table c. They
-// are equal if the row belongs to the record. A link is the key if that is one column, otherwise the JSON array of
-// the key's values. If the type of a key column was widened, older links keep the format of the old type.
+// linkOf returns two SQL expressions: one for a record whose key is in the columns k0, k1…, and one for a row of the
+// child table c. They are equal if the row belongs to the record. A link is the value of the key if the key is one
+// column. Otherwise it is the JSON array of the key's values. If the type of a key column was widened, older links
+// keep the form of the old type.
 func (m *merge) linkOf(t, c *target) (key, link string) {
 	column := load.RootKeyColumn(c.Columns)
 	link = "t." + ident(column)
@@ -47,7 +48,8 @@ func (m *merge) linkOf(t, c *target) (key, link string) {
 }
 
 // spellings returns the forms that a value of a key may have in links. A text that looks like a number or a boolean
-// may have been one before the column was widened. In a link, a zero byte is replaced as in JSON.
+// may have been one before the column was widened. A text of the key cannot contain a zero byte, so \u0000 stands for
+// it. In a link, the zero byte is written as in JSON.
 func spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -60,7 +62,7 @@ func spellings(expr string, t arrow.DataType) []string {
 	}
 }
 
-// insertChildren copies the child rows of the records that were written.
+// insertChildren copies the child rows of the records with the ordinals in only.
 func (m *merge) insertChildren(t *target, only *ordinals) error {
 	if err := m.db.step("children"); err != nil {
 		return err
@@ -76,7 +78,7 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 	return nil
 }
 
-// clearHashes calls [sqlmerge.Family.ClearHashes] for the family of a table.
+// clearHashes calls [sqlmerge.Family.ClearHashes] for the root table of a table and its child tables.
 func (m *merge) clearHashes(table, where string) error {
 	t := m.rootOf(table)
 	if t == nil {
@@ -89,9 +91,9 @@ func (m *merge) clearHashes(table, where string) error {
 	return f.ClearHashes(table, where)
 }
 
-// repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root table was
-// dropped, it deletes the rows of the child tables. If a child table was dropped, it clears the hashes of the
-// records, so that they are written again.
+// repairFamily repairs a root table and its child tables after t was dropped by hand. If t is the root table, the
+// rows of the child tables are deleted. If t is a child table, the hashes of the records are cleared, so that the
+// records are written again.
 func (m *merge) repairFamily(t *target) error {
 	if !m.dropped[t.Name] || load.IsInternal(t.Name) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// faultParts returns the records of pass p. Each pass changes a third of them, and one is missing. The second pass
+// faultParts returns the records of pass p. In each pass, a third of them changes and one is missing. The second pass
 // adds a column, the third a child table.
 func faultParts(p, records int) []part {
 	columns := []string{"name"}
@@ -48,7 +48,7 @@ func faultParts(p, records int) []part {
 	return []part{root, items}
 }
 
-// faultCheck compares the tables with pass p.
+// faultCheck checks that the tables are as after pass p.
 func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records int) {
 	t.Helper()
 	at := ident(schema) + "."
@@ -61,8 +61,8 @@ func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records i
 	}
 }
 
-// TestRestart stops the server immediately, as a crash would, at each step of three passes in turn, and at random
-// moments of a copy.
+// TestRestart stops the server immediately, like a crash, at each step of three passes and at random moments of a
+// COPY.
 func TestRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	const records = 60
@@ -116,7 +116,7 @@ func TestRestartMidCopy(t *testing.T) {
 	}
 }
 
-// TestLostCommit loses a COMMIT request or its answer repeatedly. The commit is made once, and reported as committed.
+// TestLostCommit repeatedly loses a COMMIT request or its answer. The commit is made once, and reported as committed.
 func TestLostCommit(t *testing.T) {
 	server := pgtest.Start(t)
 	p := newProxy(t, server.Address())
@@ -133,7 +133,7 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestSlowCommit loses the answer of a COMMIT that the server is still processing. A check without the lock would
+// TestSlowCommit loses the answer of a COMMIT that the server is still processing. A reader without the lock would
 // find that nothing is committed yet.
 func TestSlowCommit(t *testing.T) {
 	server := pgtest.Start(t)
@@ -152,7 +152,7 @@ func TestSlowCommit(t *testing.T) {
 	require.Equal(t, "2", server.Text("SELECT sequence FROM s._penstock_state"))
 }
 
-// TestConnectionsExhausted waits for a connection when the server has none left.
+// In TestConnectionsExhausted, the server has no free connection. The destination waits for one.
 func TestConnectionsExhausted(t *testing.T) {
 	server := pgtest.Start(t, "max_connections=8", "superuser_reserved_connections=3")
 	server.Exec("CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny")
@@ -175,7 +175,7 @@ func TestConnectionsExhausted(t *testing.T) {
 	faultCheck(t, server, "s", 2, 10)
 }
 
-// TestLockHeld waits for a table that another session has locked.
+// In TestLockHeld, another session has locked a table. The destination waits.
 func TestLockHeld(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 200 * time.Millisecond})
@@ -205,7 +205,7 @@ func TestOwnTablesDropped(t *testing.T) {
 	require.True(t, tables[0].Columns.HasField("v"))
 }
 
-// TestPooler detects a pooler in transaction mode.
+// TestPooler checks that a pooler in transaction mode is detected.
 func TestPooler(t *testing.T) {
 	server := pgtest.Start(t)
 	address := newPooler(t, server.Address(), "penstock", "postgres")

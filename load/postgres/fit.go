@@ -71,7 +71,7 @@ func rootsFirst(pending []*load.Staged) []*load.Staged {
 	})
 }
 
-// target returns a table as it is in the database.
+// target returns a table with the column types that it has in the database.
 func (c *catalog) target(t schemas.Table) *target {
 	out := &target{Table: t, types: map[string]string{}, foreign: map[string]string{}}
 	o := c.live[t.Name]
@@ -88,8 +88,8 @@ func (c *catalog) target(t schemas.Table) *target {
 	return out
 }
 
-// fitOne makes a table fit what was staged for it. If the table's mode changes, fitOne also changes the mode of its
-// child tables. It returns the plans that were carried out.
+// fitOne changes a table so that the staged rows fit. If the table's mode changes, so do the modes of its child
+// tables. fitOne returns the plans that were carried out.
 func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if found, ok := c.adopt(p.Table); ok {
 		if err := m.record(found.Changes()); err != nil {
@@ -113,7 +113,7 @@ func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	}
 	plan.Create = c.live[p.Name] == nil
 	if plan.Create {
-		plan.Add = plan.Table.Columns.Fields() // all columns, even those of a table that was dropped
+		plan.Add = plan.Table.Columns.Fields() // all columns, because a table that was dropped by hand must be created again
 	}
 	plans, err := m.perform(c, plan)
 	if err != nil {

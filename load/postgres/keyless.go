@@ -8,14 +8,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
-// the number of rows per hash is compared.
+// In a table without a key, two rows with the same hash differ only in the time of writing. So only the numbers of
+// rows per hash are compared.
 
-// keptRows is a temporary table with the number of rows n that were passed to Write for each hash h. A pass over a
-// table without a key has only one transaction.
+// keptRows is a temporary table. For each hash h, it has the number n of rows that were passed to Write. It can be
+// temporary, because a pass over a table without a key has only one transaction.
 const keptRows = "pg_temp.penstock_kept"
 
-// createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
+// createKeptRows creates the table keptRows if this transaction does not have it yet.
 func (m *merge) createKeptRows() error {
 	if m.kept {
 		return nil
@@ -24,8 +24,7 @@ func (m *merge) createKeptRows() error {
 	return m.s.run(m.ctx, temporary(keptRows, "(h text, n bigint) ON COMMIT DROP"))
 }
 
-// countedSQL returns the condition that a row t is compared with the rows of the pass. In History these are only the
-// current rows.
+// countedSQL returns the condition that a row t is counted. With History, only current rows are.
 func (m *merge) countedSQL(t *target) string {
 	if t.Mode == schemas.History {
 		return "t." + t.ended() + " IS NULL" + m.ownRowsSQL(t)
@@ -33,8 +32,8 @@ func (m *merge) countedSQL(t *target) string {
 	return "true" + m.ownRowsSQL(t)
 }
 
-// keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
-// the additional rows.
+// keyless compares the numbers of rows per hash. If the pass has more rows with a hash than the table, the additional
+// rows are appended.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -80,8 +79,8 @@ func (m *merge) keyless(t *target) error {
 	return m.logKeyless(t)
 }
 
-// sweepKeyless counts the surplus rows: if the table has more rows of a hash than the pass, the difference is surplus.
-// If s.Delete is set, it deletes them.
+// sweepKeyless counts the surplus rows: those that the table has beyond the rows of the pass with the same hash. If
+// s.Delete is set, it deletes them.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -117,7 +116,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return m.trim(t)
 }
 
-// trim deletes the surplus rows of t, or ends them in History.
+// trim deletes the surplus rows of t. With History, it ends their validity instead.
 func (m *merge) trim(t *target) error {
 	table, surplus := m.db.place(t.Name), m.isSurplus(t)
 	if t.Mode != schemas.History {
@@ -127,8 +126,8 @@ func (m *merge) trim(t *target) error {
 	return m.s.run(m.ctx, "UPDATE "+table+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+" WHERE "+surplus)
 }
 
-// isSurplus returns the condition that a row t is surplus. It is no IN, so that the planner looks up the rows by their
-// ctids.
+// isSurplus returns the condition that a row t is surplus. It uses = ANY instead of IN, because the planner then
+// finds the rows by their ctids.
 func (m *merge) isSurplus(t *target) string {
 	return "t.ctid = ANY (ARRAY(" + sqlmerge.SurplusSQL(t.Table, m.db.place(t.Name), "ctid", missingRows, m.countedSQL(t)) + "))"
 }

@@ -18,22 +18,22 @@ type merge struct {
 	*tx
 	ctx     context.Context
 	out     *load.Outcome
-	tables  map[string]*target // those written to, swept, and their children
-	dropped map[string]bool    // tables that penstock has made and that were dropped by hand
+	tables  map[string]*target // tables that are written to or swept, and their child tables
+	dropped map[string]bool    // tables that penstock made and that were dropped by hand
 }
 
-// target is a table of the destination that fits the staged rows.
+// target is a table of the destination, after it was changed to fit the staged rows.
 type target struct {
 	schemas.Table
-	staged    *load.Staged      // nil if nothing was staged
-	only      *ordinals         // staged rows that must be compared; nil: all
+	staged    *load.Staged      // nil if no rows were staged
+	only      *ordinals         // ordinals of the staged rows that must be compared; nil: all
 	toCompare int64             // number of rows in only
-	made      bool              // created by this Apply
-	types     map[string]string // of its columns, in the database's notation
+	made      bool              // created in this call of Apply
+	types     map[string]string // types of the columns, as Postgres names them
 	foreign   map[string]string // types of columns that penstock did not make
 }
 
-// has reports whether the table has the given bookkeeping column.
+// has reports whether the table has one of penstock's own columns.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
 // rowsStaged returns the number of rows staged for t.
@@ -44,7 +44,7 @@ func (t *target) rowsStaged() int64 {
 	return t.staged.Rows
 }
 
-// ended returns the name of the column that is null in current rows only.
+// ended returns the name of the column that is null only in current rows.
 func (t *target) ended() string {
 	if t.Mode == schemas.History {
 		return ident(schemas.ColValidTo)
@@ -52,9 +52,9 @@ func (t *target) ended() string {
 	return ident(schemas.ColDeletedAt)
 }
 
-// advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
-// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
-// later.
+// advanceTime makes the commit's time later than the times of all rows of the staged tables. Usually the stream's row
+// in _penstock_state has the time of the last commit, and no row is later. The rows are read only if that row is
+// lost.
 func (m *merge) advanceTime(staged []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
@@ -76,7 +76,7 @@ func (m *merge) advanceTime(staged []*load.Staged) error {
 	return nil
 }
 
-// rows merges what was staged, each root table together with its children.
+// rows merges the staged rows. Each root table is merged together with its child tables.
 func (m *merge) rows(pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.tables[p.Name]
@@ -140,9 +140,9 @@ func (m *merge) keyed(t *target) error {
 	return m.after(t)
 }
 
-// copyDirectly copies rows into a table that probably has none of them. If the table's primary key accepts all rows,
-// they are new and need not be compared. Otherwise copyDirectly undoes the copy. It reports whether the rows were
-// copied.
+// copyDirectly copies the rows into the table without comparing them, if the table probably has none of them. If the
+// primary key accepts all rows, they are new. Otherwise copyDirectly undoes the copy. It reports whether the rows
+// were copied.
 func (m *merge) copyDirectly(t *target) (bool, error) {
 	likely, known := m.fresh[t.Name]
 	if !known {
@@ -174,7 +174,7 @@ func (m *merge) copyDirectly(t *target) (bool, error) {
 	return true, m.s.run(m.ctx, "RELEASE SAVEPOINT penstock_copy")
 }
 
-// empty reports whether the table has no rows. It returns false on errors.
+// empty reports whether the table has no rows. If it cannot find out, it returns false.
 func (m *merge) empty(t *target) bool {
 	if t.made {
 		return true
@@ -184,8 +184,8 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily inserts staged records and their child rows. The parameter subset has the ordinals of these records; nil
-// means all staged records.
+// insertFamily inserts staged records and their child rows. subset has the ordinals of the records. If it is nil, all
+// staged records are inserted.
 func (m *merge) insertFamily(t *target, subset *ordinals) error {
 	if err := m.insert(t, subset); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (m *merge) insertFamily(t *target, subset *ordinals) error {
 	return m.insertChildren(t, subset)
 }
 
-// insert copies staged rows into their table.
+// insert copies staged rows into their table. only has the ordinals of the rows; nil means all.
 func (m *merge) insert(t *target, only *ordinals) error {
 	var columns []string
 	var sources []source
@@ -213,7 +213,7 @@ func (m *merge) insert(t *target, only *ordinals) error {
 	return err
 }
 
-// copy streams columns of staged rows.
+// copy sends columns of staged rows to the server.
 func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, final bool) (int64, error) {
 	c := m.copier(t, sources, only, final)
 	if t.staged.Batches == nil && t.staged.Rows > 0 {
@@ -226,8 +226,8 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 	return n, err
 }
 
-// copier returns an encoder for columns of staged rows. If final is set, the encoder records values that the columns
-// cannot hold.
+// copier returns an encoder for columns of staged rows. If final is true, values that the columns cannot store are
+// recorded as rejects.
 func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
 	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
 	if final {

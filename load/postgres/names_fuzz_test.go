@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// FuzzNames creates a table, a view and a column with any name. They have exactly these names, and nothing else is
+// FuzzNames creates a table, a view and a column with any name. They have exactly these names. Nothing else is
 // created or dropped.
 func FuzzNames(f *testing.F) {
 	for _, name := range []string{
@@ -62,7 +62,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// serverFolder returns a folder that the server can write to as any user.
+// serverFolder returns a folder to which the server can write, whatever user it runs as.
 func serverFolder(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "penstock-out-")
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func serverFolder(t testing.TB) string {
 	return dir
 }
 
-// FuzzQuestion runs statements as a superuser. None changes anything that others can see, inside or outside the
-// database.
+// FuzzQuestion runs statements as a superuser. No statement changes anything that others can see, inside or outside
+// the database.
 func FuzzQuestion(f *testing.F) {
 	server := pgtest.Start(f)
 	out := filepath.Join(serverFolder(f), "out")

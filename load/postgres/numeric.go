@@ -11,15 +11,15 @@ import (
 )
 
 // The digits of a numeric are sent in groups of four, aligned at the decimal point. The binary form has the number of
-// groups, the weight of the first group (as a power of 10,000), the sign, the number of digits after the point, and the
-// groups.
+// groups, the weight of the first group (as a power of 10,000), the sign, the number of digits after the point, and
+// the groups.
 const (
 	signPositive = 0x0000
 	signNegative = 0x4000
 	groupBase    = 10000
 )
 
-// digits128 is the greatest number of decimal digits that a 128-bit number has.
+// digits128 is the greatest number of decimal digits of a 128-bit number.
 const digits128 = 39
 
 // ten19 is the greatest power of ten that fits in a uint64.
@@ -31,7 +31,7 @@ func appendNumeric(b []byte, v decimal128.Num, scale int32) []byte {
 	if v.Sign() < 0 {
 		sign, v = signNegative, v.Negate()
 	}
-	// Room for an incomplete group on either side.
+	// The room at both ends is for incomplete groups.
 	var digits [4 + digits128 + 4]byte
 	end := 4 + digits128
 	for i, q := end-1, (quotient{uint64(v.HighBits()), v.LowBits()}); q != (quotient{}) && i >= 4; {
@@ -60,8 +60,8 @@ func (q quotient) by19() (quotient, uint64) {
 	return quotient{hi, lo}, r
 }
 
-// appendGroups appends the digits, beginning with the index first, in groups. It omits groups of zeros at either end.
-// The decimal point is before the index point.
+// appendGroups appends the digits from the index first on, in groups of four. It omits groups of zeros at both ends.
+// point is the index of the first digit after the decimal point.
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16
@@ -94,8 +94,8 @@ func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale 
 
 var errNumeric = errors.New("numeric does not fit the column's decimal type")
 
-// parseNumeric decodes a numeric. It returns the value as a number of units of the last digit, and the number of
-// digits after the point.
+// parseNumeric decodes a numeric. units is the value as a multiple of its last digit. shown is the number of digits
+// after the point. For 1.50, units is 150 and shown is 2.
 func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	if len(b) < 8 {
 		return nil, 0, errNumeric
@@ -103,7 +103,7 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	n, weight := int(binary.BigEndian.Uint16(b)), int(int16(binary.BigEndian.Uint16(b[2:])))
 	sign, scale := binary.BigEndian.Uint16(b[4:]), int32(binary.BigEndian.Uint16(b[6:]))
 	if len(b) < 8+2*n || sign != signPositive && sign != signNegative {
-		return nil, 0, errNumeric // NaN and the infinities have their own signs
+		return nil, 0, errNumeric // NaN and infinities have other signs
 	}
 	units = new(big.Int)
 	base := big.NewInt(groupBase)
@@ -119,7 +119,7 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	return units, scale, nil
 }
 
-// shift multiplies v by 10^exponent. If exponent is negative, it cuts off digits, which the callers know to be zeros.
+// shift multiplies v by 10^exponent. A negative exponent cuts off digits. Callers know that these are zeros.
 func shift(v *big.Int, exponent int) {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
 	if exponent >= 0 {
@@ -129,7 +129,7 @@ func shift(v *big.Int, exponent int) {
 	}
 }
 
-// decimalOf decodes a numeric as a decimal of the given scale.
+// decimalOf decodes a numeric as a decimal with the given scale.
 func decimalOf(b []byte, scale int32) (decimal128.Num, error) {
 	units, shown, err := parseNumeric(b)
 	if err != nil {

@@ -14,32 +14,33 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order describes the keys that a pass has read, if the key is one integer column, and keys have only increased or only
-// decreased, as in lists that are paged by key. Then no key can occur twice, and the rows of the table can be read in
-// the order in which the records arrive. Unchanged rows need not be sent. A range of keys is remembered instead of each
-// key.
+// order is about the keys that a pass has read. It applies if the key is one integer column, and the keys have only
+// increased or only decreased. Lists that are paged by key are like this.
+//
+// Then no key can occur twice, and penstock can read the rows of the table in the order in which the records arrive.
+// It need not send unchanged rows to the server. And it remembers a range of keys instead of each key.
 type order struct {
-	broken    bool // the keys are not in order, so [carried] holds them
-	direction int  // 1: keys increase, -1: keys decrease, 0: at most one key so far
+	broken    bool // the keys are not in order, so [carried] has them
+	direction int  // 1: keys increase; -1: keys decrease; 0: only one key or none so far
 	begun     bool
 	last      int64
 
-	// The pass has written, or found unchanged, each current row whose key is between the fields first and to, except
-	// those with a key in exceptions.
+	// If hasRange is true, the pass has seen every current row whose key is from first to to: it has written the row or
+	// found it unchanged. The keys in exceptions are not included.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
 }
 
-// maxExcept is the greatest number of exceptions. If there are more, the keys are stored one by one on the server.
+// maxExcept is the greatest number of exceptions. If there are more, each key is stored on the server instead.
 // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside returns the greatest number of table rows to read in order for the given number of arriving rows. If the
+// maxBeside returns how many rows of the table are read in order, at most, for a number of arriving rows. If the
 // table has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// trackOrder tracks the order of the arriving keys.
+// trackOrder adds the arriving keys to the order. If they do not fit, it abandons the order.
 func (m *merge) trackOrder(t *target) error {
 	next := m.order
 	if next.broken || t.staged.Rows == 0 {
@@ -52,12 +53,12 @@ func (m *merge) trackOrder(t *target) error {
 	return nil
 }
 
-// ordered reports whether the table's key can have an order.
+// ordered reports whether the table has a key that can be in order.
 func ordered(t *target) bool {
 	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
 
-// add adds the staged keys. It reports whether they are integers and continue in order.
+// add adds the staged keys. It reports whether they are integers that continue the order.
 func (o *order) add(t *target) bool {
 	for _, b := range t.staged.Batches {
 		keys, ok := column(b, t.Key[0]).(*array.Int64)
@@ -82,8 +83,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// skipUnchanged finds the staged rows that are in the table unchanged. It stores the ordinals of the others in t.only.
-// The caller compares them afterwards.
+// skipUnchanged finds the staged rows that the table already has unchanged. It stores the ordinals of the other rows
+// in t.only. The caller then compares only these.
 func (m *merge) skipUnchanged(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
@@ -116,13 +117,13 @@ func (m *merge) skipUnchanged(t *target) error {
 	return nil
 }
 
-// untouchedSQL returns the condition that a row t is current and was not written by the pass.
+// untouchedSQL returns the condition that a row t is current, and that the pass has not written it.
 func (m *merge) untouchedSQL(t *target) string {
 	return "t." + t.ended() + " IS NULL AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
 }
 
-// carriedRangeSQL returns the condition that the key of a row t is in the range that the pass has read, and is no
-// exception.
+// carriedRangeSQL returns the condition that the key of a row t is in the range of the order and not among its
+// exceptions.
 func (m *merge) carriedRangeSQL(t *target) string {
 	if !m.order.hasRange {
 		return "false"
@@ -143,7 +144,7 @@ func (m *merge) carriedRangeSQL(t *target) string {
 	return cond + " AND " + key + " <> ALL ('{" + strings.Join(except, ",") + "}'::bigint[])"
 }
 
-// abandonOrder ends the use of the order for this pass. From now on, keys are stored one by one, beginning with those
+// abandonOrder stops using the order in this pass. From now on, each key is stored on the server, and so are the keys
 // of the range.
 func (m *merge) abandonOrder(t *target) error {
 	cond := m.carriedRangeSQL(t)
@@ -160,7 +161,8 @@ func (m *merge) abandonOrder(t *target) error {
 	return err
 }
 
-// checkOrder calls abandonOrder if the plan changes the type of the key, because keys may then have another order.
+// checkOrder abandons the order if the plan changes the type of the key, because the keys may then be sorted
+// differently.
 func (m *merge) checkOrder(t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
 	if !key || load.Child(t.Columns) || !m.order.hasRange {
@@ -169,7 +171,7 @@ func (m *merge) checkOrder(t *target, p load.Plan) error {
 	return m.abandonOrder(t)
 }
 
-// walk compares staged rows with rows of the table, both in the order of the key.
+// walk compares staged rows with rows of the table. Both are in the order of the key.
 type walk struct {
 	staged    *load.Staged
 	key       string
@@ -181,12 +183,12 @@ type walk struct {
 	hashes   *array.String
 	ordinals []int64
 
-	read   int64   // rows of the table
-	except []int64 // keys of those rows of the table that were not staged
-	rest   []int64 // ordinals of the staged rows that are new or changed
+	read   int64   // number of rows of the table
+	except []int64 // keys of rows of the table that were not staged
+	rest   []int64 // ordinals of staged rows that are new or changed
 }
 
-// open moves to the first batch that has rows left, beginning with the current batch.
+// open moves to the next batch if the current one has no rows left.
 func (w *walk) open() {
 	for ; w.batch < len(w.staged.Batches); w.batch++ {
 		b := w.staged.Batches[w.batch]
@@ -203,7 +205,7 @@ func (w *walk) open() {
 	}
 }
 
-// done reports whether no staged row is left.
+// done reports whether all staged rows were handled.
 func (w *walk) done() bool { return w.batch == len(w.staged.Batches) }
 
 func (w *walk) step() {
@@ -211,7 +213,7 @@ func (w *walk) step() {
 	w.open()
 }
 
-// compareRow compares the next row of the table, of which v has the key and the hash.
+// compareRow compares the next row of the table. v has the key and the hash of that row.
 func (w *walk) compareRow(v [][]byte) error {
 	k, err := strconv.ParseInt(string(v[0]), 10, 64)
 	if err != nil {
@@ -233,7 +235,7 @@ func (w *walk) compareRow(v [][]byte) error {
 	return nil
 }
 
-// keepForCompare adds the current staged row to those that are compared later.
+// keepForCompare notes that the current staged row must be compared later.
 func (w *walk) keepForCompare() {
 	w.rest = append(w.rest, w.ordinals[w.row])
 	w.step()

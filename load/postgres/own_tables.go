@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// prepare creates the schema and penstock's own tables for source if they are missing. It uses its own transaction,
-// because streams that start at the same time all need the tables. The tables stay empty until the first commit.
+// prepare creates the schema and penstock's own tables if they are missing. It uses its own transaction, because
+// streams that start at the same time all need the tables. The tables stay empty until the first commit.
 func (d *DB) prepare(ctx context.Context, source string) error {
 	shared := source != ""
 	d.mu.Lock()
@@ -57,7 +57,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	if lacking, err := d.lackingOwn(ctx, s, source); err != nil || len(lacking) == 0 {
 		return err
 	}
-	// Other processes that want to create the same tables wait here, and then find them.
+	// If other processes want to create the same tables, they wait here, and then find the tables.
 	if err := s.run(ctx, d.advisoryLockSQL("penstock "+d.o.Schema)); err != nil {
 		return err
 	}
@@ -85,7 +85,8 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 	return nil
 }
 
-// lack lists what is missing of a table. Columns may be missing because a newer release has added them.
+// lack says what one of penstock's own tables lacks. Columns may be missing because a newer version of penstock has
+// added them.
 type lack struct {
 	table   schemas.Table
 	there   bool
@@ -139,8 +140,8 @@ func (d *DB) makeSQL(l lack) string {
 		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
 }
 
-// recheckTables returns err. If err says that a table is missing, one of penstock's own tables was dropped by hand. The
-// result is then retryable, and the next prepare creates the table again.
+// recheckTables returns err. If err says that a table is missing, one of penstock's own tables was dropped by hand.
+// The returned error then allows a retry, and the next call of prepare creates the table.
 func (d *DB) recheckTables(err error) error {
 	if code(err) != codeUndefinedTable {
 		return err

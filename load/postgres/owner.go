@@ -41,7 +41,7 @@ func (d *DB) StreamState(ctx context.Context, k state.Key, table string) (s load
 	return s, nil
 }
 
-// ownerOf returns the recorded owner of a table, and the run that created it.
+// ownerOf returns the recorded owner of a table, and the run that created the table.
 func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Owner, made string, err error) {
 	query := fmt.Sprintf(`SELECT DISTINCT ON (action) action, CASE WHEN action = %s THEN to_type ELSE run END FROM %s WHERE "table" = %s AND action IN (%s, %[1]s) ORDER BY action, at DESC`,
 		literal(load.ActionOwner), d.place(load.Changes.Name), literal(table), literal(load.ActionCreate))
@@ -56,16 +56,15 @@ func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Own
 	return o, made, err
 }
 
-// claimed is a claim that was checked, and the stream's position after the commit that checked it.
+// claimed is a claim that was checked, and the position of the stream after the commit that checked it.
 type claimed struct {
 	load.Claim
 	at position
 }
 
-// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
-// stream's position is still the same. If a new owner must be recorded, claim repeats the check under a lock, so that
-// only one of several streams becomes the owner.
-// Invariant 13
+// claim checks that the stream may write to its table. It skips the check if this process has already made it, and if
+// the stream's position is still the same. If a new owner must be recorded, claim repeats the check under a lock, so
+// that only one of several streams becomes the owner. Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim
 	x.db.mu.Lock()
@@ -96,8 +95,8 @@ func (x *tx) checkOwner(ctx context.Context) (owner load.Owner, record bool, hav
 	return owner, record, have, err
 }
 
-// recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
-// no transaction of that stream can commit. // Invariant 13
+// recordOwner records the new owner of the table. It resets the cursor of the stream that owned the table before, so
+// that no transaction of that stream can commit. // Invariant 13
 func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil

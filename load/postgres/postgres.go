@@ -18,23 +18,25 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DB is a destination in one schema of a Postgres database. Its methods are safe for concurrent use, and transactions
-// of different streams run in parallel.
+// DB is a destination in one schema of a Postgres database. Its methods are safe for concurrent use. Transactions of
+// different streams run in parallel.
 type DB struct {
 	o    Options
 	pool *pgxpool.Pool
 
-	mu                sync.Mutex
-	ready             map[bool]bool          // whether penstock's own tables exist; the key is whether sources share them
-	positions         map[state.Key]position // as last read or committed
-	claimed           map[state.Key]claimed  // as last committed
-	passes            map[state.Key]*pass
-	garbage           []string        // tables of finished passes, to be dropped
-	cleaned           time.Time       // time of the last attempt that failed
-	stale             map[string]bool // streams, by [carriedPrefixOf], that have tables of passes from before this process started
+	mu sync.Mutex
+	// ready says whether penstock's own tables exist: ready[true] if sources share them, ready[false] if not.
+	ready     map[bool]bool
+	positions map[state.Key]position // as this process last read or committed them
+	claimed   map[state.Key]claimed  // as of the last commit of each stream
+	passes    map[state.Key]*pass
+	garbage   []string  // tables of finished passes, which must be dropped
+	cleaned   time.Time // time of the last failed attempt to drop them
+	// stale has the streams, by [carriedPrefixOf], that had tables of carried keys when this process started.
+	stale             map[string]bool
 	active            map[*session]bool
-	written, analyzed map[string]int64       // rows written to each table; rows at its last ANALYZE
-	lastCopies        map[string]stalledCopy // by server process; see terminateStalled
+	written, analyzed map[string]int64       // rows written to each table; the same at its last ANALYZE
+	lastCopies        map[string]stalledCopy // progress by process id of the server: see terminateStalled
 }
 
 var (
@@ -44,14 +46,14 @@ var (
 )
 
 const (
-	defaultConns = 32              // maximum number of connections, if the URL has no pool_max_conns
+	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
 	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
 
 	poolerPatience = 2 * time.Second
 )
 
-// Open connects to the database, and waits a while for a server that is starting. Only the first commit creates
-// anything. The caller closes the destination.
+// Open connects to the database. It waits a while for a server that is starting. It creates nothing: only the first
+// commit does. The caller closes the destination.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Schema == "" {
 		o.Schema = "public"
@@ -100,11 +102,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// configure parses a URL. Its errors do not include the URL, which may contain a password.
+// configure parses a URL. Its errors do not contain the URL, because that may contain a password.
 func configure(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("cannot parse its URL: want postgres://user:password@host:5432/database?sslmode=require") // Invariant 5
+		// Invariant 5
+		return nil, errors.New("cannot parse its URL: want postgres://user:password@host:5432/database?sslmode=require")
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = defaultConns
@@ -117,16 +120,16 @@ func configure(url string) (*pgxpool.Config, error) {
 		c.RuntimeParams["application_name"] = "penstock"
 	}
 	c.OnNotice = notice
-	// When a context ends, also cancel the statement on the server: otherwise it would keep its locks.
+	// If a context ends, also cancel the statement on the server, because a running statement keeps its locks.
 	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
 
-// checkPooler checks that each connection is one server session. A pooler is noticed because it reports another process
-// number than the server. Two connections that are used in turn show whether the pooler assigns each transaction to
-// another session.
+// checkPooler checks that each connection keeps its server session. Behind a pooler, a connection reports another
+// process id than its server session. Then checkPooler uses two connections in turn, to see whether each transaction
+// may get another session.
 func (d *DB) checkPooler(ctx context.Context) error {
 	return d.retry(ctx, func() error {
 		a, err := d.acquire(ctx)
@@ -158,13 +161,13 @@ func (d *DB) checkPooler(ctx context.Context) error {
 		defer cancel()
 		again, err := a.backend(soon, "")
 		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
-			return ErrPooled // the first connection waits until the second ends its transaction
+			return ErrPooled // the first connection waits for the second one's session
 		}
 		return err
 	})
 }
 
-// backend runs the statement setup, and then returns the number of the server process.
+// backend runs the statement setup, and returns the process id of the server session.
 func (s *session) backend(ctx context.Context, setup string) (pid int64, err error) {
 	err = s.numbers(ctx, setup+"SELECT pg_catalog.pg_backend_pid()", &pid)
 	return pid, err
@@ -195,7 +198,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 	return tables, nil
 }
 
-// Close closes all connections, which ends open transactions. Committed data stays.
+// Close closes all connections. Open transactions end without a commit.
 func (d *DB) Close() error {
 	d.forget(func(state.Key) bool { return true })
 	d.mu.Lock()
@@ -205,12 +208,12 @@ func (d *DB) Close() error {
 	}
 	d.mu.Unlock()
 	if open {
-		go d.pool.Close() // Close waits until the transactions are rolled back
+		go d.pool.Close() // Close waits until all transactions have ended
 		return nil
 	}
 	d.pool.Close()
 	return nil
 }
 
-// step calls Options.Step for a named point of a commit.
+// step calls Options.Step for a named step of a commit.
 func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestConformance uses json for documents: the suite compares their spelling, which jsonb does not keep.
+// TestConformance uses json for documents, because the suite compares their spelling, and jsonb does not keep it.
 // TestDocuments covers jsonb.
 func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(pgtest.Start(t), Options{JSON: "json"}))
@@ -30,7 +30,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			schema, ok := named.Load(t)
-			if !ok { // other tests' tables do not interfere, but slow down the catalog
+			if !ok { // tables of other tests would not interfere, but would slow down the catalog
 				t.Cleanup(func() { server.Exec("DROP SCHEMA IF EXISTS " + ident(schema.(string)) + " CASCADE") })
 				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
 				named.Store(t, schema)
@@ -42,7 +42,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			return d
 		},
 		Rows: func(t testing.TB, d load.Destination, table string) []loadtest.Row {
-			if testing.Short() { // most of the time of a small query goes to its checks, which other tests cover
+			if testing.Short() { // most of the time of a small query is spent on its checks, which other tests cover
 				return uncheckedRows(t, d.(*DB), table)
 			}
 			return rowsOf(t, d.(*DB), table)
@@ -73,7 +73,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	}
 }
 
-// rowsOf reads a table or a view with a query, without rows if it does not exist.
+// rowsOf reads a table or view with a query. If it does not exist, there are no rows.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	return collect(t, func(each func(arrow.RecordBatch) error) error {
@@ -81,7 +81,7 @@ func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	})
 }
 
-// uncheckedRows reads like rowsOf, without the checks of what a query calls.
+// uncheckedRows is like rowsOf, without the checks of what a query calls.
 func uncheckedRows(t testing.TB, d *DB, table string) []loadtest.Row {
 	t.Helper()
 	return collect(t, func(each func(arrow.RecordBatch) error) error {

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy is between a destination and its server. It cuts the connection at a COMMIT: before the server gets the COMMIT,
-// or before the client gets the answer.
+// proxy forwards between a destination and its server. It can cut the connection at a COMMIT: before the server gets
+// the COMMIT, or before the client gets the answer.
 type proxy struct {
 	listener net.Listener
 	to       string
 
 	mu       sync.Mutex
-	question int // number of requests still to lose
-	answer   int // number of answers still to lose
+	question int // how many more requests to lose
+	answer   int // how many more answers to lose
 	cuts     int
 }
 
@@ -56,7 +56,7 @@ func (p *proxy) count() int {
 
 var commitQuery = append([]byte{'Q', 0, 0, 0, 11}, "COMMIT\x00"...)
 
-// take decides what happens to a COMMIT.
+// take decides what happens to the next COMMIT.
 func (p *proxy) take() (question, answer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *proxy) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
-	var silent sync.Mutex // held while answers are suppressed
+	var silent sync.Mutex // locked while answers are suppressed
 	mute := false
 	go func() {
 		defer client.Close()
@@ -117,7 +117,7 @@ func (p *proxy) serve(client net.Conn) {
 				silent.Unlock()
 				_, _ = server.Write(buf[:n])
 				client.Close()
-				// Let the server finish before it notices the lost connection.
+				// Let the server finish before it notices that the connection is lost.
 				_, _ = io.Copy(io.Discard, io.LimitReader(server, 1))
 				return
 			}
@@ -133,7 +133,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// pooler is a pooler in transaction mode with one connection to the server. A client uses the connection from BEGIN to
+// pooler is a pooler in transaction mode with one connection to the server. A client has the connection from BEGIN to
 // the end of its transaction.
 type pooler struct {
 	mu     sync.Mutex
@@ -167,7 +167,7 @@ func newPooler(t testing.TB, to string, user, database string) string {
 	return l.Addr().String()
 }
 
-// message reads one message and returns its kind and all of its bytes.
+// message reads one message. It returns its kind and all of its bytes.
 func message(r io.Reader) (byte, []byte, error) {
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(r, head); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stream runs the function f in a read-only transaction. It gives f a function to call with each batch, which passes
-// the batch on to the function each. If the connection is lost before the first batch, stream tries again. Later this
-// is impossible.
+// stream runs f in a read-only transaction. f passes each batch to its argument, which passes it on to each. If the
+// connection is lost before the first batch, stream runs f again. After the first batch, it cannot, because each
+// would get rows twice.
 func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
@@ -38,8 +38,8 @@ func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f f
 	return err
 }
 
-// Query implements [load.Querier]. The statement runs in a read-only transaction, and finds tables of the
-// destination's schema without naming the schema.
+// Query implements [load.Querier]. The statement runs in a read-only transaction. Names without a schema mean tables
+// of the destination's schema.
 func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	q, err := parseQuery(sql)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 	return nil
 }
 
-// answer runs the prepared statement of the given name.
+// answer runs a prepared statement and passes on its result.
 func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, each func(arrow.RecordBatch) error) error {
 	if len(stmt.ParamOIDs) > 0 {
 		return errors.New("statements with parameters are not supported")
@@ -74,7 +74,7 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 	rows := s.pg.ExecPrepared(ctx, name, nil, nil, answer.formats)
 	for rows.NextRow() {
 		if answer.take(rows.Values()); answer.err != nil {
-			cancel() // the rest is not needed
+			cancel() // the other rows are not needed
 		}
 	}
 	if _, err := rows.Close(); err != nil && answer.err == nil {
@@ -83,20 +83,20 @@ func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription,
 	return answer.end()
 }
 
-// answer converts a query's result into batches. If numeric columns have an unknown scale, it keeps the first rows,
-// or the whole result, until their types are decided: see [answer.decideTypes].
+// answer converts the result of a query to batches. A numeric column may have an unknown scale. Then answer keeps the
+// first rows, or the whole result, until the type of the column is decided: see [answer.decideTypes].
 type answer struct {
 	each      func(arrow.RecordBatch) error
 	fields    []arrow.Field
 	formats   []int16
-	undecided []int      // numeric columns whose type is not known yet
-	first     [][][]byte // rows kept until the types are decided
+	undecided []int      // indexes of numeric columns whose type is not decided
+	first     [][][]byte // rows that are kept until the types are decided
 	held      int
 	c         *collector
 	err       error
 }
 
-// Types that are requested in binary format, in addition to the types of array elements.
+// OIDs of further types that are requested in binary format.
 const (
 	oidInt2   = 21
 	oidInt4   = 23
@@ -109,7 +109,7 @@ var arrays = map[uint32]arrow.DataType{
 	1000: schemas.Bool, 1016: schemas.Int64, 1009: schemas.Text, 1022: schemas.Float64, 1182: schemas.Date, 1185: schemas.Timestamp,
 }
 
-// add adds a column.
+// add adds a column of the result.
 func (a *answer) add(f pgconn.FieldDescription) {
 	t, format := schemas.Text, int16(formatText)
 	switch f.DataTypeOID {
@@ -145,8 +145,8 @@ func (a *answer) add(f pgconn.FieldDescription) {
 	a.fields, a.formats = append(a.fields, field), append(a.formats, format)
 }
 
-// decimalType returns the decimal type for a numeric column with the given type modifier. It returns false if the
-// modifier does not fix the precision, or if the precision is too great.
+// decimalType returns the decimal type of a numeric column, from its type modifier. It returns false if the modifier
+// does not set a precision, or if the precision is too large.
 func decimalType(modifier int32) (arrow.DataType, bool) {
 	m := modifier - 4
 	precision, scale := m>>16, m&0x7ff
@@ -156,7 +156,7 @@ func decimalType(modifier int32) (arrow.DataType, bool) {
 	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, true
 }
 
-// take adds a row.
+// take adds a row of the result.
 func (a *answer) take(values [][]byte) {
 	switch {
 	case a.err != nil:
@@ -178,8 +178,9 @@ func (a *answer) take(values [][]byte) {
 	}
 }
 
-// decideTypes decides the types of numeric columns of unknown scale. Such a column becomes a decimal of the greatest
-// scale found if all values are known and fit. Otherwise it becomes text, which loses nothing.
+// decideTypes decides the types of numeric columns with an unknown scale. whole says that all rows of the result are
+// known. If all rows are known and all values fit, the column becomes a decimal with the greatest scale. Otherwise it
+// becomes text, which can hold any number.
 func (a *answer) decideTypes(whole bool) {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)
@@ -205,7 +206,7 @@ func (a *answer) decideTypes(whole bool) {
 	a.first = nil
 }
 
-// begin creates the collector once the types are known.
+// begin creates the collector, because the types are now decided.
 func (a *answer) begin() {
 	a.c = newCollector(arrow.NewSchema(a.fields, nil))
 	for i, f := range a.fields {

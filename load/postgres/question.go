@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// readsOnly matches the start of a statement that may only read. [session.prepareShown] later checks with the server's
-// parser whether it does.
+// readsOnly matches the beginning of a statement that may be read-only. Later, [session.prepareShown] uses the
+// server's parser to check that it is.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
-// shows matches a whole SHOW statement. Such a statement calls no function.
+// shows matches a SHOW statement as a whole. SHOW calls no functions.
 var shows = regexp.MustCompile(`(?i)^\s*SHOW(?:\s+[\w".]+)+\s*;?\s*$`)
 
-// explains matches the start of an EXPLAIN statement.
+// explains matches the beginning of an EXPLAIN statement.
 var explains = regexp.MustCompile(`(?is)^` + blanks + `EXPLAIN\b((?:` + blanks + `(?:ANALYZE|VERBOSE)\b)*)(?:` + blanks + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
 
 const (
@@ -27,18 +27,18 @@ const (
 	option  = `\s*(?:ANALYZE|VERBOSE|COSTS|SETTINGS|BUFFERS|SERIALIZE|WAL|TIMING|SUMMARY|MEMORY|FORMAT)(?:\s+\w+)?\s*`
 )
 
-// readQuery is a query, split into EXPLAIN and the statement to explain.
+// readQuery is a query, split into EXPLAIN and the statement that it explains.
 type readQuery struct {
-	explain string // EXPLAIN and its options; "" for none
-	sql     string // the query, without EXPLAIN
-	shows   bool   // it is a SHOW statement
+	explain string // EXPLAIN with its options; "" if there is no EXPLAIN
+	sql     string // statement without EXPLAIN
+	shows   bool   // the statement is SHOW
 }
 
 // errElsewhere is [ErrNotReadOnly] with a hint.
 var errElsewhere = fmt.Errorf("%w; use psql for anything else", ErrNotReadOnly)
 
 func parseQuery(sql string) (readQuery, error) {
-	if !storable([]byte(sql)) { // the server would close the connection
+	if !storable([]byte(sql)) { // the server would close the connection otherwise
 		return readQuery{}, errors.New("the statement contains a zero byte or invalid UTF-8")
 	}
 	if shows.MatchString(sql) {
@@ -59,10 +59,10 @@ var comments = regexp.MustCompile(`(?s)` + comment)
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepareQuery prepares a query. The server parses the query, and penstock checks which functions the query calls. The
-// server then runs what it has parsed, so that no name can change its meaning in between. The check is needed because
-// other roles may have functions and operators in the destination's schema with the names of built-in ones. These would
-// act with the rights of penstock's role.
+// prepareQuery prepares a query. Other roles may have created functions and operators in the destination's schema
+// with the names of built-in ones. A query that calls them runs them with the rights of penstock's role. So the
+// server first parses the query, and penstock checks which functions it calls. The server then runs what it has
+// parsed. So the meaning of a name cannot change in between.
 func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
@@ -96,8 +96,8 @@ func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.Stat
 	return stmt, "", cause(ctx, err)
 }
 
-// checkedSQL selects arrays, records and ranges that contain a domain with a check, and the names by which a
-// statement can refer to each: its own name, and those of its functions and operators.
+// checkedSQL selects the arrays, records and ranges that contain a domain with a check. It also selects the names by
+// which a statement can refer to them: the names of the types, and those of their functions and operators.
 const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 		SELECT y.oid FROM pg_type y WHERE typtype = 'd' AND y.oid >= 16384 AND EXISTS (SELECT FROM pg_constraint WHERE contypid = y.oid)
 		UNION SELECT whole.oid FROM checked, LATERAL (SELECT oid FROM pg_type WHERE typbasetype = checked.oid OR typelem = checked.oid
@@ -110,9 +110,9 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
-// checkTypes returns an error for a statement that is not even safe to parse. While the server parses, it converts
-// literals, and for arrays, records and ranges this runs the checks of domains. If the text of a statement contains a
-// name of such a type, the functions that the checks call must be allowed. Otherwise the statement is refused.
+// checkTypes returns an error if parsing the statement is not safe. While the server parses, it converts literals.
+// For arrays, records and ranges, this runs the checks of domains. If the statement contains the name of such a type,
+// checkTypes examines the functions that the checks call. If one of them is forbidden, the statement is refused.
 func (s *session) checkTypes(ctx context.Context, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
@@ -130,11 +130,12 @@ func (s *session) checkTypes(ctx context.Context, sql string) error {
 	return s.checkCalls(ctx, types)
 }
 
-// noticed is a key in a connection's custom data. While a parse tree is expected, its value is the [strings.Builder]
-// that collects the tree.
+// noticed is a key in the custom data of a connection. While the server sends a parse tree, its value is the
+// [strings.Builder] that collects the tree.
 const noticed = "penstock.tree"
 
-// notice collects the parse tree that the server sends as a notice. The server breaks the tree into lines at spaces.
+// notice collects the parse tree, which the server sends as a notice. The server breaks the tree into lines at
+// spaces.
 func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	if tree, ok := pg.CustomData()[noticed].(*strings.Builder); ok && strings.HasPrefix(n.Message, "rewritten parse tree") {
 		tree.WriteString(strings.ReplaceAll(n.Detail, "\n", " "))
@@ -142,8 +143,8 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 }
 
 // showTrees returns SQL that makes the server send the parse tree of the next statement. The server also writes the
-// tree to its log, unless the role may set log_min_messages. A superuser may, and since Postgres 15 other roles can get
-// this right.
+// tree to its log. A role that may set log_min_messages can prevent that. A superuser may, and since Postgres 15
+// other roles can be given this right.
 func (s *session) showTrees() string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if s.major() >= 15 {
@@ -153,18 +154,18 @@ func (s *session) showTrees() string {
 		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
 }
 
-// hideTrees is SQL that reverts the settings of showTrees.
+// hideTrees is SQL that undoes the settings of showTrees.
 const hideTrees = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
 
-// major returns the major version of the server, or 0 if it is unknown.
+// major returns the major version of the server, or 0 if unknown.
 func (s *session) major() int {
 	text := s.pg.ParameterStatus("server_version")
 	n, _ := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
 	return n
 }
 
-// prepareShown prepares a SELECT and returns its parse tree, in which views are replaced by their queries. There is
-// no other way to get the tree that works in a read-only transaction and on a replica.
+// prepareShown prepares a SELECT and returns its parse tree. In the tree, views are replaced by their queries. No
+// other method to get the tree works in a read-only transaction and on a replica.
 func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
 	if err := s.run(ctx, s.showTrees()); err != nil {
 		return nil, "", err
@@ -189,7 +190,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	}
 }
 
-// deallocateQuery deallocates the prepared query, or else closes the connection.
+// deallocateQuery deallocates the prepared query. If that fails, it closes the connection.
 func (s *session) deallocateQuery() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
@@ -201,11 +202,11 @@ func (s *session) deallocateQuery() {
 	}
 }
 
-// references holds the OIDs of the objects that a parse tree refers to.
+// references has the OIDs of the objects to which a parse tree refers.
 type references struct{ functions, operators, types, relations []string }
 
-// reference matches a field of a parse tree that holds an OID or a list of OIDs. A text in a tree cannot match, because
-// the server writes a backslash before each space in it.
+// reference matches a field of a parse tree with an OID or a list of OIDs. It cannot match a text in the tree,
+// because the server writes a backslash before each space of a text.
 var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
 // add adds the references of a tree.
@@ -219,18 +220,18 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // also fields such as jointype, whose numbers are not OIDs of domains
+		default: // also fields like jointype, but their numbers are no OIDs of domains
 			r.types = append(r.types, numbers...)
 		}
 	}
 }
 
-// oids formats OIDs for = ANY.
+// oids formats OIDs for the condition = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// expressionsSQL selects expressions that the server evaluates although they are not in the query. Some belong to the
-// query's types and to components of these types. The server evaluates others while it plans: they belong to tables of
-// other roles, or to partitions of these tables.
+// expressionsSQL selects expressions that are not in the query, but that the server evaluates for it. Some belong to
+// the query's types, or to the parts of these types. The server evaluates others while it plans the query. Those
+// belong to tables of other roles, or to partitions of such tables.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
@@ -245,8 +246,8 @@ func (r *references) expressionsSQL() string {
 		UNION SELECT concat(':funcid ', rngsubdiff::oid, ' :funcid ', rngcanonical::oid) FROM pg_range WHERE rngtypid IN (SELECT oid FROM types)`
 }
 
-// maxNested limits how often expressions may refer to further expressions. For example, a domain's check may use a
-// type that has its own check.
+// maxNested limits how deeply expressions may refer to other expressions. For example, the check of a domain may use
+// a type that has a check of its own.
 const maxNested = 16
 
 // addExpressions adds the references of the expressions that expressionsSQL selects.
@@ -271,7 +272,7 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 	return fmt.Errorf("%w: the checks of its types are nested too deep", ErrNotReadOnly)
 }
 
-// checkCalls returns an error if a tree calls a function that a query may not call. See [references.forbiddenSQL].
+// checkCalls returns an error if a tree calls a function that a query may not call: see [references.forbiddenSQL].
 func (s *session) checkCalls(ctx context.Context, tree string) error {
 	var r references
 	r.add(tree)
@@ -299,11 +300,13 @@ func (s *session) checkCalls(ctx context.Context, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. A query may not call functions of roles that
-// are not trusted, or functions of Postgres or of an extension with effects beyond the transaction. Functions that
-// built-in views use are allowed, because they only show what these views show. A function of a trusted role may find
-// names by the session's search_path. It is forbidden if the schema has a function or operator of another role with the
-// name of a built-in one. The last column of the result names that object.
+// forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
+//
+//   - functions of roles that are not trusted;
+//   - functions of Postgres or of an extension with effects beyond the transaction. Exception: functions that
+//     built-in views use, because they only show what these views show;
+//   - functions of a trusted role that find names by the session's search_path, if the schema has a function or operator of
+//     another role with the name of a built-in one. The last column of the result is the name of that object.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
@@ -324,11 +327,11 @@ func (r *references) forbiddenSQL(schema string) string {
 		ORDER BY 4, 1 LIMIT 1`
 }
 
-// dynamic matches functions that run statements from their arguments although they are declared stable. Their
+// dynamic matches functions that run statements given as arguments, although they are declared stable. Those
 // statements are not in the tree.
 const dynamic = `^(crosstab[0-9n]*|connectby|xpath_table|(table|schema|database)_to_xml(schema|_and_xmlschema)?)$`
 
-// volatileOnly matches functions whose result varies and that change nothing beyond the transaction.
+// volatileOnly matches functions whose results vary, but that have no effects beyond the transaction.
 const volatileOnly = `^(random(_normal)?|setseed|gen_random_(uuid|bytes)|gen_salt|uuid_generate_v[0-9a-z]+|uuidv[47]|pgp_(sym|pub)_encrypt(_bytea)?|` +
 	`clock_timestamp|timeofday|statement_timestamp|pg_sleep(_for|_until)?|pg_(database|indexes|relation|table|tablespace|total_relation)_size|` +
 	`nextval|currval|lastval|current_query|currtid2?|txid_(current|status|current_if_assigned|current_snapshot)|pg_(xact_status|current_xact_id|xact_commit_timestamp(_origin)?|last_committed_xact)|` +

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// counted returns the address of a proxy in front of the server, and a counter of the requests through the proxy.
+// counted returns the address of a proxy in front of the server, and a counter of the requests.
 func counted(t testing.TB, to string) (address string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -59,7 +59,8 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 		if err != nil {
 			return
 		}
-		if kind == 'Q' && !bytes.Contains(text, []byte("-- ping")) { // of a connection that was idle for long
+		// A ping of a connection that was idle for long does not count.
+		if kind == 'Q' && !bytes.Contains(text, []byte("-- ping")) {
 			asked.Add(1)
 		}
 		if _, err := server.Write(text); err != nil {
@@ -68,7 +69,7 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 	}
 }
 
-// commit writes rows in the order of their ids and moves the cursor to next.
+// commit writes rows in the order of their ids, and changes the cursor to next.
 func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	x, err := d.Begin(t.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
 	if err != nil {
@@ -86,8 +87,8 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	return x.Commit(t.Context(), next)
 }
 
-// TestRoundTrips checks the number of requests per commit. The position is not read again after the process's own
-// commit.
+// TestRoundTrips checks the number of requests per commit. After its own commit, a process does not read the position
+// again.
 func TestRoundTrips(t *testing.T) {
 	server := pgtest.Start(t)
 	address, asked := counted(t, server.Address())
@@ -107,7 +108,7 @@ func TestRoundTrips(t *testing.T) {
 	require.LessOrEqual(t, asked.Load()-before, int64(12), "a commit of rows")
 }
 
-// TestCursorMovedByOther moves the cursor without the knowledge of a destination that has it cached. // Invariant 13
+// In TestCursorMovedByOther, another process changes the cursor that a destination has cached. // Invariant 13
 func TestCursorMovedByOther(t *testing.T) {
 	server := pgtest.Start(t)
 	mine, other := open(t, Options{URL: server.URL(), Schema: "s"}), open(t, Options{URL: server.URL(), Schema: "s"})

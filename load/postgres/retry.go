@@ -38,9 +38,8 @@ func code(err error) string {
 	return ""
 }
 
-// markDiskFull marks errors of a full disk on the server, so that callers can recognize them. A full disk can even make
-// it impossible to open a session, for which the server writes a file. The server's error then says only that this file
-// could not be written.
+// markDiskFull marks the error of a full disk on the server, so that callers can recognize it. For a new session, the
+// server writes a file. If the disk is full, its error may say only that this file could not be written.
 func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
@@ -49,8 +48,8 @@ func markDiskFull(err error) error {
 	return err
 }
 
-// explainWideRow explains the error for a row that is too large, and how to make it smaller. A row must fit in a page,
-// which holds 8,160 bytes. Postgres stores long values elsewhere, but each of them still takes 18 bytes in the row.
+// explainWideRow adds an explanation to the error for a row that is too large. A row must fit into a page, which has
+// room for 8,160 bytes. Postgres stores long values elsewhere, but each of them takes 18 bytes in the row.
 func explainWideRow(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
 		return fmt.Errorf("a row has more values than fit in the 8,160 bytes of a Postgres row; set `max_columns: %d` on the stream to store the other values in %s: %w", Columns, schemas.ColRest, err)
@@ -58,14 +57,14 @@ func explainWideRow(err error) error {
 	return err
 }
 
-// passing lists the codes, or their first digits, of errors whose causes pass without help: too many connections, a
-// server that stops or starts, a lost connection, a conflict with another transaction, a timeout of a lock, a session
-// or a transaction, or a change that another session makes to the same table. For the last, see transient.
+// passing lists the codes of errors after which a retry may succeed, or the beginnings of codes. The causes are too
+// many connections, a server that stops or starts, a lost connection, a conflict with another transaction, or a
+// timeout. codeInternal is for a table that another session changes: see transient.
 var passing = []string{
 	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
 
-// connectionLost reports whether the connection is lost, so that the outcome is unknown.
+// connectionLost reports whether the connection is lost. The outcome of the last request is then unknown.
 func connectionLost(err error) bool {
 	var (
 		dial *pgconn.ConnectError
@@ -83,10 +82,10 @@ func connectionLost(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// retryable is an error after which an immediate retry may succeed, because the cause is gone.
+// retryable is an error whose cause is gone, so that a retry may succeed at once.
 type retryable struct{ error }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (a retryable) Unwrap() error { return a.error }
 
 // transient reports whether a retry may succeed soon.
@@ -106,19 +105,19 @@ func transient(err error) bool {
 }
 
 const (
-	minPause = 50 * time.Millisecond // between two attempts
+	minPause = 50 * time.Millisecond // pause between two attempts
 	maxPause = 5 * time.Second
 	attempts = 20
 )
 
-// retry calls the function f, and calls it again after transient errors, for up to [Options].Wait, with growing
-// pauses. // Invariant 15
+// retry calls f, and calls it again after transient errors, with growing pauses, for up to [Options].Wait.
+// Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
 	return d.retryExcluding(ctx, new(time.Duration), f)
 }
 
-// retryExcluding is like retry, but does not count the time that f has waited for tables that other sources change.
-// The function f adds this time to queued.
+// retryExcluding is like retry, but does not count the time that f waits for other sources that change the same
+// tables. f adds this time to queued.
 func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
 	begun, before := time.Now(), *queued
 	pause := minPause
@@ -135,7 +134,8 @@ func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func()
 			d.terminateStalled(ctx)
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause/2)): // a random pause: two waiting sessions must not keep trying at the same time
+		// The pause is random, so that two sessions do not always try at the same time.
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -143,7 +143,7 @@ func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func()
 	}
 }
 
-// withGrace returns a context that ends when the duration d has passed after the end of ctx.
+// withGrace returns a context that ends d after ctx has ended.
 func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -28,7 +28,7 @@ func rootTable(name string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: []string{"id"}, Columns: arrow.NewSchema(append(columns, own...), nil)}
 }
 
-// itemTable returns a child of that table.
+// itemTable returns a child table of the table root.
 func itemTable(root string, columns ...arrow.Field) schemas.Table {
 	t := rootTable(root+"__items", append(columns, schemas.Field(schemas.ColParent, schemas.Int64, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""))...)
 	t.Key = nil
@@ -38,7 +38,7 @@ func itemTable(root string, columns ...arrow.Field) schemas.Table {
 
 func field(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
-// row returns a record, or a part of one, as read by run.
+// row returns a record, or a part of one, as the given run reads it.
 func row(run, ordinal int, hash string, cells loadtest.Row) loadtest.Row {
 	r := loadtest.Row{
 		schemas.ColSyncedAt: "2026-11-20T08:00:00Z", schemas.ColRun: runID(run), schemas.ColHash: hash,
@@ -52,13 +52,13 @@ func row(run, ordinal int, hash string, cells loadtest.Row) loadtest.Row {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// part is rows of one table.
+// part has rows of one table.
 type part struct {
 	table schemas.Table
 	rows  []loadtest.Row
 }
 
-// attemptLoad makes one commit of the stream leads, and deletes the rows that are not in parts.
+// attemptLoad makes one commit of the stream leads. It deletes the rows that are not in parts.
 func attemptLoad(t testing.TB, d *DB, run int, next state.Cursor, parts ...part) (load.Outcome, error) {
 	from, err := d.Cursor(t.Context(), leads)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Actions in a row of [load.RowChanges].
+// Actions in the rows of [load.RowChanges].
 const (
 	actionInsert = "insert"
 	actionUpdate = "update"
@@ -16,11 +16,11 @@ const (
 	actionRevive = "revive"
 )
 
-// beforeRows is a temporary table with the previous rows of changed records: the ordinal o of the record, and the row
-// as JSON.
+// beforeRows is a temporary table with the previous rows of changed records: the ordinal o of the record, and d, the
+// row as JSON.
 const beforeRows = "pg_temp.penstock_before"
 
-// before stores the present rows of the records that are about to change, if [load.Pass].Log is set.
+// before stores the current rows of the records that are about to change, if [load.Pass].Log is set.
 func (m *merge) before(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -29,7 +29,7 @@ func (m *merge) before(t *target) error {
 		m.db.place(t.Name)+" AS t ON t.ctid = s.tid WHERE s.st = "+isChanged))
 }
 
-// after logs the records that were written, with the rows that before has stored.
+// after logs the records that were written. It also logs the rows that before has stored.
 func (m *merge) after(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -45,8 +45,8 @@ func (m *merge) after(t *target) error {
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
 }
 
-// logKeyless logs the rows that were added to a table without a key. It may log any stored row with the same hash,
-// because such rows are equal.
+// logKeyless logs the rows that were added to a table without a key. For each, it logs a stored row with the same
+// hash. It does not matter which one, because such rows are equal.
 func (m *merge) logKeyless(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -85,8 +85,8 @@ func (m *merge) logRows(t *target, at, action, key, before, after, from string) 
 		m.db.place(load.RowChanges.Name), column, owner, literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name), at, action, key, before, after, from))
 }
 
-// document returns an expression for row t as a JSON object, without penstock's own columns, in column order and
-// without whitespace.
+// document returns an expression for a row t as a JSON object, without whitespace. Its members are in the order of
+// the columns, without penstock's own columns.
 func document(t *target) string {
 	parts := []string{"'{'"}
 	for _, f := range t.Columns.Fields() {
@@ -102,8 +102,8 @@ func document(t *target) string {
 	return strings.Join(append(parts, "'}'"), " || ")
 }
 
-// keyDocument returns an expression for the values of a row's key as a JSON array. The prefix is put before the column
-// names.
+// keyDocument returns an expression for the key of a row as a JSON array. prefix is written before the names of
+// columns.
 func keyDocument(t *target, prefix string) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {

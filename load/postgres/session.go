@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// session is one connection. After a transaction, it has no state that a later transaction needs.
+// session is one connection. It keeps nothing from one transaction that a later one needs.
 type session struct {
 	db   *DB
 	conn *pgxpool.Conn
@@ -34,15 +34,15 @@ func (d *DB) acquire(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// dialed shortens the error of a failed connection to its last attempt. The driver's error has one line for each
-// attempt: for each address, with and without TLS.
+// dialed shortens the error of a failed connection. The driver's error has one line per attempt: for each address,
+// with and without TLS. dialed keeps only the last line.
 func dialed(err error) error {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // after the user and the database
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the cause follows user and database
 		last = one
 	}
 	return &dialError{cause: err, text: "connect to " + last}
@@ -53,13 +53,13 @@ type dialError struct {
 	text  string
 }
 
-// Error returns the text, without the password.
+// Error returns the message, without the password.
 func (e *dialError) Error() string { return e.text }
 
-// Unwrap returns the cause.
+// Unwrap returns the driver's error.
 func (e *dialError) Unwrap() error { return e.cause }
 
-// unregister removes the session from those that [DB.Close] must end.
+// unregister removes the session from those that [DB.Close] ends.
 func (s *session) unregister() {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *session) release() {
 	s.conn.Release()
 }
 
-// drop closes the connection. The server rolls back its transaction.
+// drop closes the connection. The server then rolls back the transaction.
 func (s *session) drop() {
 	s.unregister()
 	c := s.conn.Hijack()
@@ -84,10 +84,12 @@ func (s *session) drop() {
 // usable reports whether the connection is open and in no transaction.
 func (s *session) usable() bool { return !s.pg.IsClosed() && s.pg.TxStatus() == 'I' }
 
-// settings returns the settings for each transaction, which override those of role, database and server. With them,
-// names without a schema mean built-in objects, texts and times are parsed as intended, and no row is silently hidden.
-// random_page_cost is lowered because its default is for spinning disks, and the planner would then not use an index to
-// look up a few thousand rows of millions.
+// settings returns SQL with the settings of each transaction. They override the settings of role, database and
+// server. With them, names without a schema mean built-in objects, texts and times are parsed as intended, and no row
+// is hidden.
+//
+// The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
+// thousand of millions of rows.
 func (d *DB) settings() string {
 	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
@@ -98,7 +100,7 @@ func (d *DB) settings() string {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// begin opens a transaction that is durable after its commit. // Invariant 2
+// begin begins a transaction whose commit is durable. // Invariant 2
 func (d *DB) begin(ctx context.Context, s *session) error {
 	return s.run(ctx, d.beginSQL())
 }
@@ -107,8 +109,8 @@ func (d *DB) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
 }
 
-// withReadTx runs the function f in a read-only transaction with one snapshot of the database. After a transient
-// error it runs f again.
+// withReadTx runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it
+// runs f again.
 func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
 	return d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)
@@ -125,10 +127,10 @@ func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
 	})
 }
 
-// rollbackGrace is the time limit of a rollback. A rollback also runs after its context has ended.
+// rollbackGrace is the time limit of a rollback. A rollback runs even if its context has ended.
 const rollbackGrace = 5 * time.Second
 
-// rollback ends the transaction, or closes the connection if that fails.
+// rollback rolls back the transaction. If that fails, it closes the connection.
 func (s *session) rollback() {
 	if s.pg.IsClosed() || s.pg.TxStatus() == 'I' {
 		return
@@ -160,13 +162,13 @@ func (s *session) run(ctx context.Context, sql string) error {
 	return err
 }
 
-// affect runs statements and returns the number of rows that the last one has changed.
+// affect runs statements, and returns how many rows the last one has changed.
 func (s *session) affect(ctx context.Context, sql string) (int64, error) {
 	tag, err := s.exec(ctx, sql)
 	return tag.RowsAffected(), err
 }
 
-// query calls the function f with each row of a query's result. The values are texts, nil for null, and valid until f
+// query calls f with each row of a query's result. The values are texts, or nil for null. They are valid until f
 // returns.
 func (s *session) query(ctx context.Context, sql string, f func(values [][]byte) error) error {
 	r := s.pg.Exec(ctx, sql)
@@ -188,7 +190,7 @@ func (s *session) query(ctx context.Context, sql string, f func(values [][]byte)
 	return cause(ctx, failed)
 }
 
-// numbers reads a query's single row of numbers.
+// numbers reads the numbers in the only row of a query's result.
 func (s *session) numbers(ctx context.Context, sql string, into ...*int64) error {
 	some := false
 	err := s.query(ctx, sql, func(values [][]byte) (err error) {
@@ -215,7 +217,7 @@ func (s *session) strings(ctx context.Context, sql string) (out []string, err er
 	return out, err
 }
 
-// copyIn sends the content of r to a COPY … FROM STDIN. It does not read r after it returns.
+// copyIn sends the content of r to COPY … FROM STDIN. It does not read r after it has returned.
 func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, error) {
 	g := &gate{r: r}
 	defer g.close()
@@ -223,8 +225,8 @@ func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, e
 	return tag.RowsAffected(), cause(ctx, err)
 }
 
-// gate is a reader that can be closed. It is needed because the driver reads in a goroutine, for which it does not
-// wait if the connection is lost.
+// gate is a reader that can be closed. The driver reads in a goroutine of its own. If the connection is lost, the
+// driver does not wait for that goroutine.
 type gate struct {
 	mu     sync.Mutex
 	r      io.Reader
@@ -241,14 +243,14 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
-// close waits for a running Read. Later calls of Read return an error.
+// close waits until a running Read has ended. Later calls of Read return an error.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-// execParams runs a statement with values in binary format, nil for null.
+// execParams runs a statement with parameters in binary format. nil is null.
 func (s *session) execParams(ctx context.Context, sql string, values [][]byte) error {
 	formats := make([]int16, len(values))
 	for i := range formats {
@@ -258,8 +260,8 @@ func (s *session) execParams(ctx context.Context, sql string, values [][]byte) e
 	return cause(ctx, err)
 }
 
-// cause returns err. If err was caused by the end of ctx, cause adds the context's error. It also explains the errors
-// of a full disk and of a row that is too large.
+// cause returns err. If ctx has ended and caused err, cause adds the error of ctx. It also explains the errors of a
+// full disk and of a row that is too large.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

@@ -31,7 +31,7 @@ func people(run int, v arrow.DataType, names ...string) []part {
 	return []part{root, items}
 }
 
-// TestUnchanged reads the same records again. No row, page or catalog entry of a table may change.
+// TestUnchanged loads the same records again. No row, page or catalog entry of a table may change.
 func TestUnchanged(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
@@ -58,8 +58,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUnderscoresInName loads a root table whose name contains two underscores, as the names of child tables do. Its
-// child table is dropped, and later a column of the child table. Both times the records are written again.
+// TestUnderscoresInName loads a root table whose name contains two underscores, like the names of child tables. Its
+// child table is dropped, and later a column of that child table. Both times the records are written again.
 func TestUnderscoresInName(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -82,7 +82,7 @@ func TestUnderscoresInName(t *testing.T) {
 	require.EqualValues(t, 2, loadRows(t, d, 4, parts(4)...).Unchanged)
 }
 
-// TestViewsSurvive widens a column on which views depend. The views are recreated as they were.
+// TestViewsSurvive widens a column on which views depend. The views are the same afterwards.
 func TestViewsSurvive(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -108,13 +108,14 @@ func TestViewsSurvive(t *testing.T) {
 	require.Equal(t, before, print())
 	require.Equal(t, other, server.Text("SELECT 's.other'::regclass::oid"), "a view that does not use the column stays")
 	require.Equal(t, "0,1,many", server.Text("SELECT string_agg(total, ',' ORDER BY total) FROM s.nested"))
-	require.Equal(t, "3", server.Text("SELECT count(mine) FROM s.people"), "columns of others keep their defaults")
+	require.Equal(t, "3", server.Text("SELECT count(mine) FROM s.people"), "columns that penstock did not make keep their defaults")
 	require.Equal(t, "3", server.Text("SELECT count(*) FROM s.people_current"))
 	require.Equal(t, "t", server.Text("SELECT has_table_privilege('reader', 's.people', 'SELECT')"))
 	require.Equal(t, "true", server.Text("SELECT (to_regclass('s.mine') IS NOT NULL)::text"))
 }
 
-// In TestViewsStop, objects that cannot be recreated depend on a column. The stream stops, and nothing is changed.
+// In TestViewsStop, a column has dependent objects that cannot be created again. The stream stops, and nothing is
+// changed.
 func TestViewsStop(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -169,7 +170,7 @@ func TestHostileServer(t *testing.T) {
 	require.Equal(t, "t", server.Text("SELECT (SELECT max(_penstock_synced_at) FROM s.people) = updated_at FROM s._penstock_state"))
 }
 
-// TestRights checks the missing rights of a minimal role, one after the other.
+// TestRights begins with a role without rights. Check names the missing ones, which are granted one after another.
 func TestRights(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE penny LOGIN; REVOKE TEMP ON DATABASE postgres FROM PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -194,7 +195,7 @@ func TestRights(t *testing.T) {
 	require.Error(t, err, "hidden rows are not treated as missing")
 }
 
-// TestColumnsLimit stops at a table that would have too many columns, and names the limit.
+// In TestColumnsLimit, a table would get too many columns. The stream stops, and the error names the limit.
 func TestColumnsLimit(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -208,8 +209,8 @@ func TestColumnsLimit(t *testing.T) {
 	require.Empty(t, server.Text("SELECT to_regclass('s.wide')"))
 }
 
-// Without a configured bound, the columns of a stream fit into a table in every mode. A row may still have more
-// values than fit in a page of Postgres.
+// With the default limit, the columns of a stream fit into a table in every mode. A row may still have more values
+// than fit into a page of Postgres.
 func TestDefaultColumnsFit(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
@@ -231,7 +232,7 @@ func TestDefaultColumnsFit(t *testing.T) {
 	}
 }
 
-// TestFlaws writes values that Postgres cannot store. Each is stored in another form and recorded as a reject.
+// TestFlaws writes values that Postgres cannot store. Each is stored in another form, and recorded as a reject.
 func TestFlaws(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -301,7 +302,7 @@ func TestTimes(t *testing.T) {
 	}))
 }
 
-// TestReadOnlyQueries checks that statements that do more than read are refused.
+// TestReadOnlyQueries checks that statements that may do more than read are refused.
 func TestReadOnlyQueries(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -333,7 +334,8 @@ func TestComments(t *testing.T) {
 	require.Equal(t, "mine", server.Text("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = 's.people'::regclass AND attname = 'name'"))
 }
 
-// TestDocuments checks that a column of either type keeps the value of each document, in a first load and in a merge.
+// TestDocuments checks that a column keeps the value of each document, in a first load and in a merge, as json and as
+// jsonb.
 func TestDocuments(t *testing.T) {
 	server := pgtest.Start(t)
 	docs := []string{`{"b":[1,2.50,null],"a":"\u00e9"}`, `12345678901234567890.50`, `"text"`, `1e3`, `-0`, `{"a":{"a":{}}}`, `[ ]`}
@@ -364,8 +366,8 @@ func TestDocuments(t *testing.T) {
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM json._penstock_rejects"))
 }
 
-// A row with more values than a page of Postgres can store fails with a helpful error and leaves nothing behind. A
-// row with 400 long values is stored.
+// A row has more values than a page of Postgres can store. The load fails with a helpful error and leaves nothing
+// behind. A row with 400 long values is stored.
 func TestRowLargerThanAPage(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, n := range []int{Columns, 1000} {

@@ -24,7 +24,7 @@ func (d *DB) Forget(pipeline, source string) {
 }
 
 // forget drops what this process remembers of the streams for which match returns true. It also drops the tables of
-// their passes.
+// carried keys of their passes.
 func (d *DB) forget(match func(state.Key) bool) {
 	d.mu.Lock()
 	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return match(k) })
@@ -42,7 +42,7 @@ func (d *DB) forget(match func(state.Key) bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
-	if s, err := d.acquire(ctx); err == nil { // otherwise a later commit drops the tables
+	if s, err := d.acquire(ctx); err == nil { // if this fails, a later commit drops the tables
 		defer s.release()
 		d.dropGarbage(ctx, s)
 	}
@@ -53,8 +53,8 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// ownRowsSQL returns " AND" and the condition that a row t belongs to the transaction's source. For a table that is not
-// shared it returns "".
+// ownRowsSQL returns " AND" and the condition that a row t belongs to the transaction's source. It returns "" if
+// sources do not share the table.
 func (x *tx) ownRowsSQL(t *target) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
@@ -62,7 +62,7 @@ func (x *tx) ownRowsSQL(t *target) string {
 	return " AND t." + ident(schemas.ColSource) + " = " + literal(x.key.Source)
 }
 
-// ownTable returns one of penstock's own tables, with a source column if source is not "".
+// ownTable returns one of penstock's own tables. If source is not "", the table has a column for the source.
 func ownTable(t schemas.Table, source string) schemas.Table {
 	if source == "" {
 		return t
@@ -70,13 +70,13 @@ func ownTable(t schemas.Table, source string) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// sharing returns an error if the schema's tables cannot hold rows of the given source; see [load.CheckSharing].
+// sharing returns an error if the tables of the schema cannot hold rows of the given source: see [load.CheckSharing].
 func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 	d.mu.Lock()
 	ready := d.ready[source != ""] && !d.ready[source == ""]
 	d.mu.Unlock()
 	if ready {
-		return nil // checked before
+		return nil // already checked
 	}
 	var tables, shared int64
 	err := s.numbers(ctx, "SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = "+

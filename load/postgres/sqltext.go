@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ident quotes an identifier. It replaces zero bytes, which an identifier cannot contain.
+// ident quotes an identifier. It replaces zero bytes, which identifiers cannot contain.
 func ident(name string) string { return pgx.Identifier{escapeText(name)}.Sanitize() }
 
 // idents quotes several identifiers.
@@ -23,7 +23,8 @@ func idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// literal quotes a text. A text with a backslash is written so that standard_conforming_strings does not matter.
+// literal quotes a text. It writes a text with a backslash so that the setting standard_conforming_strings does not
+// matter.
 func literal(s string) string {
 	s = strings.ReplaceAll(escapeText(s), "'", "''")
 	if strings.Contains(s, `\`) {
@@ -32,7 +33,7 @@ func literal(s string) string {
 	return "'" + s + "'"
 }
 
-// literals quotes several texts, for IN.
+// literals quotes several texts, for the condition IN.
 func literals(values []string) string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -49,7 +50,7 @@ func timestamp(t time.Time) string {
 // place returns the qualified name of a table of the destination.
 func (d *DB) place(table string) string { return ident(d.o.Schema) + "." + ident(table) }
 
-// sqlType returns Postgres's name for the column type that holds values of t.
+// sqlType returns the name of the Postgres type for values of type t.
 func (d *DB) sqlType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *schemas.JSONType:
@@ -72,7 +73,7 @@ func (d *DB) sqlType(t arrow.DataType) string {
 	return "text"
 }
 
-// latticeOf is the inverse of [DB.sqlType]. It returns false for types that sqlType never returns.
+// latticeOf is the inverse of [DB.sqlType]. It returns false for any other type.
 func latticeOf(_ arrow.Field, sql string) (arrow.DataType, bool) { return typeOf(sql) }
 
 func typeOf(sql string) (arrow.DataType, bool) {
@@ -106,8 +107,8 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// cast returns an expression that casts expr, of type from, to the wider type to. The result equals what an encoder
-// writes for the same value; see [format.encoderFor].
+// cast returns an expression that casts expr from the type from to the wider type to. The result is the same as an
+// encoder writes: see [format.encoderFor].
 func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

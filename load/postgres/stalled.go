@@ -8,23 +8,27 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// A process that freezes or loses its network during a transaction keeps its locks: on the stream's row, and on
-// tables that other sources share. Between two statements, the server ends such a session by
-// idle_in_transaction_session_timeout (https://www.postgresql.org/docs/current/runtime-config-client.html). A process
-// that still runs sends short queries so that this does not happen. During a COPY, the server waits for more rows
-// without limit. So another process that waits for the locks terminates the session. // Invariant 13
+// A process that is suspended or loses its network during a transaction keeps its locks: on the stream's row, and on
+// tables that other sources share. Two mechanisms end such a session:
+//
+//  - Between two statements, the server ends an idle session after idle_in_transaction_session_timeout
+//    (https://www.postgresql.org/docs/current/runtime-config-client.html). A process that works sends keepalive queries.
+//  - During a COPY, the server waits for rows without limit. So another process that waits for the locks terminates the
+//    session.
+//
+// Invariant 13
 
-// keepalive keeps the session alive between two calls of a transaction's methods. How long that takes depends on the
-// source.
+// keepalive keeps the session alive between two calls of a transaction's methods. The source determines how long that
+// takes.
 type keepalive struct {
-	mu    sync.Mutex // held while the session is used
+	mu    sync.Mutex // locked while the session is in use
 	timer *time.Timer
 }
 
-// pingsPerSilence is the number of keepalive queries per [Options].IdleTimeout.
+// pingsPerSilence is how many keepalive queries are sent within [Options].IdleTimeout.
 const pingsPerSilence = 3
 
-// reserveSession reserves the session for one call of a method of x, until the function done is called.
+// reserveSession reserves the session for one call of a method of x. The caller calls done at the end.
 func (x *tx) reserveSession() (done func()) {
 	x.keepalive.mu.Lock()
 	if x.keepalive.timer != nil {
@@ -38,11 +42,11 @@ func (x *tx) reserveSession() (done func()) {
 	}
 }
 
-// ping sends a keepalive query. If the connection is lost, ping takes at most [rollbackGrace], and the next call on
-// the transaction reports the loss. // Invariant 15
+// ping sends a keepalive query. If the connection is lost, ping takes at most [rollbackGrace]. The next call of a
+// method then reports the lost connection. // Invariant 15
 func (x *tx) ping() {
 	if !x.keepalive.mu.TryLock() {
-		return // a call is running, and schedules the next query
+		return // a call is running, and schedules the next keepalive query
 	}
 	defer x.keepalive.mu.Unlock()
 	if x.s == nil || x.over {
@@ -55,15 +59,14 @@ func (x *tx) ping() {
 	}
 }
 
-// stalledCopy is the progress of a COPY when it was last seen.
+// stalledCopy is the last known progress of a COPY.
 type stalledCopy struct {
-	at    string    // start of the statement and bytes processed
-	since time.Time // when this progress was seen first
+	at    string    // start of the statement, and number of bytes processed
+	since time.Time // when this progress was first seen
 }
 
-// runningCopies finds sessions of penstock's role that run a COPY and hold locks on the schema's _penstock_state. It
-// returns their progress by process id. Postgres before version 14 does not report the progress, so the query fails
-// there.
+// runningCopies finds sessions of penstock's role that run a COPY and hold locks on _penstock_state. It returns their
+// progress by process id. Postgres reports this progress since version 14. In earlier versions, the query fails.
 func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -77,9 +80,9 @@ func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, 
 	return found, err
 }
 
-// terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It is called after a
-// session has waited too long for a lock. A COPY counts from the first call that saw it, so at least two calls are
-// needed.
+// terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It runs after a
+// session has waited too long for a lock. The time counts from the first call that has seen the COPY. So at least two
+// calls are needed.
 func (d *DB) terminateStalled(ctx context.Context) {
 	s, err := d.acquire(ctx)
 	if err != nil {
@@ -96,12 +99,12 @@ func (d *DB) terminateStalled(ctx context.Context) {
 			d.o.Log.Warn("postgres: cannot terminate a session that stalled in a COPY and blocks others", "pid", pid, "error", err)
 			continue
 		}
-		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is frozen or disconnected", "pid", pid, "silence", d.o.IdleTimeout)
+		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is suspended or disconnected", "pid", pid, "silence", d.o.IdleTimeout)
 	}
 }
 
-// stalled returns the process ids of the sessions in found that have made no progress for [Options].IdleTimeout. The
-// map found has the progress by process id.
+// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. found has the progress of
+// each session by process id.
 func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestZombie stalls a process at each step of a commit, with its connection open, while another process takes over.
-// The first must not commit when it continues.
+// TestZombie stalls a process at each step of a commit, with an open connection. Meanwhile another process takes
+// over. The first process must not commit when it continues.
 func TestZombie(t *testing.T) {
 	server := pgtest.Start(t)
 	var steps []string
@@ -40,7 +40,7 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// zombie stalls a process at the nth step of its commit in a schema.
+// zombie stalls a process at step n of a commit in a schema.
 func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	d := open(t, Options{URL: server.URL(), Schema: schema})
 	loadRows(t, d, 1, faultParts(1, 10)...)
@@ -68,7 +68,7 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	faultCheck(t, server, schema, 3, 10)
 }
 
-// TestZombieInCopy is like TestZombie, for a process that stalls while it sends rows. The server takes its session for
+// TestZombieInCopy is like TestZombie, but the process stalls while it sends rows. The server considers its session
 // active.
 func TestZombieInCopy(t *testing.T) {
 	server := pgtest.Start(t)
@@ -98,18 +98,18 @@ func TestZombieInCopy(t *testing.T) {
 	faultCheck(t, server, "s", 2, 10)
 }
 
-// TestStalled distinguishes a COPY that makes progress from one that does not.
+// TestStalled distinguishes a COPY that makes progress from a COPY that does not.
 func TestStalled(t *testing.T) {
 	d := &DB{o: Options{IdleTimeout: 10 * time.Second}}
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 5"}, at(0)))
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))
 	require.Equal(t, []string{"1"}, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(10)))
-	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "another process of the server, or another COPY")
-	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "it was gone in between: its time starts again")
+	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "another session, or another COPY of the same session")
+	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "the COPY had ended in between, so its time starts again")
 }
 
-// In TestKeepalive, a transaction waits for its source and keeps its session alive meanwhile.
+// In TestKeepalive, a transaction waits for its source and keeps its session alive.
 func TestKeepalive(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", IdleTimeout: 3 * time.Second})

@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is the row of one stream in _penstock_state.
+// position is a stream's row in _penstock_state.
 type position struct {
 	cursor   state.Cursor
-	sequence int64     // 0: no row exists
-	moved    time.Time // when the row was written, by the writer's clock
+	sequence int64     // 0: there is no row
+	moved    time.Time // when the row was written, by the clock of the process that wrote it
 }
 
-// at reports whether both positions are the same, regardless of which process wrote them.
+// at reports whether both positions are the same. It does not matter which process wrote them.
 func (p position) at(other position) bool {
 	return p.cursor == other.cursor && p.sequence == other.sequence
 }
@@ -49,9 +49,9 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 	return p, err
 }
 
-// positionAt returns the position of a stream. The parameter from is the cursor that the caller expects. If this
-// process knows a position with that cursor, positionAt sends no query. If another process has changed the cursor
-// since, [DB.fence] finds out. // Invariant 13
+// positionAt returns the position of a stream. from is the cursor that the caller expects. If this process has cached
+// a position with that cursor, positionAt sends no query. If another process has changed the cursor since, [DB.fence]
+// notices. // Invariant 13
 func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
 	d.mu.Lock()
 	p, known := d.positions[k]
@@ -69,7 +69,7 @@ func (d *DB) cachePosition(k state.Key, p position) {
 	d.positions[k] = p
 }
 
-// cacheClaim caches a claim that was checked, with the stream's position after the commit.
+// cacheClaim caches a claim that was checked, and the position of the stream after the commit.
 func (d *DB) cacheClaim(k state.Key, c claimed) {
 	if c.Table == "" {
 		return
@@ -79,7 +79,7 @@ func (d *DB) cacheClaim(k state.Key, c claimed) {
 	d.claimed[k] = c
 }
 
-// dropPosition drops a stream's cached position, so that it is read again.
+// dropPosition drops a stream's cached position, so that the next use reads it again.
 func (d *DB) dropPosition(k state.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *DB) positionSQL(k state.Key) string {
 	return "SELECT cursor, sequence, (pg_catalog.date_part('epoch', updated_at) * 1000000)::bigint FROM " + d.place(load.State.Name) + " WHERE " + whereKey(k)
 }
 
-// position runs statements, of which the last reads the row of a stream. If there is no row, the position is zero.
+// position runs statements. The last one must read the row of a stream. If there is no row, the position is zero.
 func (s *session) position(ctx context.Context, sql string) (p position, err error) {
 	err = s.query(ctx, sql, func(v [][]byte) (err error) {
 		p.cursor = state.Cursor(v[0])
@@ -104,10 +104,9 @@ func (s *session) position(ctx context.Context, sql string) (p position, err err
 	return p, err
 }
 
-// fence begins a transaction, locks the stream's row until the transaction ends, and returns the stream's position.
-// If there is no row to lock, fence first inserts an empty one, so that only one process can make the stream's first
-// commit. All this is one request, to save time. Each statement sees what was committed before the statement began.
-// Invariant 13
+// fence begins a transaction and locks the stream's row until the transaction ends. It returns the stream's position.
+// If there is no row, fence inserts an empty one, so that only one process can make the first commit of a stream. All
+// this is one request, to save time. Each statement sees everything that was committed before it began. Invariant 13
 func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
 	column, owner := "", ""
 	if k.Source != "" {
@@ -117,8 +116,8 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// writePosition changes the stream's row to the position to. It returns [state.ErrMoved] if the row does not have the
-// position from, with which the transaction began.
+// writePosition changes the stream's row from the position from to the position to. If the row has another position
+// than from, it returns [state.ErrMoved].
 func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))
@@ -131,8 +130,9 @@ func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, t
 	return nil
 }
 
-// commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row
-// until the server has finished the COMMIT. A read without the lock could be too early. // Invariants 1, 13
+// commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row.
+// The server releases that lock when the COMMIT has finished. Reading without the lock could be too early. //
+// Invariants 1, 13
 func (d *DB) commitOutcome(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
 	err = d.retry(ctx, func() error {
 		s, err := d.acquire(ctx)

@@ -13,31 +13,38 @@ import (
 // Temporary tables of a merge.
 const (
 	stagedKeys = "pg_temp.penstock_in"     // keys and hashes of the staged rows
-	status     = "pg_temp.penstock_status" // outcome for each record, see below
-	stagedIn   = "pg_temp.penstock_rows"   // whole rows on their way into their table
+	status     = "pg_temp.penstock_status" // one row per record: see below
+	stagedIn   = "pg_temp.penstock_rows"   // whole rows, before they are merged into their table
 )
 
-// The status table has one row per record. Its columns k0, k1… are the record's key, and h is its hash; a record of a
-// table without a key has only the hash. The column o is the ordinal of the staged row that is kept, y is that row's
-// synced_at, and st is one of the constants below. Three columns are about the stored row, or the stored last version:
-// tid is its ctid, live is whether it is current, and mine is whether this pass wrote it. The column again is whether
-// the pass has read the record before. The column f is where the validity of a new version starts.
+// The status table has one row per record, with these columns:
+//
+//	k0, k1…  key of the record; none in a table without a key
+//	h        hash of the record
+//	o        ordinal of the staged row that is used
+//	y        synced_at of that row
+//	st       isNew, isChanged or isUnchanged
+//	tid      ctid of the stored row, or of the record's last stored version
+//	live     whether that row is current
+//	mine     whether this pass wrote that row
+//	again    whether the pass has read the record before
+//	f        start of the validity of a new version
 const (
 	isNew       = "0"
 	isChanged   = "1"
 	isUnchanged = "2"
 )
 
-// temporary returns SQL that creates a temporary table, which exists until the transaction ends. If an earlier Apply
-// has left a table of that name, the SQL drops it first.
+// temporary returns SQL that creates a temporary table, which exists until the transaction ends. It first drops a
+// table of that name, if an earlier Apply has left one.
 func temporary(name, columns string) string {
 	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
 }
 
-// keyColumn returns the name of the i-th key column in temporary tables, counted from 0: k0, k1….
+// keyColumn returns the name of the i-th key column of a temporary table: k0, k1….
 func keyColumn(i int) string { return "k" + strconv.Itoa(i) }
 
-// keyColumns returns the names of the status table's key columns k0, k1…, each after the prefix.
+// keyColumns returns the names k0, k1… of the key columns of a temporary table, each after prefix.
 func keyColumns(prefix string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -46,8 +53,8 @@ func keyColumns(prefix string, key []string) []string {
 	return out
 }
 
-// on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns are k0, k1…;
-// in t, they have the names in key.
+// on returns the condition that a row of alias and a row of t have the same key. In alias, the columns of the key are
+// named k0, k1…. In t, they have the names in key.
 func on(alias string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -56,7 +63,8 @@ func on(alias string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal returns the condition that rows of a and b have the same key. Both tables have the key columns k0, k1….
+// equal returns the condition that a row of a and a row of b have the same key. In both, the columns of the key are
+// named k0, k1….
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -65,8 +73,8 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// copyKeys sends the keys, ordinals, hashes and times of the rows, which are needed to compare them. The rest of a row
-// is sent only if the row must be written.
+// copyKeys sends what a comparison needs: the keys, ordinals, hashes and times of the rows. The other columns of a
+// row are sent only if the row must be written.
 func (m *merge) copyKeys(t *target, keys []string) error {
 	var defs []string
 	var sources []source
@@ -83,7 +91,7 @@ func (m *merge) copyKeys(t *target, keys []string) error {
 	return err
 }
 
-// compare joins the staged records with their rows in the table and with the carried keys.
+// compare joins the staged records with their stored rows and with the carried keys.
 func (m *merge) compare(t *target) error {
 	if err := m.copyKeys(t, t.Key); err != nil {
 		return err
@@ -91,14 +99,15 @@ func (m *merge) compare(t *target) error {
 	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
 }
 
-// compareSQL returns the query for the status table. It looks up each record by an index, both in the table and among
-// the carried keys. It is written so that the planner assumes few staged records, because otherwise the planner may not
+// compareSQL returns the query for the status table. It finds each record by an index, in the table and among the
+// carried keys. Its form makes the planner assume that there are few staged records. Otherwise the planner may not
 // use the indexes.
 func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + stagedKeys + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
-	if m.carried != nil { // [merge.recordCarried] counts repeated unchanged rows
+	// Repeated rows that are unchanged are counted by recordCarried.
+	if m.carried != nil {
 		again += " OR NOT (t.live AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
@@ -108,7 +117,7 @@ func (m *merge) compareSQL(t *target) string {
 		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
 }
 
-// latest returns a FROM item t, with its join condition. It has the stored row of each record, or the record's last
+// latest returns a FROM item t with its join condition. For each record, t has the stored row, or the last stored
 // version.
 func (m *merge) latest(t *target) string {
 	since, until := "NULL::timestamptz", "NULL::timestamptz"
@@ -134,7 +143,9 @@ func (m *merge) latest(t *target) string {
 // counts counts the records of a status table.
 type counts struct {
 	staged, fresh, changed, unchanged int64
-	mine, over, shifted               int64 // mine: versions to replace; over: versions to end; shifted: new versions whose validity does not start at their synced_at
+	// mine: versions to replace; over: versions to end; shifted: new versions whose validity does not begin at their
+	// synced_at
+	mine, over, shifted int64
 }
 
 func (m *merge) count(t *target) (counts, error) {
@@ -164,8 +175,8 @@ func (m *merge) count(t *target) (counts, error) {
 	return n, nil
 }
 
-// selectOrdinals returns the ordinals of the n records for which a condition holds, or nil if these are all staged
-// rows.
+// selectOrdinals returns the ordinals of the records that meet a condition. n is the number of these records. The
+// result is nil if they are all staged rows.
 func (m *merge) selectOrdinals(t *target, where string, n int64) (*ordinals, error) {
 	if n == t.staged.Rows {
 		return nil, nil
@@ -182,8 +193,8 @@ func (m *merge) selectOrdinals(t *target, where string, n int64) (*ordinals, err
 	return newOrdinals(all), err
 }
 
-// recordCarried records the keys of the given number of unchanged rows, and returns how many of them were already
-// recorded.
+// recordCarried records the keys of unchanged rows. unchanged is the number of these rows. It returns how many of the
+// keys were already recorded.
 func (m *merge) recordCarried(t *target, unchanged int64) (repeated int64, err error) {
 	if unchanged == 0 {
 		return 0, nil
@@ -197,7 +208,7 @@ func (m *merge) recordCarried(t *target, unchanged int64) (repeated int64, err e
 	return unchanged - kept, err
 }
 
-// createCarried creates the table of carried keys.
+// createCarried creates the temporary table of carried keys if the pass has no table yet.
 func (m *merge) createCarried(t *target) error {
 	if m.carried != nil {
 		return nil
@@ -216,7 +227,7 @@ func (m *merge) createCarried(t *target) error {
 	return nil
 }
 
-// castCarried changes the carried keys to the current types of the key of t.
+// castCarried changes the types of the carried keys to the current types of the key of t.
 func (m *merge) castCarried(t *target) error {
 	if m.carried == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missingRows is a temporary table with the missing rows: their key k0, k1…, their ctid tid, and in since the start of
-// their validity. For a table without a key, it has the hashes h that have surplus rows, the number n of rows that
-// stay, and the number spare of surplus rows.
+// missingRows is a temporary table with the missing rows: the key k0, k1…, the ctid tid, and since, the start of the
+// row's validity. For a table without a key, it has a row for each hash h with surplus rows: the number n of rows
+// that stay, and the number spare of surplus rows.
 const missingRows = "pg_temp.penstock_missing"
 
-// sweep counts the rows that the pass has neither written nor found unchanged, and deletes them if s.Delete is set.
+// sweep counts the rows that the pass has neither written nor found unchanged. If s.Delete is set, it deletes them.
 // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
@@ -50,7 +50,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err != nil {
 		return err
 	}
-	// Usually no row is missing. One scan of the table is then enough.
+	// Usually no row is missing, and one scan of the table is enough.
 	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+live, &m.out.Alive, &m.out.Missing)
 	if err == nil && m.out.Missing > 0 {
 		err = m.createMissing(t, from+" WHERE "+live+" AND "+gone)
@@ -78,8 +78,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// missingSQL returns a FROM item and the condition that a row is missing. The item joins the table with the carried
-// keys, or with [load.Sweep].Keys if they are set.
+// missingSQL returns a FROM item, and the condition that a row of it is missing. The item joins the table with the
+// carried keys. If [load.Sweep].Keys is set, it joins the table with these keys instead.
 func (m *merge) missingSQL(t *target, s load.Sweep) (from, gone string, err error) {
 	from = m.db.place(t.Name) + " AS t"
 	if s.Keys != nil {
@@ -104,7 +104,7 @@ func (m *merge) missingSQL(t *target, s load.Sweep) (from, gone string, err erro
 	if !whole { // the server has crashed // Invariant 12
 		m.db.markLost(m.pass)
 	}
-	// Without statistics the planner assumes that many keys are equal.
+	// Without statistics, the planner assumes that many keys are equal.
 	err = m.s.run(m.ctx, "ANALYZE "+m.carried.table)
 	return from + " LEFT JOIN " + m.carried.table + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
 }
@@ -121,7 +121,8 @@ func (m *merge) createMissing(t *target, from string) error {
 	return m.s.run(m.ctx, temporary(missingRows, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+from))
 }
 
-// copySweepKeys copies the keys of the sweep to the server. The caller has requested each of them from the source.
+// copySweepKeys copies the keys of the sweep to the server. The caller has confirmed at the source that these records
+// are gone.
 func (m *merge) copySweepKeys(t *target, keys []arrow.RecordBatch) error {
 	named := *t
 	named.staged, named.only = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
@@ -134,7 +135,7 @@ func (m *merge) copySweepKeys(t *target, keys []arrow.RecordBatch) error {
 	return m.copyKeys(&named, t.Key)
 }
 
-// list adds the keys of up to n of the missing rows to the outcome.
+// list adds the keys of up to n missing rows to the outcome.
 func (m *merge) list(t *target, n int) error {
 	if n == 0 || m.out.Missing == 0 {
 		return nil
@@ -151,7 +152,7 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// markDeleted deletes the missing rows and their child rows, in the way that the table's mode requires.
+// markDeleted deletes the missing rows and their child rows. How it does that depends on the table's mode.
 func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
@@ -179,8 +180,9 @@ func (m *merge) markDeleted(t *target) error {
 	return checkCount(done, m.out.Missing, err)
 }
 
-// execOnChildren runs a statement on the child rows of the missing rows. The statement has placeholders for the child
-// table, a query whose column l has the links, and the expression for a child row's link.
+// execOnChildren runs a statement on the child rows of the missing rows. The statement has three placeholders: the
+// child table, a query whose column l has the links of the missing rows, and the expression for the link of a child
+// row.
 func (m *merge) execOnChildren(t *target, sql string) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)

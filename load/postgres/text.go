@@ -14,8 +14,8 @@ import (
 // storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
 func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// escapeText returns s in a form that a text column can hold: a zero byte becomes \u0000, a byte that is not valid
-// UTF-8 becomes \x and two hex digits.
+// escapeText returns s in a form that a text column can hold. A zero byte becomes \u0000. A byte that is not valid
+// UTF-8 becomes \x and two hexadecimal digits.
 func escapeText(s string) string {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return s
@@ -44,17 +44,16 @@ func appendInstant(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 }
 
-// Limits for a jsonb value. Postgres allows more, but it stores each number in full, and 1e131000 has that many
-// digits.
+// Limits of a jsonb value. Postgres allows more, but stores each number in full: 1e131000 takes 131,001 digits.
 const (
 	mostDepth    = 1000
 	mostExponent = 1000
 	mostDigits   = 10000
 )
 
-// fits reports whether a JSON column can hold the document doc without changing its value. A json column holds any
-// JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a duplicate name, a negative zero or a
-// number beyond the limits. // Invariant 11
+// fits reports whether a JSON column can hold the document unchanged. binary says that the column's type is jsonb. A
+// json column can hold any JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a duplicate
+// name, a negative zero, or a number beyond the limits. // Invariant 11
 func fits(doc []byte, binary bool) bool {
 	if plain(doc) {
 		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || storable(doc))
@@ -62,9 +61,8 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether a document certainly has no zero character and no negative zero, and keeps the limits. If it
-// returns true, only the document's syntax must be checked. It may return false for a document that has these
-// properties.
+// plain reports whether a document is simple: it certainly has no zero character and no negative zero, and is within
+// the limits. Then only its syntax must be checked. For some simple documents, plain returns false.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false
@@ -88,7 +86,7 @@ func plain(doc []byte) bool {
 	return depth <= mostDepth
 }
 
-// fitsSlowly does the work of fits for any document. It checks each token.
+// fitsSlowly is like fits, but checks each token. It works for any document.
 func fitsSlowly(doc []byte, binary bool) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
 	if !binary && !storable(doc) {
@@ -100,7 +98,7 @@ func fitsSlowly(doc []byte, binary bool) bool {
 			return whole && blank(doc[d.InputOffset():])
 		}
 		switch {
-		case whole, d.StackDepth() > mostDepth: // a second value, or one that is nested too deep
+		case whole, d.StackDepth() > mostDepth: // a second value, or a value that is nested too deeply
 			return false
 		case binary && v.Kind() == '"' && strings.IndexByte(v.String(), 0) >= 0:
 			return false
@@ -112,7 +110,7 @@ func fitsSlowly(doc []byte, binary bool) bool {
 
 func blank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }
 
-// keepsNumber reports whether jsonb stores the number unchanged.
+// keepsNumber reports whether jsonb stores a number unchanged.
 func keepsNumber(number string) bool {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	e, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))

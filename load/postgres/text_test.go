@@ -43,7 +43,7 @@ func TestVisible(t *testing.T) {
 	require.Equal(t, "\ufffd", escapeText("\ufffd"), "a replacement character in the input stays")
 }
 
-// FuzzFits compares the fast check of documents with the full one.
+// FuzzFits compares the fast check of documents with the slow one.
 func FuzzFits(f *testing.F) {
 	for _, doc := range []string{`{"a":[1,2.5e3,null,"\u0000"]}`, `-0`, `"\ud800"`, `{"a":1,"\u0061":2}`, ` [] `, `[1] 2`, `5[]`, "\"\xff\"", ``} {
 		f.Add([]byte(doc))

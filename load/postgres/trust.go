@@ -9,27 +9,30 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// trusted returns the condition that a role can act as penstock's role anyway: it is that role, a member of it, or a
-// superuser. The functions of such a role gain no rights when penstock calls them.
+// trusted returns the condition that a role can act as penstock's role anyway, because it is that role, a member of
+// it, or a superuser. If penstock calls a function of such a role, the role gains no rights.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// ownedBy returns the condition that penstock's role may use the objects of the given role like their owner: it is that
-// role, or a member of it. Postgres treats a superuser as a member of every role. For a superuser, the condition is
-// that the given role is trusted.
+// ownedBy returns the condition that penstock's role may act as the owner of the given role's objects: it is that
+// role, or a member of it. Postgres treats a superuser as a member of every role. So for a superuser, the condition
+// is that the given role is trusted.
 func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the condition that the relation c belongs to another role, or may have something attached. Only the tables
-// that it selects are checked with foreignSQL.
+// suspect is the condition that the relation c belongs to another role, or may have something attached to it. Only
+// such tables are checked with foreignSQL.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
-// foreignSQL selects the relations c of the schema that are not safe to write to, as names and reasons. They belong to
-// another role, or have a rule, or row-level security hides rows of them. Or other roles have attached something to
-// them that would act with the rights of penstock's role. Triggers, checks and similar are allowed if their functions
-// belong to trusted roles.
+// foreignSQL selects relations c of the schema to which it is not safe to write, with the reasons:
+//
+//   - another role owns the table;
+//   - the table has a rule;
+//   - row-level security hides rows of it;
+//   - a trigger, check or similar calls a function of a role that is not trusted. The function would run with the rights
+//     of penstock's role.
 func (d *DB) foreignSQL(where string) string {
 	table := "pg_catalog.quote_ident(t.nspname) || '.' || pg_catalog.quote_ident(t.relname)"
 	return `WITH t AS (SELECT c.oid, c.relname, n.nspname, c.relkind, c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -52,7 +55,7 @@ func (d *DB) foreignSQL(where string) string {
 		ORDER BY 1, 2`
 }
 
-// foreign returns the reasons that foreignSQL selects, by relation.
+// foreign returns the reasons that foreignSQL selects, by name of the relation.
 func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string][]string, error) {
 	found := map[string][]string{}
 	err := s.query(ctx, d.foreignSQL(where), func(v [][]byte) error {
@@ -74,8 +77,8 @@ func ownNames() string {
 	return "c.relname IN (" + literals(names) + ")"
 }
 
-// checkOwnNames returns an error if a view or something similar has the name of one of penstock's own tables, because
-// reading it would run code of its owner.
+// checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading
+// such an object would run code of its owner.
 func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
 	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
 		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
@@ -83,8 +86,7 @@ func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
 	})
 }
 
-// checkOwnTrust returns an error if one of penstock's own tables belongs to another role, or other roles have attached
-// something to it.
+// checkOwnTrust returns an error if it is not safe to write to one of penstock's own tables.
 func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	found, err := d.foreign(ctx, s, ownNames())
 	if err != nil {
@@ -98,9 +100,7 @@ func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	return nil
 }
 
-// checkTrust returns an error if one of the tables to which rows are written belongs to another role, or other roles
-// have attached something to it.
-// Invariant 16
+// checkTrust returns an error if it is not safe to write to one of the tables of the transaction. Invariant 16
 func (m *merge) checkTrust(c *catalog, staged []string) error {
 	var names []string
 	for name, o := range c.live {
@@ -122,8 +122,8 @@ func (m *merge) checkTrust(c *catalog, staged []string) error {
 	return nil
 }
 
-// Warnings reports where the role or the schema gives others more rights than needed. Each warning is one line and
-// says what to do.
+// Warnings reports rights that are not needed: of penstock's role, or of other roles in the schema. Each warning is
+// one line and says what to do.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.withReadTx(ctx, func(s *session) error {
 		out, err = d.warnings(ctx, s)
@@ -135,7 +135,7 @@ func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// warn logs each warning once for all destinations that have the same [Options].LoggedWarnings.
+// warn logs each warning only once for all destinations with the same [Options].LoggedWarnings.
 func (d *DB) warn(ctx context.Context, s *session) error {
 	warnings, err := d.warnings(ctx, s)
 	for _, w := range warnings {

@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx is a transaction. It collects batches until its first Apply, and then holds a session. Up to maxHeld bytes, it
-// keeps the applied batches until the commit. If the connection is lost, it can then repeat the work on another one.
+// tx is a transaction. It collects batches until its first Apply, and then holds a session. It keeps the applied
+// batches until the commit, up to maxHeld bytes. If the connection is lost, it repeats the work on another one with
+// these batches.
 type tx struct {
 	db   *DB
 	key  state.Key
@@ -23,30 +24,31 @@ type tx struct {
 	of   load.Pass
 	pass *pass
 
-	pending   []*load.Staged // in the order of their first batch
+	pending   []*load.Staged // tables in the order of their first batch
 	log       []*applied
-	held      int64 // bytes of batches in log
-	failed    error // error of an Apply, after which the transaction cannot commit
+	held      int64 // size in bytes of the batches in log
+	failed    error // error of an Apply; the transaction can no longer commit
 	over      bool
-	queued    time.Duration // time spent in line for tables that other sources change
+	queued    time.Duration // time spent waiting for other sources that change the same tables
 	keepalive keepalive
 
 	attempt
 }
 
-// attempt is the state of a transaction on one connection.
+// attempt is what a transaction has on one connection.
 type attempt struct {
 	s       *session // nil before the first Apply
-	carried *carried // pass.carried plus this transaction's keys
-	keeps   bool     // this attempt has created the table of carried keys for later transactions
-	order   order    // pass.order plus this transaction's keys
-	kept    bool     // the temporary table [keptRows] was made
+	carried *carried // pass.carried and the keys of this transaction
+	keeps   bool     // this attempt has created the table of carried keys in the schema
+	order   order    // pass.order and the keys of this transaction
+	kept    bool     // the temporary table [keptRows] exists
 	fresh   map[string]bool
-	stamp   time.Time   // time of the changes to tables that this attempt records
-	when    time.Time   // time of the commit
-	timed   bool        // the field when is later than the times of all existing rows; see advanceTime
-	owner   *load.Owner // owner of the stream's table, if it must be recorded
-	was     *load.Owner // the previous owner
+	stamp   time.Time // time of the recorded changes to tables
+	when    time.Time // time of the commit
+	// timed means that the field when is later than the times of all existing rows: see advanceTime.
+	timed   bool
+	owner   *load.Owner // new owner of the stream's table; nil: unchanged
+	was     *load.Owner // previous owner
 	written map[string]int64
 	rejects [][]any // rows for [load.Rejects]
 }
@@ -56,13 +58,13 @@ type applied struct {
 	staged   []*load.Staged
 	sweep    load.Sweep
 	out      load.Outcome
-	returned bool // out was returned to the caller
-	done     bool // on this connection
+	returned bool // out was returned to the caller of Apply
+	done     bool // the work was done on this connection
 	released bool // the batches were released
 }
 
-// maxHeld limits the bytes of batches that a transaction keeps to repeat its work. A larger transaction fails if its
-// connection is lost, and the run continues from the cursor. // Invariant 6
+// maxHeld limits the bytes of batches that a transaction keeps for repeating its work. A larger transaction fails if
+// its connection is lost. The run then continues from the cursor. // Invariant 6
 const maxHeld = 48 << 20
 
 // Begin implements [load.Destination].
@@ -93,7 +95,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	return x.applyAll(ctx, s)
 }
 
-// applyAll applies what was written since the last Apply.
+// applyAll applies everything that was written since the last Apply.
 func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.over:
@@ -115,8 +117,8 @@ func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err 
 	return a.out, nil
 }
 
-// retry calls the function f. After a transient error it calls f again on another connection, provided that the
-// transaction still has all its batches.
+// retry calls f. After a transient error, it calls f again on another connection. It does not if the transaction has
+// released some of its batches.
 func (x *tx) retry(ctx context.Context, f func() error) error {
 	return x.db.retryExcluding(ctx, &x.queued, func() error {
 		err := f()
@@ -133,13 +135,13 @@ func (x *tx) retry(ctx context.Context, f func() error) error {
 	})
 }
 
-// permanent hides the type of an error, so that retry does not see it as transient.
+// permanent wraps an error so that retry does not treat it as transient.
 type permanent struct{ err error }
 
 // Error returns the text of the wrapped error.
 func (p permanent) Error() string { return p.err.Error() }
 
-// catchUp does the work that was not yet done on this connection. On a new connection this is all work of the
+// catchUp does all work that was not yet done on this connection. On a new connection, this is all work of the
 // transaction.
 func (x *tx) catchUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -157,7 +159,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 			return err
 		}
 		if a.returned && !same(out, a.out) {
-			return errors.New("the work was repeated on another connection and had another outcome: the table was changed in between")
+			return errors.New("the connection was lost, and repeating the work on another one had a different outcome: another session has changed the table")
 		}
 		if a.returned {
 			releaseKeys(out)
@@ -169,7 +171,7 @@ func (x *tx) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// same reports whether two outcomes are equal, apart from the keys that they list.
+// same reports whether two outcomes are equal. It ignores the keys that they list.
 func same(a, b load.Outcome) bool {
 	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
 		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
@@ -181,7 +183,7 @@ func releaseKeys(o load.Outcome) {
 	}
 }
 
-// releaseLarge releases the batches of applied calls if they are too large to keep.
+// releaseLarge releases the batches of all calls of Apply if they are too large to keep.
 func (x *tx) releaseLarge() {
 	if x.held <= maxHeld {
 		return
@@ -193,7 +195,7 @@ func (x *tx) releaseLarge() {
 	x.held = 0
 }
 
-// sizeOf returns the size in bytes of a table's batches.
+// sizeOf returns the size of a table's batches in bytes.
 func sizeOf(s *load.Staged) int64 {
 	n := int64(0)
 	for _, b := range s.Batches {
@@ -211,7 +213,8 @@ func (a *applied) release() {
 	a.staged = nil
 }
 
-// start acquires a session and begins a database transaction. It returns an error if the stream's cursor has changed.
+// start acquires a session and begins a database transaction. It returns [state.ErrMoved] if the stream's cursor has
+// changed.
 func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
@@ -242,7 +245,7 @@ func (x *tx) start(ctx context.Context) error {
 	return x.claim(ctx)
 }
 
-// apply does one Apply on this connection.
+// apply does the work of one Apply on this connection.
 func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error) {
 	if len(a.staged) == 0 && a.sweep.Table == "" {
 		return out, nil
@@ -309,16 +312,16 @@ func (x *tx) commit(ctx context.Context, to position) error {
 	return x.db.step("committed")
 }
 
-// commitGrace is how long a COMMIT may go on after its context has ended. Until the server answers, the outcome of a
-// COMMIT is unknown.
+// commitGrace is how long a COMMIT may continue after its context has ended. Until the server answers, the outcome is
+// unknown.
 const commitGrace = 5 * time.Second
 
-// sendCommit sends COMMIT. If the answer is lost, sendCommit looks up the outcome in the database.
+// sendCommit sends COMMIT. If the answer is lost, it looks up the outcome in the database.
 func (x *tx) sendCommit(ctx context.Context, to position) error {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
 	tag, err := x.s.exec(late, "COMMIT")
-	if err == nil && tag.String() != "COMMIT" { // the transaction had failed
+	if err == nil && tag.String() != "COMMIT" { // the server has rolled back
 		return fmt.Errorf("the server answered %s", tag)
 	}
 	if err == nil {
@@ -350,11 +353,11 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-// end discards what is not committed.
+// end discards everything that is not committed.
 func (x *tx) end() {
 	if !x.over {
 		x.resetAttempt()
-		x.db.dropPosition(x.key) // in case an outdated position caused the failure
+		x.db.dropPosition(x.key) // the failure may come from an outdated position
 	}
 	x.over = true
 	for _, p := range x.pending {
@@ -366,7 +369,7 @@ func (x *tx) end() {
 	x.pending, x.log = nil, nil
 }
 
-// resetAttempt discards what was done on this connection.
+// resetAttempt discards the work of this connection.
 func (x *tx) resetAttempt() {
 	s := x.s
 	x.attempt = attempt{}
@@ -380,9 +383,9 @@ func (x *tx) resetAttempt() {
 	s.release()
 }
 
-// finish does what follows a commit: it updates statistics, drops tables of carried keys, and releases the session.
+// finish runs after a commit: it updates statistics, drops tables of carried keys, and releases the session.
 func (x *tx) finish(ctx context.Context) {
-	if x.s == nil { // committed, but the connection is lost
+	if x.s == nil { // the commit succeeded, but the connection is lost
 		return
 	}
 	x.db.recordFresh(x.pass, x.fresh)

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writeRows writes the new and changed records in the way that the table's mode requires.
+// writeRows writes the new and changed records. How it does that depends on the table's mode.
 func (m *merge) writeRows(t *target, n counts) error {
 	written, err := m.selectOrdinals(t, "st < "+isUnchanged, n.fresh+n.changed)
 	if err != nil {
@@ -56,8 +56,8 @@ func (m *merge) writeMerge(t *target, n counts, written *ordinals) error {
 	return m.insertChildren(t, written)
 }
 
-// deleteChildren deletes child rows. The parameter records is a condition on the status table, which selects the
-// records. The parameter rows is a further condition on their child rows.
+// deleteChildren deletes child rows. records is a condition on the status table that selects their records. rows is
+// an additional condition on the child rows.
 func (m *merge) deleteChildren(t *target, records, rows string) error {
 	for _, c := range m.children(t) {
 		if c.made {
@@ -73,7 +73,7 @@ func (m *merge) deleteChildren(t *target, records, rows string) error {
 	return nil
 }
 
-// update replaces the stored rows of changed records.
+// update replaces the stored rows of the changed records.
 func (m *merge) update(t *target, n counts) error {
 	changed, err := m.selectOrdinals(t, "st = "+isChanged, n.changed)
 	if err != nil {
@@ -108,7 +108,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	return err
 }
 
-// wholeRows returns all columns that are sent for whole rows of t. The last column is the ordinal.
+// wholeRows returns the columns that are sent for whole rows of t. The last one is the ordinal.
 func wholeRows(t *target) []source {
 	var sources []source
 	for _, f := range t.Columns.Fields() {
@@ -117,7 +117,7 @@ func wholeRows(t *target) []source {
 	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
 }
 
-// typeOf returns the database's type for a column that wholeRows returns.
+// typeOf returns the Postgres type of a column of wholeRows.
 func (m *merge) typeOf(t *target, s source) string {
 	if typ := t.types[s.from]; typ != "" {
 		return typ
@@ -125,8 +125,8 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes to t the rows that stageRows has copied into the temporary table. Of several rows with one key, it
-// writes the last. The parameter where is "", or a WHERE clause that selects the existing rows to replace.
+// upsert writes the rows in stagedIn to t. If several rows have the same key, it writes the last one. where is "" or
+// a WHERE clause that selects which existing rows are replaced.
 func (m *merge) upsert(t *target, where string) (int64, error) {
 	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
 }
@@ -141,11 +141,11 @@ func (m *merge) upsertSQL(t *target, from, where string) string {
 		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), from, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where)
 }
 
-// fewRows is the greatest number of rows that are written without a temporary table. Creating and dropping one costs
-// the server far more than a few rows do, and leaves dead rows in the server's catalog.
+// fewRows is the greatest number of rows that are written without a temporary table. Creating and dropping a
+// temporary table costs far more than writing a few rows, and leaves dead rows in the server's catalog.
 const fewRows = 16
 
-// upsertFew does the work of stageRows and upsert for few rows.
+// upsertFew does the work of stageRows and upsert for a few rows, without a temporary table.
 func (m *merge) upsertFew(t *target) error {
 	sources := wholeRows(t)
 	c := m.copier(t, sources, nil, true)
@@ -174,8 +174,8 @@ func (m *merge) upsertFew(t *target) error {
 	return m.s.execParams(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
-// deleteOwnVersions deletes versions that this pass has already written, and their child rows, if the pass now has
-// the same records with other content.
+// deleteOwnVersions deletes versions that this pass has written, and their child rows, if the pass has now read the
+// same records with other content.
 func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
 	if n.mine == 0 {
 		return nil
@@ -190,7 +190,7 @@ func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
 	return checkCount(done, n.mine, err)
 }
 
-// checkCount checks that a statement has changed as many rows as were found before.
+// checkCount checks that a statement has changed the expected number of rows.
 func checkCount(done, want int64, err error) error {
 	if err == nil && done != want {
 		return retryable{fmt.Errorf("expected to change %d rows, changed %d: another session changed the table meanwhile", want, done)}
@@ -225,11 +225,11 @@ func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
 	return m.correctValidity(t)
 }
 
-// synced returns the assignment that gives a changed row the commit's time.
+// synced returns the assignment that sets a row's synced_at to the time of the commit.
 func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
 
-// endChildren ends the current child rows of records at the time at, but not before they began. If deleted is set, it
-// turns them into tombstones.
+// endChildren ends the validity of the current child rows of records at the time at, but not before it has begun. If
+// deleted is true, the child rows become tombstones.
 func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
@@ -247,9 +247,9 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	return nil
 }
 
-// correctValidity corrects the start of validity of new versions, which were written as valid from their synced_at. A
-// version that replaces another one in place gets the start of that version. No version starts before the previous
-// version has ended.
+// correctValidity corrects when the validity of new versions begins. They were written as valid from their synced_at.
+// A version that replaces a version of the same pass begins when that one began. No version begins before the
+// previous version has ended.
 func (m *merge) correctValidity(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)
@@ -268,7 +268,8 @@ func (m *merge) correctValidity(t *target) error {
 	return nil
 }
 
-// writeOwn writes rows of penstock's own tables: it replaces rows of tables with a key, and appends others.
+// writeOwn writes rows of penstock's own tables. In a table with a key, it replaces existing rows. Otherwise it
+// appends.
 func (m *merge) writeOwn(t *target) error {
 	if err := m.db.step("ledger"); err != nil {
 		return err

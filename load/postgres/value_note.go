@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxRaw is the greatest number of bytes of a value that a reject keeps.
+// maxRaw is how many bytes of a value a reject keeps.
 const maxRaw = 64 << 10
 
-// rejectValue records a value that could not be stored as it is. // Invariant 11
+// rejectValue records a value that could not be stored unchanged. // Invariant 11
 func (m *merge) rejectValue(t *target, b arrow.RecordBatch, column string, row int, raw, reason string) {
 	if load.IsInternal(t.Name) {
 		return
@@ -41,7 +41,7 @@ func (m *merge) rejectValue(t *target, b arrow.RecordBatch, column string, row i
 	})
 }
 
-// recordID identifies the record of a row within the stream: its key as JSON, or the hash of the record.
+// recordID identifies the record of a row within the stream, by its key as JSON or by the hash of the record.
 func recordID(t *target, b arrow.RecordBatch, row int) string {
 	key := slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool { return name == schemas.ColSource })
 	if load.Child(t.Columns) {
@@ -58,7 +58,7 @@ func recordID(t *target, b arrow.RecordBatch, row int) string {
 		}
 		text := b.Column(i[0]).ValueStr(row)
 		if b.Column(i[0]).DataType().ID() == arrow.STRING && !strings.HasPrefix(text, "[") {
-			quoted, _ := json.Marshal(text) // a string always marshals
+			quoted, _ := json.Marshal(text) // marshaling a string never fails
 			text = string(quoted)
 		}
 		parts = append(parts, text)
@@ -72,7 +72,7 @@ func recordID(t *target, b arrow.RecordBatch, row int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// elementOf returns the JSON pointer from the record to the element that a child row was made from.
+// elementOf returns the JSON pointer from the record to the element of a child row.
 func elementOf(t *target, b arrow.RecordBatch, row int) string {
 	if !load.Child(t.Columns) {
 		return ""
@@ -105,7 +105,7 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// writeRejects writes the recorded values that could not be stored as they are.
+// writeRejects writes the rejects of values that could not be stored unchanged.
 func (m *merge) writeRejects() error {
 	if len(m.rejects) == 0 {
 		return nil

@@ -12,9 +12,9 @@ import (
 // Schema implements [load.Viewer].
 func (d *DB) Schema() string { return d.o.Schema }
 
-// View implements [load.Viewer]. The query names tables with their schema. All other names in it resolve to built-in
-// objects, so that nothing made by other roles becomes part of the view. Grants on the view stay. If the columns of the
-// view have changed, it is dropped and recreated, which fails if another view depends on it.
+// View implements [load.Viewer]. The query names its tables with the schema. All other names in it mean built-in
+// objects, so that no object of another role becomes part of the view. Grants on the view stay. If the columns of the
+// view have changed, the view is dropped and created again. That fails if another view depends on it.
 func (d *DB) View(ctx context.Context, name, query string) error {
 	err := d.change(ctx, func(m *merge) (bool, error) {
 		c, err := d.readCatalog(ctx, m.s, []string{name})
@@ -35,7 +35,7 @@ func (d *DB) View(ctx context.Context, name, query string) error {
 	return nil
 }
 
-// view creates a view, or replaces one that penstock made.
+// view creates a view. It replaces a view that penstock made.
 func (m *merge) view(name, query string) error {
 	create, err := m.createView(name, query)
 	if err != nil {
@@ -62,12 +62,12 @@ func (m *merge) view(name, query string) error {
 	return m.s.run(m.ctx, "DROP VIEW "+m.db.place(name)+"; "+create+"; "+strings.Join(grants, "; "))
 }
 
-// invokerVersion is the first server version, as server_version_num, with views that use the rights of the querying
-// role.
+// invokerVersion is the first version of the server in which a view can use the rights of the querying role, in the
+// form of server_version_num.
 const invokerVersion = 150000
 
 // createView returns the statement that creates a view. A new view reads tables with the rights of the querying role,
-// if the server supports that. An existing view keeps its options, so that its readers keep their access.
+// if the server supports that. An existing view keeps its options, so that its readers do not lose access.
 func (m *merge) createView(name, query string) (string, error) {
 	options, err := m.s.strings(m.ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(m.db.place(name))+")), "+
 		"CASE WHEN pg_catalog.to_regclass("+literal(m.db.place(name))+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")

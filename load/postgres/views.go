@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// view is a view that a user or penstock has made, with all its properties.
+// view is a view with all its properties. A user or penstock has made it.
 type view struct {
 	oid        string
-	name       string // quoted and qualified
+	name       string // quoted, with the schema
 	columns    []string
 	options    string
 	definition string
 	owner      string
-	granted    bool     // privileges on the view as a whole were granted or revoked
-	grants     []string // statements
-	comments   []string // statements
-	print      string   // its fingerprint, which must be the same after the view was recreated
+	granted    bool     // rights on the whole view were granted or revoked
+	grants     []string // GRANT statements
+	comments   []string // COMMENT statements
+	print      string   // fingerprint, which must be the same after the view was created again
 }
 
-// withoutViews runs the function f, which changes the types of the given columns. It first drops the views that
-// depend on the columns, directly or not, because otherwise Postgres refuses the change. Afterwards it recreates the
-// views in the same transaction, with their owners, grants, options and comments. If a view cannot be recreated, the
-// transaction fails. // Invariant 16
+// withoutViews runs f, which changes the types of the given columns. Postgres refuses that while views depend on the
+// columns. So withoutViews first drops these views, and the views that depend on them. Afterwards it creates them
+// again in the same transaction, with their owners, grants, options and comments. If a view cannot be created again,
+// the transaction fails. Invariant 16
 func (m *merge) withoutViews(table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
@@ -48,7 +48,8 @@ func (m *merge) withoutViews(table string, columns []string, f func() error) err
 	return nil
 }
 
-// dependents returns the views that depend on columns of a table. Each view comes before the views that depend on it.
+// dependents returns the views that depend on columns of a table, directly or through other views. Each view comes
+// before the views that depend on it.
 func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	oids, err := m.s.strings(m.ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
@@ -74,8 +75,8 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	return views, nil
 }
 
-// replaceable returns an error if the object is not a plain view, or if dropping the view would lose something attached
-// to it, such as a trigger.
+// replaceable returns an error if the object is not a plain view, or if something is attached to the view that
+// dropping it would lose, such as a trigger.
 func (m *merge) replaceable(oid string) error {
 	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
@@ -116,12 +117,12 @@ func (m *merge) readView(oid string) (view, error) {
 	return v, err
 }
 
-// optionsSQL selects the options of the view c in the syntax of CREATE VIEW.
+// optionsSQL returns an expression for the options of the view c, in the syntax of CREATE VIEW.
 func optionsSQL(c string) string {
 	return `(SELECT pg_catalog.string_agg(pg_catalog.split_part(o, '=', 1) || ' = ' || pg_catalog.quote_literal(pg_catalog.substr(o, pg_catalog.strpos(o, '=') + 1)), ', ') FROM pg_catalog.unnest(` + c + `.reloptions) AS o)`
 }
 
-// grantsSQL returns a query for the statements that repeat the grants on a view.
+// grantsSQL returns a query for the GRANT statements that repeat the grants on a view.
 func grantsSQL(oid, name string) string {
 	to := `CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END || CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END`
 	return `SELECT 'GRANT ' || privilege_type || ' ON ' || ` + literal(name) + ` || ' TO ' || ` + to + `
@@ -137,8 +138,8 @@ func commentsSQL(oid, name string) string {
 		WHERE d.classoid = 'pg_class'::regclass AND d.objoid = ` + oid
 }
 
-// fingerprint returns all properties of a view except the definition, which Postgres shows differently after the type
-// of a column has changed.
+// fingerprint returns all properties of a view except its definition. Postgres shows the definition differently after
+// the type of a column has changed.
 func (m *merge) fingerprint(oid string) (string, error) {
 	out, err := m.s.strings(m.ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
@@ -148,7 +149,7 @@ func (m *merge) fingerprint(oid string) (string, error) {
 	return strings.Join(out, ""), err
 }
 
-// recreateView recreates a view, and checks that its properties are unchanged.
+// recreateView creates a view again, and checks that its properties are unchanged.
 func (m *merge) recreateView(v view) error {
 	with := ""
 	if v.options != "" {
@@ -161,8 +162,8 @@ func (m *merge) recreateView(v view) error {
 	if err := m.s.run(m.ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
 		return err
 	}
-	// Revoke the rights that were granted by default. If there were explicit grants, also revoke the owner's default
-	// rights.
+	// Revoke the rights that the new view has by default. If there were explicit grants, also revoke the default
+	// rights of the owner.
 	acl := "c.relacl"
 	if v.granted {
 		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"

@@ -14,7 +14,7 @@ import (
 // commit stores a group in one transaction. It does not retry a commit whose answer was lost. Instead, the platform
 // sends the deliveries again, and the inbox recognizes those that it has stored. Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
-	// the group is written even if the callers stop waiting
+	// The group is written even if the callers stop waiting.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {

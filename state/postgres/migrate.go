@@ -77,7 +77,7 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 	}
 	id := fnv.New64a()
 	_, _ = id.Write([]byte("penstock " + s.schema))
-	// an attempt every second, for a minute
+	// Try every second, for a minute.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60))
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		if h.MissingRights, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		// read the clock again, because connecting may have made the first reading inaccurate
+		// Read the clock again, because connecting may have made the first reading inaccurate.
 		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()")
 		h.Ahead = time.Until(s.Now())
 		return err

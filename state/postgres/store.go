@@ -83,7 +83,7 @@ const (
 func (s *Store) config() (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
-		// the driver's error would quote the URL // Invariant 5
+		// The driver's error would quote the URL. // Invariant 5
 		return nil, errors.New("cannot parse the URL of the state database")
 	}
 	p := c.ConnConfig.RuntimeParams
@@ -96,10 +96,10 @@ func (s *Store) config() (*pgxpool.Config, error) {
 	for name, value := range map[string]string{
 		"application_name": "penstock", "TimeZone": "UTC", "client_min_messages": "warning",
 		"synchronous_commit": "on", // Invariant 3
-		// a transaction that waited for a row must see the row's new version
+		// A transaction that waited for a row must see the row's new version.
 		"default_transaction_isolation": "read committed",
 		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		// a process that has lost its leases must not keep rows locked
+		// A process that has lost its leases must not keep rows locked.
 		"idle_in_transaction_session_timeout": millis(s.leaseLife()),
 	} {
 		p[name] = value

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package pgtest provides tests with their own Postgres: a server started from the installed programs in a temporary
-// folder, by a user who is not root, or a database in the server that the environment variable PENSTOCK_TEST_POSTGRES
-// names. If neither is available, the test is skipped.
+// Package pgtest provides tests with a Postgres of their own. It starts a server from the installed programs, in a
+// temporary folder, and not as root. If the environment variable PENSTOCK_TEST_POSTGRES has the URL of a server, it
+// creates a database in that server instead. If neither is possible, the test is skipped.
 package pgtest
 
 import (
@@ -29,22 +29,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Env names the variable with the URL of a server to use instead of a new one.
+// Env is the name of the variable with the URL of an existing server.
 const Env = "PENSTOCK_TEST_POSTGRES"
 
 // Server is a database that belongs to one test.
 type Server struct {
 	t        testing.TB
 	url      *url.URL
-	bin, dir string // empty if the server was not started by the test
+	bin, dir string // "" if the test did not start the server
 	settings []string
 	process  *exec.Cmd
-	exited   chan struct{} // closed when the process has ended
+	exited   chan struct{} // closed after the process has ended
 }
 
-// Start starts a server, or creates a database in the server that the environment names, until t ends. Settings are
-// name=value, as in postgresql.conf. By default nothing is synced to disk, which saves time and only loses data in a
-// power cut.
+// Start starts a server, or creates a database in the server that Env names. It ends with the test t. Settings are
+// name=value, as in postgresql.conf. By default nothing is synced to the disk. That saves time, and would lose data
+// only in a power cut.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
@@ -89,7 +89,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// folder creates the server's folder, owned by the user that the server runs as.
+// folder creates the server's folder. It belongs to the user that the server runs as.
 func (s *Server) folder() string {
 	removeAbandoned()
 	return s.folderIn(parent())
@@ -105,11 +105,12 @@ func (s *Server) folderIn(parent string) string {
 	return dir
 }
 
-// folderPrefix is followed by the id of the test process, a dash, and random text.
+// folderPrefix begins the names of the servers' folders. The id of the test process, a dash and random text follow.
 const folderPrefix = "penstock-postgres-"
 
-// removeAbandoned removes the folders of test processes that were killed an hour ago or earlier. In memory they would
-// stay until the machine restarts. The hour spares processes that this one cannot see, as those of another container.
+// removeAbandoned removes the folders of killed test processes, if they are older than an hour. Folders in memory
+// would otherwise stay until the machine restarts. Younger folders may belong to a process in another container,
+// which this process cannot see.
 func removeAbandoned() {
 	found, _ := filepath.Glob(filepath.Join(parent(), folderPrefix+"*-*"))
 	for _, dir := range found {
@@ -124,8 +125,8 @@ func removeAbandoned() {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// initialize makes the server's files: a copy of a cluster that the first test on this machine makes with initdb, which
-// takes seconds. If several processes make the cluster at the same time, one of the results is kept.
+// initialize makes the server's files. initdb takes seconds, so only the first test on this machine runs it, and the
+// others copy its result. If several processes run initdb at the same time, one of the results is kept.
 func (s *Server) initialize() {
 	s.t.Helper()
 	program, err := os.Stat(filepath.Join(s.bin, "initdb"))
@@ -142,7 +143,7 @@ func (s *Server) initialize() {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// makeTemplate makes a cluster beside the template, because a rename works only within one file system, and the
+// makeTemplate runs initdb in the folder of the template, because a rename works only within one file system. The
 // servers' folders may be in memory.
 func (s *Server) makeTemplate(template string) {
 	dir := s.folderIn(os.TempDir())
@@ -153,7 +154,7 @@ func (s *Server) makeTemplate(template string) {
 	}
 }
 
-// credential returns the user that the server runs as, or nil for the present user. Postgres refuses to run as root.
+// credential returns the user that the server runs as, or nil for the current user. Postgres refuses to run as root.
 func credential(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -226,7 +227,7 @@ func (s *Server) answers() bool {
 	return c.Close(ctx) == nil
 }
 
-// URL returns the URL of the database, for a superuser role.
+// URL returns the URL of the database, for a superuser.
 func (s *Server) URL() string { return s.url.String() }
 
 // As returns the URL for another role.
@@ -236,7 +237,7 @@ func (s *Server) As(role, password string) string {
 	return u.String()
 }
 
-// Via returns the URL through a proxy that listens at the address host:port.
+// Via returns the URL through a proxy that listens at the given host:port.
 func (s *Server) Via(address string) string {
 	u := *s.url
 	u.Host = address
@@ -246,14 +247,15 @@ func (s *Server) Via(address string) string {
 // Address returns the host:port at which the server listens.
 func (s *Server) Address() string { return s.url.Host }
 
-// Stop stops the server immediately, as a crash would. It may be called twice.
+// Stop stops the server immediately, like a crash. It may be called twice.
 func (s *Server) Stop() {
 	s.own()
 	_ = s.process.Process.Signal(syscall.SIGQUIT)
 	<-s.exited
 }
 
-// Restart stops the server, immediately or in an orderly way, and starts it again.
+// Restart stops the server and starts it again. If immediate is true, it stops like in a crash. Otherwise it shuts
+// down.
 func (s *Server) Restart(immediate bool) {
 	s.own()
 	signal := syscall.SIGINT
@@ -265,7 +267,7 @@ func (s *Server) Restart(immediate bool) {
 	s.start()
 }
 
-// Resume starts a server that was stopped.
+// Resume starts a server after Stop.
 func (s *Server) Resume() {
 	s.own()
 	s.start()
@@ -286,14 +288,15 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// For returns the same server for a part of the test that ends before the server, such as the target of a fuzz test.
+// For returns the same server for a part of the test that ends before the server does, such as one input of a fuzz
+// test.
 func (s *Server) For(t testing.TB) *Server {
 	part := *s
 	part.t = t
 	return &part
 }
 
-// Exec runs statements as a superuser role.
+// Exec runs statements as a superuser.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -304,7 +307,7 @@ func (s *Server) Exec(sql string) {
 	require.NoError(s.t, err, sql)
 }
 
-// Text returns the first value of a query's result as text, or "" for null or no row.
+// Text returns the first value of the last query's result as text. It returns "" for null or no row.
 func (s *Server) Text(sql string) string {
 	s.t.Helper()
 	ctx := context.Background()

@@ -5,13 +5,14 @@ import (
 	"syscall"
 )
 
-// attributes makes the server end when the test process that started it ends, even if that process is killed.
+// attributes makes the server end with the test process, even if that process is killed.
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
 
-// parent returns the folder for the servers' folders: one in memory, if it has a gigabyte free, because ext4 takes a
-// second to make the thousand files of a server soon after the files of another were deleted.
+// parent returns the folder for the servers' folders. This is a folder in memory if a gigabyte is free there. On
+// ext4, making the thousand files of a server takes a second if the files of another server were deleted shortly
+// before.
 func parent() string {
 	const dir = "/dev/shm"
 	var disk syscall.Statfs_t
