@@ -192,7 +192,7 @@ func importLines(outcomes []imports.Outcome, changes []imports.Change, f importi
 	return all
 }
 
-// imported summarises all operations in one sentence.
+// imported summarizes all operations in one sentence.
 func imported(lines []importLine) string {
 	n := map[string]int{}
 	for _, l := range lines {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates penstock's role and its schema. The role owns nothing else and is not a superuser. Reading roles are
-# members of penstock_readers: GRANT penstock_readers TO anna. The image runs this once, when it creates the database.
+# Creates penstock's role and its schema. The role owns nothing else and is not a superuser. To let a role read the
+# tables: GRANT penstock_readers TO anna. The Postgres image runs this script once, when it creates the database.
 set -eu
 psql --no-psqlrc --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
 \set password `cat /run/secrets/postgres_password`
