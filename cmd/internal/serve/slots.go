@@ -96,7 +96,7 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how many processes may end during the run of one slot. After that, the slot is not run again. //
+// mostBroken is how many processes may end during the run of one slot. After that, the slot is not run again.
 // Invariant 15
 const mostBroken = 3
 

@@ -36,8 +36,8 @@ type Key struct {
 // Serves reports whether the scheme needs this kind of key: a secret, or a public key.
 func (k Key) Serves(s Scheme) bool { return (k.PublicKey != "") == s.Algorithm.public() }
 
-// Check returns an error if the key cannot be used with a scheme. The error never contains the key. // Invariant
-// 5
+// Check returns an error if the key cannot be used with a scheme. The error never contains the key.
+// Invariant 5
 func (k Key) Check(s Scheme) error {
 	_, err := k.material(s.filled())
 	return err
