@@ -23,8 +23,8 @@ var (
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds every change made to a table, with time and reason. Its rows show which columns penstock has
-	// created, and from which field of the source each column is filled.
+	// Changes holds one row for each change of a table's form, such as a new or a wider column, with time and reason.
+	// The rows show which columns penstock has created, and which field of the source fills each column.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),
 		text("action"), text("from_type"), text("to_type"), text("reason"))
@@ -34,34 +34,40 @@ var (
 		text("run"), text("pipeline"), instant("started_at"), instant("ended_at"),
 		text("status"), document("counts"), text("error"))
 
-	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (column
-	// witnesses), and numbers of records, pages and requests.
+	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (witnesses), and
+	// counts. Each of the fetched records counts once: as written, unchanged, deduplicated or rejected. A record is
+	// deduplicated if the pass received its key more than once. The column distinct is the number of different records,
+	// and deleted the number of rows that were marked as deleted.
 	Certificates = own("certificates", nil,
 		text("run"), text("pipeline"), text("stream"), instant("at"), text("verdict"), document("witnesses"),
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds one row for each record or value that no column can hold or that a contract excludes. The column
-	// record_id is the record's key as JSON, or a hash of the record if it has no usable key. The column stage names the
-	// step that rejected the record or value.
+	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out.
 	//
-	// If a later pass finds the same reject, it replaces the row. So run, pass and ordinal belong to the last pass that
-	// found the reject; pass is 1, or 2 for a second reading in the same run. The column resolved_at is the time when a
-	// later pass stored the record or value. The column accepted_at is the time when a person accepted the loss.
+	// The column record_id is the record's key as JSON, or a hash of the record if it has no usable key. The column
+	// pointer is the JSON pointer to the value; it is empty, and record is true, if the whole record is rejected. The
+	// column raw has the original value, wanted the type that was expected, and stage the step that refused it:
+	// extract, transform, contract, load or webhook.
+	//
+	// If a later pass finds the same reject again, it replaces the row. So run, pass and ordinal (the number of the
+	// record in the pass) are those of the last pass that found it. The column pass is 1, or 2 for a second reading in
+	// the same run. The column resolved_at has the time when a later pass stored the record or value, and accepted_at
+	// the time when a person accepted the loss.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
 		text("record_id"), text("stage"), instant("accepted_at"))
 
-	// RowChanges holds the changes that runs made to rows of root tables, for pipelines and streams with changes: true.
-	// The column action is insert, update, delete or revive. The column key is a JSON array of the key's values. The
-	// columns before and after have the row's columns as a JSON object, without penstock's own columns.
+	// RowChanges holds one row for each row that a run inserted, updated or deleted in the table of a stream, if the
+	// pipeline or the stream has changes: true. Changes of child tables are not included. The column action is insert,
+	// update, delete, or revive for a deleted record that is back. The column key is a JSON array of the key's values.
+	// The columns before and after have the row's columns as a JSON object, without penstock's own columns.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
 
-	// Conventions holds the convention of each stream: what was learned or configured about its endpoint, and the
-	// evidence, as JSON.
+	// Conventions holds what was learned or configured about the endpoint of each stream, and the evidence, as JSON.
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 

@@ -172,7 +172,7 @@ func configurationPage(t *testing.T) string {
 	var root key
 	require.NoError(t, json.Unmarshal(text, &root))
 	b := &strings.Builder{}
-	b.WriteString("# Configuration\n\nEvery key of `pipelines.yaml`. `<name>` is a name of your choice, `[]` an entry of a list. `penstock schema config` prints these keys as a JSON Schema, for editors.\n\n")
+	b.WriteString("# Configuration\n\nThese are all keys of `pipelines.yaml`. `<name>` stands for a name of your choice, and `[]` for an entry of a list. `penstock schema config` prints the keys as a JSON Schema, for editors.\n\n")
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		top := root.Properties[name]
 		fmt.Fprintf(b, "## %s\n\n", name)
@@ -252,7 +252,7 @@ func takes(k key) (all []string) {
 func tablesPage(t *testing.T) string {
 	t.Helper()
 	b := &strings.Builder{}
-	b.WriteString("# Tables\n\nPenstock keeps its own tables beside yours, in each destination, and adds its own columns to your tables. Their names begin with `_penstock_`.\n\n## Columns of your tables\n\n")
+	b.WriteString("# Tables\n\nIn each destination penstock has some tables of its own. It also adds some columns to the tables of the streams. The names of these tables and columns begin with `_penstock_`.\n\n## Columns in the tables of streams\n\n")
 	var rows [][]string
 	for _, column := range []string{
 		schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia, schemas.ColParent, schemas.ColIndex,
@@ -346,7 +346,7 @@ func metricsPage(t *testing.T) string {
 	require.Greater(t, len(rows), 25)
 	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	b := &strings.Builder{}
-	b.WriteString("# Metrics\n\n`GET /metrics` of `penstock serve` answers in the format of Prometheus. `penstock_build_info` has the version. The response also has the metrics of the Go runtime and of the process.\n\n")
+	b.WriteString("# Metrics\n\n`penstock serve` has these metrics at `GET /metrics`, in the format of Prometheus. `penstock_build_info` has the version. Metrics of the Go runtime and of the process are there too.\n\n")
 	writeTable(b, []string{"metric", "kind", "labels", "meaning"}, rows)
 	return b.String()
 }

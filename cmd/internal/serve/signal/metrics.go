@@ -96,13 +96,13 @@ func (m *Metrics) makeRuns() {
 	m.runSuccess = m.gauge("run_last_success_timestamp_seconds", "When the last complete run ended.", "pipeline")
 	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "When the last run ended in which the stream was complete.", "pipeline", "stream", "destination")
 	m.streamDuration = m.gauge("stream_last_duration_seconds", "Duration of the stream in its last run.", "pipeline", "stream")
-	m.rows = m.counter("rows_total", "Records by outcome (written, unchanged, deduplicated, rejected), and rows marked as deleted.", "pipeline", "stream", "destination", "outcome")
+	m.rows = m.counter("rows_total", "Records by outcome (written, unchanged, deduplicated, rejected), and rows marked as deleted (deleted).", "pipeline", "stream", "destination", "outcome")
 	m.records = m.counter("records_read_total", "Records read.", "pipeline")
 	m.bytes = m.counter("read_bytes_total", "Bytes of the pages read.", "pipeline")
 	m.pages = m.counter("pages_read_total", "Pages read.", "pipeline")
 	m.certificates = m.counter("certificates_total", "Passes by the verdict of their certificate.", "pipeline", "destination", "verdict")
-	m.notices = m.counter("drift_notices_total", "Changes of sources that were noticed, by subject and severity.", "pipeline", "about", "severity")
-	m.slots = m.counter("slots_total", "Slots of schedules by outcome: ran (in time), late, skipped (on purpose, or another run covers the slot), missed.", "pipeline", "outcome")
+	m.notices = m.counter("drift_notices_total", "Notices about changes of a source, such as a field that disappeared, by kind and severity.", "pipeline", "about", "severity")
+	m.slots = m.counter("slots_total", "Slots of schedules by outcome: ran (in time), late, skipped (on purpose, or because another run covers the slot), missed.", "pipeline", "outcome")
 	m.lateRuns = m.counter("runs_late_total", "Runs that did not start when they were due.", "pipeline")
 	m.reloads = m.counter("configuration_reloads_total", "Reloads of the configuration, by outcome: done, failed.", "outcome")
 	m.slotDelay = m.histogram("slot_delay_seconds", "Time from a slot to the start of its run.", lagBuckets, "pipeline")
@@ -115,13 +115,13 @@ func (m *Metrics) makeSource() {
 }
 
 func (m *Metrics) makeEvents() {
-	m.deliveries = m.counter("webhook_deliveries_total", "Webhook deliveries, by the result of their verification.", "source", "verdict")
+	m.deliveries = m.counter("webhook_deliveries_total", "Webhook deliveries by the result of their verification.", "source", "verdict")
 	m.deliveryDuration = m.histogram("webhook_delivery_duration_seconds", "Time until a webhook delivery was answered.", requestBuckets, "source")
 	m.events = m.counter("events_total", "Webhook events by outcome: applied, unmapped (they belong to no stream), dead (they could not be applied).", "pipeline", "outcome")
 	m.behind = m.gauge("events_waiting", "Verified events that are not applied yet.", "pipeline")
 	m.oldest = m.gauge("event_oldest_waiting_timestamp_seconds", "When the oldest waiting event was delivered; 0 if none waits.", "pipeline")
 	m.appliedLag = m.histogram("event_applied_lag_seconds", "Time from the delivery of an event to the commit of its rows.", lagBuckets, "pipeline")
-	m.refused = m.counter("access_refused_total", "Refused access tokens by outcome: wrong, or not evaluated because there were too many wrong tokens.", "outcome")
+	m.refused = m.counter("access_refused_total", "Refused access tokens by outcome: wrong, or not evaluated (after too many wrong tokens).", "outcome")
 	m.alerts = m.counter("alerts_total", "Alerts by kind and outcome.", "kind", "outcome")
 }
 
