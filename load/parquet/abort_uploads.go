@@ -10,8 +10,8 @@ import (
 // abandonedAfter is the age after which an unfinished multipart upload counts as abandoned.
 const abandonedAfter = 24 * time.Hour
 
-// unfinishedUploads lists uploads of this and other processes. Stores charge for listing, so it lists at most
-// once a day, and otherwise returns the last list.
+// unfinishedUploads lists the uploads of this and other processes that are not finished. Stores charge for listing,
+// so it requests a list at most once a day, and otherwise returns the last one.
 func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,9 +34,9 @@ func (b *bucket) knownUploads() []unfinishedUpload {
 	return b.unfinished
 }
 
-// abortUploads aborts uploads that no commit can use. A file's name begins with the number of the generation
-// for which it is written. If a generation with this number already exists, no later manifest will name the
-// file, even if a process is still sending it. Other uploads may be in progress, and are kept for a day.
+// abortUploads aborts uploads that no commit can use. The name of a file begins with the number of the generation for
+// which the file is written. If a generation with this number already exists, no later manifest will name the file,
+// even if a process is still sending it. Other uploads may be in progress. They are aborted after a day.
 func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
 	n := 0
 	for _, p := range all {

@@ -20,7 +20,7 @@ type place struct {
 
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
 
-// TestUploadChild is the process that is killed. Its record is so large that its file is uploaded in parts.
+// TestUploadChild is the process that is killed. Its record is so large that the file is uploaded in several parts.
 func TestUploadChild(t *testing.T) {
 	var of place
 	if text := os.Getenv(uploadChild); text == "" || json.Unmarshal([]byte(text), &of) != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Accept implements [load.Destination]. Missing files are dropped from the manifest, and the next pass
-// loads their rows again. Changed files are accepted with their present content. Accept returns an error
-// if the table's folder has Parquet files that penstock did not write.
+// Accept implements [load.Destination]. It removes missing files from the manifest, and the next pass loads their
+// rows again. It accepts changed files with their present content. If the table's folder has Parquet files that
+// penstock did not write, Accept returns an error.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {
@@ -236,8 +236,8 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	return out, nil
 }
 
-// rewriteAccepted clears the hashes of the table's records if files or columns have changed. The next pass
-// then writes these records again, including values that were lost.
+// rewriteAccepted clears the hashes of the table's records if files or columns have changed. So the next pass writes
+// these records again, with the values that were lost.
 func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {

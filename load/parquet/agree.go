@@ -12,11 +12,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Sources that share a table of a catalog infer their column types independently, but a column of the table
-// has one type. If the types differ, the column gets a type that holds the values of both. A commit first
-// casts its own rows to that type. If the type of the table is narrower, the commit also rewrites the files
-// of all other sources. Each of these sources thereby gets a new generation, which keeps the source's cursor.
-// All of this is one atomic step.
+// Sources that share a table of a catalog infer their column types independently, but a column of the table has only
+// one type. If the types differ, the column gets a type that holds the values of both. A commit first casts its own
+// rows to that type. If the type of the table is narrower, the commit also rewrites the files of all other sources.
+// Each of these sources gets a new generation, with the same cursor as before. All of this is one atomic step.
 
 const agreements = 100
 
@@ -28,7 +27,7 @@ func (x *tx) publish(ctx context.Context) error {
 			err = x.agree(ctx, of)
 		} else if errors.Is(err, ErrConcurrentSource) {
 			d := x.draft.(*tableGeneration)
-			d.lastCommits, d.widened = nil, nil // read every source again; commits prepared for sources that have not moved are kept
+			d.lastCommits, d.widened = nil, nil // read all sources again; commits that were prepared for sources without a new commit are kept
 			err = nil
 		} else {
 			return err
@@ -40,8 +39,8 @@ func (x *tx) publish(ctx context.Context) error {
 	return fmt.Errorf("cannot widen the columns of other sources, which keep committing: %w", state.ErrMoved)
 }
 
-// agree widens this source's columns for values of the table's types. If a column is then wider than the
-// table's, agree also prepares commits that widen it for the other sources.
+// agree widens the columns of this source so that they can hold values of the table's types. If a column is then
+// wider than the table's, agree also prepares commits that widen the column for the other sources.
 func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	t := x.next.table(of.Table)
 	if t == nil {
@@ -118,7 +117,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.tables.stream, source)
-	f := newFolder(at, x.lake.storage.store(at)) // not the lake's folder of that source, because a pass of the source may be using it
+	f := newFolder(at, x.lake.storage.store(at)) // not the folder that the lake keeps for that source: a pass of the source may be using it
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err

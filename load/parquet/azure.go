@@ -54,8 +54,8 @@ func newAzure(container string, o Store) (*azure, error) {
 	return a, nil
 }
 
-// signer uses the machine's managed identity if SecretKey is empty. Otherwise SecretKey is a shared access
-// signature or the account's key.
+// signer returns a function that signs requests. If SecretKey is empty, it uses the machine's managed identity.
+// Otherwise SecretKey is a shared access signature or the key of the account.
 func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
@@ -77,7 +77,7 @@ func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	return sharedKey(o.AccessKey, o.SecretKey)
 }
 
-// blob escapes each part of the name, because the signature covers the escaped form.
+// blob returns the path of an object, with each part escaped. The signature covers the escaped form.
 func (a *azure) blob(key string) string {
 	parts := strings.Split(key, "/")
 	for i, p := range parts {
@@ -107,7 +107,7 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	if err != nil || got.status/100 == 2 {
 		return err
 	}
-	switch code, message := a.fault(got); code { // other codes do not mean that the object exists
+	switch code, message := a.fault(got); code { // after another code, it is unknown whether the object exists
 	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
 		return fmt.Errorf("store %s: %w", key, errTaken)
 	default:
@@ -134,7 +134,7 @@ type azureBlob struct {
 	Size int64 `xml:"Properties>Content-Length"`
 }
 
-// azureName is percent-encoded if XML cannot represent the name.
+// azureName is a name in a listing. It is percent-encoded if XML cannot represent it.
 type azureName struct {
 	Encoded bool   `xml:",attr"`
 	Text    string `xml:",chardata"`
@@ -202,7 +202,7 @@ func (a *azure) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads returns none, because objects are stored by one request.
+// uploads returns none, because each object is stored by a single request.
 func (a *azure) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 func (a *azure) abortUploads(context.Context, unfinishedUpload) error { return nil }

@@ -18,10 +18,10 @@ type bounds struct {
 	low, high       string
 	text            bool
 	rows            bool
-	open            bool // a key is too long, or of a type without bounds: the file gets no bounds
+	open            bool // a key is too long, or its type has no bounds: the file gets no bounds
 }
 
-// longestBound is in bytes. A longer text is no bound.
+// longestBound is the length in bytes up to which a text is used as a bound.
 const longestBound = 64
 
 func newBounds(t *table) bounds {

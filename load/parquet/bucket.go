@@ -19,16 +19,15 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each under
-// a name that is used only once. Beside them is one manifest for each generation. The manifest with the
-// highest sequence number is the current one. The number in its name counts down, so that the newest manifest
-// comes first in a listing:
+// bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each under a name
+// that is used only once. Beside them is one manifest for each generation. The manifest with the highest sequence
+// number is the current one. The name of a manifest has two numbers. The second is the sequence number. The first
+// counts down, so that a listing begins with the newest manifest:
 //
 //	<stream>/manifest-9999999987-00000012.json
 //
-// A commit stores its files, and then creates the next manifest on the condition that no object of that name
-// exists. If two writers start from the same generation, only one can commit. Nothing is ever renamed, linked
-// or locked.
+// A commit stores its files, and then creates the next manifest on the condition that no object of that name exists.
+// If two writers start from the same generation, only one can commit. Nothing is ever renamed, linked or locked.
 // Invariants 1, 13
 type bucket struct {
 	o       objects
@@ -40,7 +39,7 @@ type bucket struct {
 
 	mu         sync.Mutex
 	unfinished []unfinishedUpload
-	listedAt   time.Time // at most once a day
+	listedAt   time.Time // unfinished uploads are listed at most once a day
 }
 
 const removals = 8
@@ -57,7 +56,7 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// pattern returns "", because a pattern would also match outdated files.
+// pattern returns "", because a file pattern would also match outdated files.
 func (b *bucket) pattern(string, bool) string { return "" }
 
 func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
@@ -96,9 +95,9 @@ type bucketStore struct {
 	key string
 
 	mu     sync.Mutex
-	seen   *manifest // the manifest last read or committed; nil before that, and if there is none
+	seen   *manifest // the manifest that was last read or committed; nil: not read yet, or there is none
 	seenAt time.Time
-	listed map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
+	listed map[string]int64 // the files that tidy has listed; nil if the transaction has changed something since, or tidy has listed nothing yet
 }
 
 func (s *bucketStore) where() string { return s.url + "/" + s.key }
@@ -113,7 +112,7 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 
 func (s *bucketStore) costly() bool { return true }
 
-// hold locks nothing, because the condition of a commit is enough to exclude other writers.
+// hold locks nothing. The condition of a commit is enough to exclude other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
@@ -163,7 +162,7 @@ func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 		m, err := s.read(ctx, sequence)
 		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 			if now, listed := s.newest(ctx); listed == nil && now != sequence {
-				continue // it was removed after the listing
+				continue // it was removed after it was listed
 			}
 		}
 		if err != nil {
@@ -180,8 +179,8 @@ func (s *bucketStore) learn(m *manifest) {
 	s.seen, s.seenAt = m, time.Now()
 }
 
-// recent returns a manifest that may be a few seconds old, which is enough to look up tables of other
-// streams. Otherwise each of a hundred streams would read the manifests of all others.
+// recent returns a manifest that may be a few seconds old. That is enough to look up tables of other streams. Without
+// recent, each of a hundred streams would read the manifests of all others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -213,7 +212,7 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live returns only files that m names, because the folder also holds files of earlier generations and other programs.
+// live returns only files that m names. The folder also holds files of earlier generations and of other programs.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.listed
@@ -236,11 +235,11 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	return out, nil
 }
 
-// tidy uses that the name of a file has the number of the generation for which it was written. Once a
-// generation has dropped a file, no later manifest names the file again. So a file can be removed if the
-// oldest kept manifest does not name it and has at least the file's number. An earlier manifest can be
-// removed if m.Kept does not list it. Both rules hold for the files of all processes, so tidy need not wait
-// for other processes, nor compare times.
+// tidy removes outdated files and manifests. The name of a file has the number of the generation for which the file
+// was written. Once a generation has dropped a file, no later manifest names the file again. So a file can be removed
+// if two conditions hold: its number is not above that of the oldest kept manifest, and that manifest does not name
+// it. A manifest can be removed if m.Kept does not list it. Both rules hold for the files of all processes, so tidy
+// need not wait for other processes or compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
@@ -260,7 +259,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			}
 			return true
 		}
-		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // sources have prefixes and manifests of their own
+		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // each source has a prefix and manifests of its own
 			found[key] = size
 		}
 		return true
@@ -276,7 +275,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	oldest := m
 	if first != last {
 		if oldest, err = s.read(ctx, first); errors.Is(err, fs.ErrNotExist) {
-			oldest, err = nil, nil // another process has removed the manifest, so the files that it named are unknown
+			oldest, err = nil, nil // another process has removed the manifest, so it is unknown which files it named
 		}
 		if err != nil {
 			return err
@@ -298,8 +297,8 @@ func (s *bucketStore) remember(files map[string]int64) {
 	s.listed = files
 }
 
-// orphaned returns an error if files show that the stream had a manifest. Before the first commit, there may
-// be files of the first generation only.
+// orphaned returns an error if the files show that the stream had a manifest. Before the first commit, there can be
+// files of the first generation only.
 func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Stores charge for requests.
+// Stores charge for requests, so a commit must send few of them.
 func TestBucketRequests(t *testing.T) { onStores(t, testBucketRequests) }
 
 func testBucketRequests(t *testing.T, s *store) {
@@ -36,7 +36,7 @@ func testBucketRequests(t *testing.T, s *store) {
 	require.LessOrEqual(t, changed["GET"], 8)
 }
 
-// Of two commits that follow the same generation, one succeeds, and the other fails with state.ErrMoved.
+// Two commits follow the same generation. One succeeds, and the other fails with state.ErrMoved.
 func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
 
 func testBucketTwoWriters(t *testing.T, s *store) {
@@ -66,7 +66,7 @@ func testBucketTwoWriters(t *testing.T, s *store) {
 	require.Equal(t, int64(10), lost.Load())
 }
 
-// A commit whose requests fail has taken effect completely or not at all, and the next commit succeeds.
+// If requests fail, a commit has either all of its effects or none, and the next commit succeeds.
 func TestBucketFaults(t *testing.T) { onStores(t, testBucketFaults) }
 
 func testBucketFaults(t *testing.T, s *store) {
@@ -139,8 +139,8 @@ func testBucketFaults(t *testing.T, s *store) {
 	}
 }
 
-// A commit is suspended before its last request. Meanwhile, other commits make a generation with the same
-// number, replace it, and remove it. The suspended commit then fails with state.ErrMoved.
+// A commit is suspended before its last request. Meanwhile, other commits make a generation with the same number,
+// replace it, and remove it. The suspended commit must then fail with state.ErrMoved.
 func TestBucketStopped(t *testing.T) { onStores(t, testBucketStopped) }
 
 func testBucketStopped(t *testing.T, s *store) {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cast requires that the caller releases the result.
+// cast returns the values of a with another type. The caller releases the result.
 func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
 		return retyped(a, stored(to))
@@ -88,9 +88,9 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// shape returns the columns in the table's order and types. If the validity columns of a history table are
-// missing, they are filled with the times when a row was synced and deleted. Other missing columns are null.
-// The caller releases the result.
+// shape returns the columns in the order and with the types of the table. In a history table, missing validity
+// columns are filled with the times when a row was synced and deleted. Other missing columns are null. The caller
+// releases the result.
 func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(t.Columns))
 	for i, f := range t.schema.Fields() {

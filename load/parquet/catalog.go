@@ -11,44 +11,43 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Catalog publishes to other engines the names of the files that make up the tables of a lake, and
-// records the commits of the lake's streams. A lake with a catalog has no folders of generations. The
-// methods may be called concurrently.
+// Catalog shows the tables of a lake to other engines: it says which files make up a table. It also records the
+// commits of the lake's streams. A lake with a catalog has no folders of generations. The methods may be called
+// concurrently.
 type Catalog interface {
 	// Streams returns the names of the streams that have commits.
 	Streams(ctx context.Context) ([]string, error)
 
-	// Sources returns the names of the sources that share the tables of a stream and have commits, or
-	// none if the tables belong to one source.
+	// Sources returns the names of the sources that have commits to the shared tables of a stream. It returns none if
+	// the tables belong to one source.
 	Sources(ctx context.Context, stream string) ([]string, error)
 
-	// Head returns the last commit of a stream, or of the given source if sources share the stream's
-	// tables. It returns nil if there is none.
+	// Head returns the last commit of a stream. If sources share the stream's tables, it returns the last commit of the
+	// given source. It returns nil if there is none.
 	Head(ctx context.Context, stream, source string) (*Head, error)
 
-	// Commit makes c the last commit of its stream. The tables' files, their columns and the properties
-	// in c change in one step for all readers. It returns state.ErrMoved, wrapped, if the last commit
-	// is not c.Parent, and a [*load.ForeignChange] if another program has written to one of the tables.
-	// If sources share the tables, c becomes the last commit of c.Source only, and does not conflict
-	// with concurrent commits of other sources. In that case Commit may return a [*Disagreement] or
-	// [ErrConcurrentSource]. After these four errors nothing has changed; after any other error the outcome is
-	// unknown. // Invariants 1, 2, 13
+	// Commit makes c the last commit of its stream. The tables' files, their columns and the properties in c change in
+	// one step for all readers. If the last commit is not c.Parent, Commit returns state.ErrMoved (wrapped). If another
+	// program has written to one of the tables, it returns a [*load.ForeignChange].
+	//
+	// If sources share the tables, c becomes the last commit of c.Source only, and does not conflict with concurrent
+	// commits of other sources. Then Commit may also return a [*Disagreement] or [ErrConcurrentSource]. After these four
+	// errors nothing has changed. After any other error the outcome is unknown. // Invariants 1, 2, 13
 	Commit(ctx context.Context, c Commit) error
 
-	// Named returns the names of the files that the catalog has written for the stream and that readers
-	// may still use. The keys of the map are the folders of the tables.
+	// Named returns the names of the files that the catalog has written for the stream and that readers may still use.
+	// The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
-	// Locate returns where the metadata of a table is, for use in other engines; "" if there is no such
+	// Locate returns where the metadata of a table is, for use in other engines. It returns "" if there is no such
 	// table.
 	Locate(ctx context.Context, table string) (string, error)
 
 	Close() error
 }
 
-// Names lists the files in a table's folder that readers may still use. The name of a file begins with
-// the number of a commit. Files with a number above Upto may also be in use, even if Files does not list
-// them.
+// Names lists the files in a table's folder that readers may still use. The name of a file begins with the number of
+// a commit. Files with a number above Upto may also be in use; Files need not list them.
 type Names struct {
 	Files []string
 	Upto  int64
@@ -61,8 +60,8 @@ type Files interface {
 	Write(ctx context.Context, name string, text []byte) error
 	// Read reads a file. If there is none, the error wraps fs.ErrNotExist.
 	Read(ctx context.Context, name string) ([]byte, error)
-	// Location returns the address under which other engines find a file. Name is the inverse of
-	// Location; ok is false if the address is not in the lake.
+	// Location returns the address under which other engines find a file. Name is the inverse: it returns the name of a
+	// file at an address; ok is false if the address is not in the lake.
 	Location(name string) string
 	Name(location string) (name string, ok bool)
 }
@@ -76,26 +75,25 @@ type Head struct {
 // Commit describes one change of the tables of a stream.
 type Commit struct {
 	Stream     string
-	Source     string            // the source that commits, if sources share the tables; else ""
-	ID         string            // of this commit; unique
+	Source     string            // the source that commits; "" if the tables are not shared
+	ID         string            // ID of this commit; unique
 	Parent     string            // ID of the previous commit; "" for the first
-	Sequence   int64             // number of this commit, from 1. Names of files that are written for the commit begin with this number
+	Sequence   int64             // number of this commit, from 1; the names of the files that it writes begin with this number
 	Manifest   string            // name of the file that lists the stream's tables and files
 	Properties map[string]string // properties for people: cursor, run and so on
 	Tables     []TableFiles      // all tables of the stream, the head table last
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
-	// OtherSources has commits of other sources that are made in the same step, because this commit
-	// widens columns of shared tables. LastCommits has the ID of the last commit of each of the other
-	// sources. If a source's last commit is no longer this one, the commit fails with
-	// [ErrConcurrentSource].
+	// OtherSources has commits of other sources that are made in the same step, because this commit widens columns of
+	// shared tables. LastCommits has the ID of the last commit of each of the other sources. If one of these sources has
+	// a later commit, the commit fails with [ErrConcurrentSource].
 	OtherSources []Commit
 	LastCommits  map[string]string
 }
 
-// Disagreement is the error for a commit with column types that do not fit the present columns of a
-// shared table. Some files must be rewritten before the rows of all sources fit in the columns.
+// Disagreement is the error for a commit with column types that do not fit the present columns of a shared table.
+// Some files must be rewritten before the columns can hold the rows of all sources.
 type Disagreement struct {
 	Table   string        // name of the table in penstock
 	Columns *arrow.Schema // the conflicting columns, with the types that they have in the table
@@ -106,7 +104,8 @@ func (d *Disagreement) Error() string {
 	return "table " + d.Table + ": other sources have other types in the columns " + strings.Join(load.Names(d.Columns), ", ")
 }
 
-// ErrConcurrentSource is returned by [Catalog].Commit if a source in [Commit].LastCommits has committed since.
+// ErrConcurrentSource is returned by [Catalog].Commit if a source has committed after its commit in
+// [Commit].LastCommits.
 var ErrConcurrentSource = errors.New("another source committed at the same time")
 
 // TableFiles describes a table, and what a commit changes in it.
@@ -120,8 +119,8 @@ type TableFiles struct {
 	PartitionBy string // the column of dates or times that partitions the table; "": not partitioned
 	Months      bool   // partitioned by months, not by days
 
-	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources
-	// were replaced or removed. Columns then has the types that all sources have now.
+	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources were replaced
+	// or removed. Columns then has the types that all sources have now.
 	Reset bool
 
 	Added, Removed []DataFile
@@ -139,8 +138,8 @@ type DataFile struct {
 // numberKey is the metadata key for a field's ID, which the encoder writes into the file.
 const numberKey = "PARQUET:field_id"
 
-// FieldNumber returns the field ID of a column, or of the elements of a list. It returns 0 if there is
-// none. An ID always means the same column, even if the column's name changes.
+// FieldNumber returns the field ID of a column, or of the elements of a list. It returns 0 if there is none. An ID
+// always means the same column, even if the column's name changes.
 func FieldNumber(f arrow.Field) int {
 	text, _ := f.Metadata.GetValue(numberKey)
 	n, _ := strconv.Atoi(text)

@@ -18,7 +18,7 @@ import (
 )
 
 // catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as in a
-// [bucket]. The catalog records the name of each stream's current manifest with the stream's last commit.
+// [bucket]. For each commit of a stream, the catalog also records the name of its manifest.
 type catalogStore struct {
 	*bucket
 	catalog Catalog
@@ -109,7 +109,7 @@ func (t *catalogStore) store(name string) streamStore {
 	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
 }
 
-// path returns one location per line for an internal table, because it has one for each stream.
+// path returns the location of a table. An internal table exists once per stream, so it has one location per line.
 func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
@@ -197,7 +197,8 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, tables: s}, nil
 }
 
-// catalogName adds the stream's name to internal tables, because each stream has its own. // Invariant 17
+// catalogName returns the name of a table in the catalog. Each stream has its own internal tables, so their names end
+// with the name of the stream. // Invariant 17
 func (s *tableStore) catalogName(table string) string {
 	if load.IsInternal(table) {
 		return table + "__" + s.stream
@@ -305,8 +306,8 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 	return c
 }
 
-// addDropped adds the tables that generation m no longer has. From a table that sources share, only the rows
-// of this source are removed.
+// addDropped adds the tables that generation m no longer has. If sources share a table, only the rows of this source
+// are removed from it.
 func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 	if base == nil {
 		return

@@ -21,14 +21,14 @@ type tableGeneration struct {
 	parentID   *string // the ID of the previous commit, set by the first call of publish
 	parentLine []string
 
-	// otherCommits is set if sources share the tables, and this commit widens columns for which files of
-	// other sources must be rewritten: see [tx.agree].
+	// otherCommits is set if this commit widens columns of shared tables and must rewrite files of other sources: see
+	// [tx.agree].
 	otherCommits map[string]*tx    // commits of other sources in the same step, by source
-	lastCommits  map[string]string // the last commits of all other sources; nil: not read yet
+	lastCommits  map[string]string // the last commit of each other source; nil: not read yet
 	widened      map[string]bool   // tables whose columns are widened for all sources
 }
 
-// publish may be called again after a [*Disagreement] or [ErrConcurrentSource]. // Invariants 1, 2, 13
+// publish commits m. It may be called again after a [*Disagreement] or [ErrConcurrentSource]. // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	c, err := d.commitAfter(ctx, m, d.rebase)
 	if err != nil {
@@ -73,8 +73,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. If another commit came first, moved may
-// change m, so that m follows that commit. Otherwise commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. It calls moved, which may change m so that m follows
+// a commit that came first. If m does not follow the last commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {
@@ -97,11 +97,12 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m), nil
 }
 
-// rebase makes m follow generation base instead of m's parent, if all commits in between were made by other
-// sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the columns
-// again. The files of m keep the sequence number in their names. This number must be above that of the oldest
-// kept generation, because tidying could otherwise remove the files. In all other cases, rebase changes
-// nothing and returns false.
+// rebase makes m follow the generation base instead of m's parent. It does so only if all commits in between were
+// made by other sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the
+// columns of m again. Otherwise rebase changes nothing and returns false.
+//
+// The files of m keep the sequence number in their names. If this number is not above that of the oldest kept
+// generation, tidy could remove the files. So rebase returns false in that case too.
 func (d *tableGeneration) rebase(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.parentID) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
@@ -135,7 +136,7 @@ func (d *tableGeneration) discard() error {
 	return err
 }
 
-// storeManifest has no effect until the catalog names the manifest.
+// storeManifest stores the manifest of m. It has no effect until the catalog names the manifest.
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
@@ -151,8 +152,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit that returned the error cause has taken effect, for example because only
-// the answer was lost.
+// resolve finds out whether a commit that returned the error cause has taken effect. That is so if only the answer
+// was lost.
 // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {

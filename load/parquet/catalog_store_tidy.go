@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tidy removes a file if the number in its name is not above that of the oldest kept commit, and that commit
-// does not name the file: see [bucketStore.tidy].
+// tidy removes a file under two conditions: the number in its name is not above that of the oldest kept commit, and
+// that commit does not name the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
@@ -36,9 +36,9 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// tidyTables removes files that the catalog has written for shared tables. Commits of all sources are
-// numbered together, and the name of a file begins with the number of its commit. A commit in progress has a
-// higher number than all finished commits, so its files are kept.
+// tidyTables removes outdated files that the catalog has written for shared tables. The commits of all sources are
+// numbered together, and the name of a file begins with the number of its commit. A commit in progress has a higher
+// number than all finished commits, so its files are kept.
 func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	if !t.tidyDue(stream) {
 		return nil
@@ -66,7 +66,8 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	return t.removeAll(ctx, old)
 }
 
-// tidyEvery applies to a stream. Without it, each of a thousand sources would list the same files.
+// tidyEvery is the shortest time between two calls of tidyTables for a stream. Without it, each of a thousand sources
+// would list the same files.
 const tidyEvery = time.Minute
 
 func (t *catalogStore) tidyDue(stream string) bool {
@@ -81,7 +82,7 @@ func (t *catalogStore) tidyDue(stream string) bool {
 
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.prefix + m.name: true}
-	if s.source == "" { // otherwise the catalog has no files here: see [catalogStore.tidyTables]
+	if s.source == "" { // if it is not "", the catalog has no files here: see [catalogStore.tidyTables]
 		named, err := s.parent.catalog.Named(ctx, s.stream)
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 		wanted[s.prefix+g.Name] = true
 		if i == 0 {
 			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
-				oldest = nil // the files that it named are unknown, so none are removed
+				oldest = nil // it is unknown which files it named, so none are removed
 			} else if err != nil {
 				return nil, err
 			}

@@ -33,7 +33,7 @@ type rowAt struct {
 	row     int
 }
 
-// logInserts leaves out versions that replace an earlier row.
+// logInserts logs the rows that are inserted. It leaves out versions that replace an earlier row.
 func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil
@@ -42,7 +42,7 @@ func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 		for _, i := range p.rows {
 			r := &f.supplied.rows[i]
 			if r.seg != nil {
-				continue // logEdits logs it together with the row that it replaces
+				continue // logEdits logs the row together with the row that it replaces
 			}
 			after := &rowAt{f.staged.columns[r.ref.batch], int(r.ref.row)}
 			if err := m.logRow(f.t, actionInsert, nil, after, f.syncedAt(r)); err != nil {
@@ -57,7 +57,7 @@ func (f *family) syncedAt(r *suppliedRow) int64 {
 	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
 }
 
-// logEdits must be called before the edits are applied.
+// logEdits logs the rows that edits change. It must be called before the edits are applied.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil

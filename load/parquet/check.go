@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// ErrUnconditional reports that a store overwrites an object despite the condition that it must not
-// exist. In such a store, two concurrent commits would both succeed, and one would be lost.
+// ErrUnconditional reports that a store overwrites an object although the request has the condition that the object
+// must not exist. In such a store, two concurrent commits would both succeed, and one would be lost.
 var ErrUnconditional = errors.New("the store ignores the condition that commits depend on (If-None-Match: *)")
 
-// Check tries in a bucket what commits need: to store an object, to be refused when overwriting it, and
-// to list, read and remove it. It does nothing for a lake in a folder or with a catalog.
+// Check tries the operations that commits need in a bucket. It stores an object, tries to overwrite it, which the
+// store must refuse, and lists, reads and removes it. It does nothing for a lake in a folder or with a catalog.
 func (l *Lake) Check(ctx context.Context) error {
 	b, ok := l.storage.(*bucket)
 	if !ok {

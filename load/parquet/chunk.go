@@ -15,7 +15,7 @@ type chunk struct {
 	as    parquet.Encoding
 	list  bool
 	top   uint8 // definition level of a value that is not null
-	holes int   // levels below top in the current page
+	holes int   // number of levels below top in the current page: nulls and empty lists
 	nulls int64
 }
 
@@ -38,7 +38,8 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans visits one range, unless a is a list column, in which the values of null lists must be skipped.
+// spans calls visit with ranges of values. For a list column, these are the elements of its lists; elements of null
+// lists are skipped. For another column, there is one range.
 func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -103,7 +104,7 @@ func (x *chunk) level(a arrow.Array, from, to int) {
 	}
 }
 
-// mark appends top for each value, or top-1 if it is null.
+// mark appends the level of each value: top, or top-1 if the value is null.
 func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []uint8 {
 	whole := a.NullN() == 0
 	for i := from; i < to; i++ {

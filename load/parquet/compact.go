@@ -13,12 +13,12 @@ import (
 const (
 	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
 	mergeCount      = 8        // number of segments that are merged into one
-	mergeLargeCount = 512      // number of segments with at least smallRows rows at which some are merged
+	mergeLargeCount = 512      // from this number of large segments on, some of them are merged too
 )
 
-// compact merges eight segments of a size class into one of the next class. So a partition has few small
-// files, and a row is rewritten only a few times. Large segments are merged eight at a time, but only while
-// there are at least 512 of them.
+// compact merges eight segments of a size class into one of the next class. So a partition has few small files, and a
+// row is rewritten only a few times. Large segments are also merged eight at a time, but only while there are at
+// least 512 of them.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
@@ -41,7 +41,8 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf returns 0 for up to 3 rows, 1 for up to 31, 2 for up to 255 and so on; -1 for a segment that is not small.
+// sizeOf returns the size class of a segment by its rows: 0 for up to 3 rows, 1 for up to 31, 2 for up to 255, and so
+// on. It returns -1 for a segment that is not small.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1
@@ -75,7 +76,7 @@ func mergeable(t *table, segs []*segment) []*segment {
 	return nil
 }
 
-// mergeSegments keeps the order of the rows.
+// mergeSegments merges the segments into one. The order of the rows stays the same.
 func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error {
 	x.next.Counter++
 	out := &segment{ID: x.next.Counter, Table: t.Name, Part: segs[0].Part, Files: map[string]*file{}}

@@ -16,14 +16,14 @@ const (
 	dictionaryBytes  = 512 << 10
 )
 
-// dictionary encodes each distinct value once, and for each row the index of its value. It is filled before the
-// first page is written.
+// dictionary encodes a column. It writes each distinct value once, and for each row the index of its value. It is
+// filled before the first page is written.
 type dictionary struct {
-	*tools // places has the index for each row that is not null
+	*tools // places has the index of each row's value, without null rows
 	values int
 	plain  leaf // encodes the distinct values, and knows their bounds
-	taken  int  // rows that are not null, up to the end of the current page
-	first  int  // rows that are not null before the current page
+	taken  int  // number of rows up to the end of the current page, without null rows
+	first  int  // number of rows before the current page, without null rows
 	fill   func(a arrow.Array, from, to int) bool
 }
 
@@ -109,7 +109,7 @@ func (d *dictionary) encode(dst []byte) []byte {
 
 func (d *dictionary) bounds(s *metadata.EncodedStatistics) { d.plain.bounds(s) }
 
-// plainIntegers has no compression, because a dictionary needs plain values.
+// plainIntegers encodes integers without compression, as a dictionary requires.
 type plainIntegers struct{ integers }
 
 func (l *plainIntegers) encode(dst []byte) []byte {

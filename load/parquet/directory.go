@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// directory keeps a lake in a file system: each stream has a folder, in which a link points to the current generation.
+// directory keeps a lake in a file system. Each stream has a folder, with a link to the current generation.
 type directory struct {
 	path     string
 	disk     *disk
@@ -99,7 +99,7 @@ func (d *directory) store(name string) streamStore {
 	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
-// pattern goes through the links, so it matches files of current generations only.
+// pattern returns a file pattern that goes through the links. So it matches files of current generations only.
 func (d *directory) pattern(table string, shared bool) string {
 	stream := "*"
 	if shared {
@@ -108,8 +108,8 @@ func (d *directory) pattern(table string, shared bool) string {
 	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
-// usable checks that the file system supports symbolic links. Otherwise a commit would do all its work and
-// then could not be published.
+// usable checks that the file system supports symbolic links. Without this check, a commit would do all its work and
+// fail at the end.
 func (d *directory) usable(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +146,8 @@ func (s *dirStore) head(context.Context) (*manifest, error) {
 	return s.moved(m)
 }
 
-// generation returns the manifest with the cursor that was stored with it. The present cursor may be later.
+// generation returns the manifest of the current generation, with the cursor that was stored in it. A later cursor
+// may be stored beside the link: see [position].
 func (s *dirStore) generation() (*manifest, error) {
 	if err := unlinked(s.directory.path, s.root); err != nil {
 		return nil, err
@@ -230,7 +231,7 @@ func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy must be called with the lock.
+// tidy removes outdated generations and leftovers. The caller must hold the lock.
 func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -262,8 +263,8 @@ func leftover(name string, m *manifest) bool {
 	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
 }
 
-// orphaned returns an error if the folder has lost its link. Without a link, only the first generation may
-// exist, left by a first commit that did not finish.
+// orphaned returns an error if the folder has lost its link. Without a link, only the first generation may exist: a
+// first commit that was interrupted leaves it.
 func orphaned(path string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {
@@ -274,7 +275,7 @@ func orphaned(path string, entries []os.DirEntry) error {
 	return nil
 }
 
-// discard renames the folder first, so that no reader finds half of it.
+// discard removes a folder. It first renames the folder, so that no reader finds half of it.
 func discard(path string) error {
 	dir, name := filepath.Split(path)
 	if !strings.HasPrefix(name, trashPrefix) && !strings.HasPrefix(name, tmpPrefix) {
@@ -352,5 +353,5 @@ func (s *dirStore) open(_ context.Context, f *file) (input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenInRoot(s.directory.path, name) // a link that is created meanwhile cannot lead out of the lake
+	return os.OpenInRoot(s.directory.path, name) // even if a link is created meanwhile, the file is opened inside the lake
 }

@@ -14,15 +14,15 @@ import (
 
 // disk makes files durable, and creates links. Tests replace its functions to make them fail.
 type disk struct {
-	mode fs.FileMode // exact mode of files; 0: as the umask allows
+	mode fs.FileMode // exact mode of files; 0: the mode that the umask allows
 
 	sync    func(*os.File) error
 	link    func(oldname, newname string) error
 	symlink func(oldname, newname string) error
 }
 
-// flush returns an error that is final: the kernel may have dropped the data that it could not write, and a
-// second sync would then succeed. The caller abandons the file and never syncs it again.
+// flush syncs a file. Its error is final: the kernel may have dropped the data that it could not write, and a second
+// sync would then succeed. After an error, the caller must not use the file any more.
 func (d *disk) flush(f *os.File) error {
 	sync := d.sync
 	if sync == nil {
@@ -74,10 +74,10 @@ func (d *disk) makeFolders(path string) error {
 	return d.makeFolder(path)
 }
 
-// makeFolder lets users who may read files of this mode enter the folder.
+// makeFolder creates a folder. Users who may read files of this mode may also enter the folder.
 func (d *disk) makeFolder(path string) error {
 	mode := d.mode | (d.mode&0o444)>>2
-	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never more permissive, even if the process ends before Chmod
+	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never with more rights, even if the process ends before Chmod
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (d *disk) makeFolder(path string) error {
 }
 
 func (d *disk) makeFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // never more permissive: a program that opens the file before Chmod could read it later
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // never with more rights: a program that opens the file before Chmod could read it later
 	if err != nil || d.mode == 0 {
 		return f, err
 	}

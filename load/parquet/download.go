@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	wholeBytes = 1 << 20  // larger files are not read by one request
-	tailBytes  = 64 << 10 // read first: it usually contains the footer
+	wholeBytes = 1 << 20  // a smaller file is read by one request
+	tailBytes  = 64 << 10 // the end of a larger file, which is read first: it usually contains the footer
 	aheadBytes = 4 << 20  // minimum that one request reads
 )
 
@@ -91,9 +91,9 @@ func (r *remote) readAhead(p []byte, off int64) (int, error) {
 	return copy(p, r.ahead[off-r.at:]), nil
 }
 
-// Fetch makes the files of the wanted tables available in the file system, and returns their paths by
-// table. Files of a bucket are downloaded into the folder dir. A file that is already there is used
-// again, because a name never gets other content.
+// Fetch makes the files of the wanted tables available in the file system, and returns their paths by table. It
+// downloads files of a bucket into the folder dir. A file that is already there is not downloaded again: a file name
+// always has the same content.
 func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(newEngine(t).read))
 }
 
-// DuckDB adds a column from the folder names, and the row's own date stays unchanged.
+// DuckDB gets an additional column from the folder names. The row's own date stays unchanged.
 func TestDuckDBPartitions(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	at := must(t, l, 1, "", before...)
@@ -91,7 +91,8 @@ func TestDuckDBPartitions(t *testing.T) {
 	}, rows)
 }
 
-// While commits replace all rows, a read through the link returns one whole commit, or fails because a file is missing.
+// While commits replace all rows, a reader uses the link. It reads one whole commit, or fails because a file is
+// missing.
 func TestDuckDBReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
 	l.disk.sync = func(*os.File) error { return nil }

@@ -94,7 +94,7 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 	return out, err
 }
 
-// forChild removes the child rows of a replaced root row.
+// forChild returns the edit of the child rows of a root row. If the root row is replaced, its child rows are removed.
 func (e edit) forChild(first int64, i int) edit {
 	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
 	if e.kind == replace {
@@ -103,9 +103,9 @@ func (e edit) forChild(first int64, i int) edit {
 	return out
 }
 
-// duplicateEdits does the same as childEdits for records without a key. Records with the same hash are equal.
-// So it does not matter whose child rows are edited, as long as those of the right number of records are.
-// duplicateEdits takes the records whose links come last in sort order.
+// duplicateEdits does the same as childEdits for records without a key. Records with the same hash are equal, so it
+// does not matter which of them are edited. Only their number matters. duplicateEdits takes the records whose links
+// come last in sort order.
 func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.duplicates == nil {
 		x.duplicates = map[uint64][]edit{}
@@ -135,8 +135,8 @@ func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]ed
 	return out, nil
 }
 
-// duplicateRow identifies one of several records with the same hash by the link of its child rows. Ordinals
-// start again with each pass, so several records can have the same link. The field count distinguishes them.
+// duplicateRow identifies one of several records with the same hash, by the link of its child rows. Ordinals start
+// again with each pass, so several records can have the same link. The field count numbers them.
 type duplicateRow struct {
 	link  string
 	count int

@@ -20,13 +20,13 @@ import (
 
 const (
 	magic     = "PAR1"
-	statBytes = 4096 // longer texts are not written as bounds into the footer
+	statBytes = 4096 // longer texts are not written into the footer as bounds
 	wholePage = 1 << 20
 	sliceRows = 1024 // rows of a column that are encoded between checks of the page's size
 )
 
-// encoder writes a file with one row group. It takes half the time of pqarrow: it writes levels as runs and
-// integers as deltas, builds a dictionary once, and shares buffers between columns.
+// encoder writes a file with one row group, in half the time that pqarrow needs. It writes levels as runs and
+// integers as differences, builds a dictionary once, and shares buffers between columns.
 type encoder struct {
 	out    *countingWriter
 	schema *arrow.Schema
@@ -51,13 +51,13 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 // Tell is required by arrow-go.
 func (c *countingWriter) Tell() int64 { return c.n }
 
-// tools are used again, because building the compressor's tables takes longer than compressing a page.
+// tools are kept for the next file: it takes longer to build the compressor's tables than to compress a page.
 type tools struct {
 	zstd         *zstd.Encoder
 	reps, defs   []uint8
 	page, packed []byte
 
-	// Values of the current page that are not null, in one of these.
+	// Values of the current page, without nulls, in one of these.
 	bytes    []byte
 	integers []int64
 	bits     []uint8

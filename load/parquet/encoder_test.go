@@ -70,7 +70,8 @@ func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	c.draw(r, b)
 }
 
-// part draws slices of longer arrays. A null list may still have elements in its array, which readers must skip.
+// part draws slices of longer arrays. A null list may still have elements in its array. Readers must skip these
+// elements.
 func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, int) {
 	n := rapid.IntRange(1, 60).Draw(r, "rows")
 	skip := rapid.IntRange(0, n-1).Draw(r, "skip")
@@ -153,7 +154,7 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	return t, parts, ours, theirs
 }
 
-// The footer must describe each column like a footer by pqarrow.
+// The footer must describe each column as a footer by pqarrow does.
 func TestEncoder(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {

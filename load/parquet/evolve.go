@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// evolves reports whether existing files can be read with the table's new columns without a rewrite: the
-// columns have field IDs, and the plan only adds columns or digits of decimals. A column that a file does not
-// have is read as null.
+// evolves reports whether readers can use the existing files with the table's new columns, without a rewrite. That is
+// so if the columns have field IDs, and the plan only adds columns or digits of decimals. A column that a file does
+// not have is read as null.
 func (t *table) evolves(p load.Plan) bool {
 	if t.Numbered == 0 || p.ChangesMode() {
 		return false
@@ -41,7 +41,7 @@ func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 		return out, nil
 	}
 	at := map[int]int{}
-	for i := range schema.Root().NumFields() { // each is one column; for a list, that of its elements
+	for i := range schema.Root().NumFields() { // each field is one column; for a list, the column of its elements
 		at[int(schema.Root().Field(i).FieldID())] = i
 	}
 	for i, c := range t.Columns {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// storeClient retries requests. It is safe for concurrent use.
+// storeClient sends requests to a store and retries them. It is safe for concurrent use.
 type storeClient struct {
 	client *http.Client
 	sign   func(*http.Request) error
@@ -49,8 +49,8 @@ func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	}}
 }
 
-// do treats a status other than 2xx as an error unless a.pass lists it. The error for a 404 wraps
-// fs.ErrNotExist. doing and key are for messages.
+// do sends a request. A status other than 2xx is an error if a.pass does not list it. The error for a 404 wraps
+// fs.ErrNotExist. The parameters doing and key are for messages.
 func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*response, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()
@@ -114,7 +114,7 @@ func (e *storeClient) attempt(ctx context.Context, a request) (*response, error)
 	return &response{status: resp.StatusCode, header: resp.Header, body: text}, err
 }
 
-// withoutURL is needed because the URL may contain a signature. // Invariant 5
+// withoutURL removes the URL from an error, because the URL may contain a signature. // Invariant 5
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

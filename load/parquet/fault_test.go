@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// After the n-th sync has failed, no failed file is synced again, and the next attempt succeeds.
+// After the n-th sync has failed, its file is never synced again, and the next attempt succeeds.
 func TestSyncFails(t *testing.T) {
 	for n := 1; ; n++ {
 		path := filepath.Join(t.TempDir(), "lake")
@@ -41,7 +41,7 @@ func TestSyncFails(t *testing.T) {
 		l.disk.sync = nil
 		now, err := l.Cursor(t.Context(), stream)
 		require.NoError(t, err)
-		if now == at { // otherwise the last sync failed, after the commit
+		if now == at { // if it has moved, the last sync failed after the commit
 			require.Equal(t, wanted(before...), names(t, l))
 			must(t, l, 2, at, after...)
 		}
@@ -107,8 +107,8 @@ func fillBut(t *testing.T, name, path string, free int) {
 	require.NoError(t, f.Close())
 }
 
-// platter models the disk after a power cut. Synced files have their contents. A folder has the entries of
-// its last sync; entries that have changed since then may be old or new.
+// platter models the disk after a power cut. Files that were synced have their contents. A folder has the entries of
+// its last sync. Entries that have changed since then may be either old or new.
 type platter struct {
 	root    string
 	synced  map[uint64]bool
@@ -262,7 +262,7 @@ func (p *platter) check(t *testing.T, stage int, left string) {
 	require.NoError(t, os.RemoveAll(left))
 }
 
-// A copy of the lake at each named step is the state that a killed process leaves.
+// A killed process leaves the lake as it is at some step. So a copy of the lake is checked at each named step.
 func TestKilledAtEveryStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	steps := 0

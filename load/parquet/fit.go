@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit rewrites all files of a table whose columns change, unless [table.evolves] says that readers need no rewrite.
+// fit changes the columns of tables. It rewrites all files of a table whose columns change, but not if
+// [table.evolves] says that readers can use the old files.
 func (m *merge) fit(ctx context.Context, pending []*load.Staged) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	old := *t
 	t.become(p.Table)
 	if !p.ChangesShape() {
-		return nil // only descriptions change; files keep those with which they were written
+		return nil // only descriptions change; existing files keep the old ones
 	}
 	if t.evolves(p) {
 		return nil
@@ -96,8 +97,8 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	return nil
 }
 
-// each replaces every segment that has a file of the table by f's result. It removes the segment if the
-// result is nil or has no file of the root table. Several calls run at the same time.
+// each calls f for every segment that has a file of the table, and replaces the segment by f's result. If the result
+// is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same time.
 func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
@@ -157,8 +158,8 @@ func (x *tx) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// No bits need to be copied to the new ID: the mode changes at the start of a pass, before the pass
-		// has seen any rows.
+		// No bits need to be copied to the new ID: the mode changes at the start of a pass, before the pass has seen any
+		// rows.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}
@@ -169,7 +170,8 @@ func columnOf(t *table) string {
 	return name
 }
 
-// rewrite leaves out rows with a tombstone if bury is true. It returns nil if no rows are left.
+// rewrite writes the rows of a file to a new one with the columns of t. If bury is true, it leaves out tombstones. It
+// returns nil if no rows are left.
 func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -201,7 +203,7 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 	}
 	fresh, err := w.finish(ctx)
 	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
-		return nil, nil // no rows are left; the file is removed with the other unused files of the transaction
+		return nil, nil // no rows are left; the new file is removed with the other unused files of the transaction
 	}
 	return fresh, err
 }

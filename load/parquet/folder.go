@@ -8,12 +8,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, or one source's part of a shared stream, with what this process remembers about it.
+// folder is a stream of the lake, or one source's part of a shared stream. It also has what this process remembers
+// about it.
 type folder struct {
 	name     string
-	pipeline string // for the folder of a source: the pipeline that loads it
+	pipeline string // the pipeline that loads the source; set only for the folder of a source
 	store    streamStore
-	writer   chan struct{} // a semaphore of one: held while a transaction of this process is applied
+	writer   chan struct{} // has space for one token, which a transaction of this process holds while it is applied
 
 	mu   sync.Mutex
 	pass *pass
@@ -30,7 +31,7 @@ func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.store.head(ctx)
 }
 
-// recentManifest may be a few seconds old if reading it is expensive.
+// recentManifest returns the manifest. If it is expensive to read, it may be a few seconds old.
 func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	if r, ok := f.store.(interface {
 		recent(ctx context.Context) (*manifest, error)
@@ -40,8 +41,8 @@ func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// manifestOf returns a [*load.OwnerError] if the folder belongs to another stream or pipeline. Two pipelines
-// that read the same stream need different root folders.
+// manifestOf returns the manifest of the stream k. It returns a [*load.OwnerError] if the folder belongs to another
+// stream or pipeline. Two pipelines that read the same stream need different root folders.
 func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
@@ -54,7 +55,8 @@ type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy leaves out streams to which another process is committing and shared streams.
+// tidy removes leftovers of all streams. It leaves out shared streams, and streams to which another process is
+// committing.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -62,7 +64,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 	}
 	for _, f := range folders {
 		c, ok := f.store.(cleaner)
-		if !ok || f.shared() { // a shared stream may have thousands of folders; each is tidied before its next commit
+		if !ok || f.shared() { // a shared stream may have thousands of folders; each one is tidied before its next commit
 			continue
 		}
 		m, err := f.manifest(ctx)

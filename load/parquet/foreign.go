@@ -61,9 +61,8 @@ func (c condition) diff() []string {
 	return out
 }
 
-// checkForeign returns an error for tables that another program has changed. A table whose folder was removed
-// is loaded again.
-// Invariant 16
+// checkForeign returns an error for a table that another program has changed. If a table's folder was removed, the
+// table is loaded again. Invariant 16
 func (x *tx) checkForeign(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {
@@ -86,8 +85,8 @@ func (x *tx) checkForeign(ctx context.Context) error {
 	return nil
 }
 
-// drop removes a table whose folder is missing. If it is a child table, the next pass rewrites all records of
-// the segments that had its rows.
+// drop removes a table whose folder is missing. The rows of a child table were part of records, so the next pass
+// writes all records again of the segments that had such rows.
 func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {

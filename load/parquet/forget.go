@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// forget clears the hashes of the records that have a value in the column, in their own row or in a child
-// row. The next pass then writes these records again.
+// forget clears the hashes of the records that have a value in the column, in their own row or in a child row. So the
+// next pass writes these records again.
 func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	root := x.next.table(x.next.rootOf(t))
 	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
@@ -25,8 +25,8 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	})
 }
 
-// forgetIn clears all hashes if marks is nil. If records have no key, their child rows are found by the hash,
-// so the hash is cleared there too.
+// forgetIn clears the hashes of the records in marks; if marks is nil, of all records. In a table without a key,
+// child rows are found by the hash, so their hashes are cleared too.
 func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {
@@ -64,7 +64,8 @@ func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]
 	return out, err
 }
 
-// versioned reports whether row i is an ended version, which keeps its hash, because its child rows are found by it.
+// versioned reports whether row i is an ended version. Its hash is kept, because its child rows are found by the
+// hash.
 func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }

@@ -15,7 +15,7 @@ import (
 
 type dirGeneration struct {
 	*dirStore
-	work string // created with the first file; "" once the generation is published
+	work string // folder of the generation until it is published; created with the first file
 }
 
 func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
@@ -91,9 +91,8 @@ func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	})
 }
 
-// publish must be called with the lock held since the check of the fence, so that no other process can have
-// moved the link.
-// Invariant 13
+// publish makes the generation current. The caller must have held the lock since it called checkFence, so that no
+// other process can have moved the link. Invariant 13
 func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
 	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
@@ -162,5 +161,5 @@ func (o *diskFile) finish(_ context.Context, f *file) error {
 	return err
 }
 
-// abandon leaves the file, which is removed together with the transaction's folder.
+// abandon closes the file but does not remove it. It is removed together with the transaction's folder.
 func (o *diskFile) abandon() { _ = o.Close() }

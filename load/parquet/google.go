@@ -16,8 +16,8 @@ import (
 	"golang.org/x/oauth2/jwt"
 )
 
-// google uses the JSON API. The S3-compatible API is not usable: it ignores preconditions when it stores an
-// object, see https://cloud.google.com/storage/docs/xml-api/reference-headers.
+// google uses the JSON API of Google Cloud Storage. The S3-compatible API is not usable, because it ignores
+// preconditions when it stores an object: see https://cloud.google.com/storage/docs/xml-api/reference-headers.
 type google struct {
 	*storeClient
 	all   string
@@ -104,7 +104,7 @@ func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size i
 	return err
 }
 
-// create uses generation 0, which means that the object does not exist.
+// create stores an object on the condition ifGenerationMatch=0, which means that the object does not exist.
 func (g *google) create(ctx context.Context, key string, text []byte) error {
 	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, request{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
@@ -203,7 +203,7 @@ func (g *google) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads returns none, because objects are stored by one request.
+// uploads returns none, because each object is stored by a single request.
 func (g *google) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 func (g *google) abortUploads(context.Context, unfinishedUpload) error { return nil }

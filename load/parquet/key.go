@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fingerprint is a hash of a key, or of the row hash if there is no key. Collisions are negligible.
+// fingerprint is a hash of a row's key; in a table without a key, of the row's hash. Two keys practically never have
+// the same fingerprint.
 type fingerprint = xxh3.Uint128
 
 func (t *table) identity() []string {
@@ -71,9 +72,9 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	return appendText(dst, c, i)
 }
 
-// links returns the fingerprints of all links that child rows of the records may have, and the index of the
-// record for each. If the key is one column, a link is the key's value, otherwise it is the JSON array of the
-// key's values. An array may have been written in several forms: see [spellings].
+// links returns the fingerprints of all links that child rows of the records may have, and for each the index of the
+// record. If the key is one column, a link is the key's value. Otherwise it is the JSON array of the key's values.
+// Such an array may have been written in several forms: see [spellings].
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, records []int32) {
 	if len(keys) == 1 {
 		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
@@ -106,9 +107,9 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 	return prints, records
 }
 
-// spellings returns the ways in which a key's value may be written in links, which may be older than a change
-// of the column's type. A text that looks like a number or a boolean may have been written without quotes,
-// and a decimal as an integer.
+// spellings returns the ways in which a key's value may be written in links. A link may be older than a change of the
+// column's type. So a text that looks like a number or a boolean may have been written without quotes, and a decimal
+// as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{appendJSON(nil, c, t, i)}
 	switch c := c.(type) {

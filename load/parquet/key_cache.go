@@ -15,11 +15,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyCache caches the keys of a stream's rows in one list per file, so that a pass of many transactions reads
-// the key columns of each file once. Most passes visit the files in order, so the oldest long lists are
-// evicted beyond recentRows rows. If an evicted list is needed again, it is kept in the scratch file from
-// then on.
-// Invariant 6
+// keyCache caches the keys of a stream's rows, in one list per file. So a pass of many transactions reads the key
+// columns of each file only once. If long lists have more than recentRows rows in memory, the oldest lists are
+// evicted: most passes visit the files in order. If an evicted list is needed again, it is kept in the scratch file
+// from then on. Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string
@@ -31,8 +30,8 @@ func newKeyCache() keyCache {
 	return keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}}
 }
 
-// keylist has three words for each row: two for the fingerprint of the row's key, and one for its mark, see
-// [markOf]. Long lists may be in the lake's scratch file.
+// keylist has three words for each row: two for the fingerprint of the row's key, and one for its mark (see
+// [markOf]). A long list may be in the lake's scratch file.
 type keylist struct {
 	rows    int
 	words   []uint64 // nil: they are in scratch
@@ -42,14 +41,14 @@ type keylist struct {
 
 const (
 	wordsRow   = 3
-	shortList  = 4 << 10   // rows up to which a list always stays in memory
-	recentRows = 256 << 10 // rows of all long lists in memory; the last list stays however long it is
-	chunkRows  = 8 << 10   // rows that are searched at once
+	shortList  = 4 << 10   // a list of up to so many rows always stays in memory
+	recentRows = 256 << 10 // maximum rows of all long lists in memory; the latest list stays, even if it is longer
+	chunkRows  = 8 << 10   // number of rows that are searched at once
 	deadMark   = uint64(1)
 	wordsBytes = 8 * wordsRow
 )
 
-// markOf returns 63 bits of the row's hash, and one bit that is set if the row has a tombstone or has ended.
+// markOf returns 63 bits of the hash of a row, and one bit that is set if the row is a tombstone or has ended.
 func markOf(hash string, dead bool) uint64 {
 	m := xxh3.HashString(hash) << 1
 	if dead {
@@ -84,7 +83,8 @@ func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	return x.keep(f, words)
 }
 
-// markAt takes the hash column, if the table has one, and the column that is null in current rows.
+// markAt returns the mark of row i. The columns b are the hash column and the column that is null in current rows, as
+// far as the table has them.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0

@@ -34,9 +34,9 @@ type Lake struct {
 
 var _ load.Destination = (*Lake)(nil)
 
-// Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder it removes what
-// killed processes have left behind. In a bucket, with a catalog, and for streams that sources share,
-// the first transaction does so.
+// Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder it removes what killed
+// processes have left behind. In a bucket, with a catalog, and for streams that sources share, the first transaction
+// removes it.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
@@ -70,7 +70,8 @@ func (o Options) filled() Options {
 	return o
 }
 
-// folder keeps internal streams, such as a pipeline's runs, separate for each pipeline.
+// folder returns the folder of a stream. Internal streams, such as the runs of a pipeline, have a folder for each
+// pipeline.
 func (l *Lake) folder(k state.Key) *folder {
 	name := l.nameOf(k.Stream)
 	if strings.HasPrefix(k.Stream, "_") {

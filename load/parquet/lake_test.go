@@ -128,7 +128,7 @@ type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
 
-// A reader of the resolved path sees whole generations. A reader through the link sees one generation, or
+// A reader that resolves the link first sees whole generations. A reader that uses the link sees one generation, or
 // misses a file.
 func TestReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
@@ -194,7 +194,7 @@ func TestReaders(t *testing.T) {
 	require.Greater(t, reads.Load(), int64(50))
 }
 
-// A process is suspended between the check of the fence and the commit. No other process can commit in between.
+// A process is suspended between checkFence and the commit. No other process can commit meanwhile.
 func TestStopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	stopped, wake := make(chan struct{}), make(chan struct{})

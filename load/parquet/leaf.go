@@ -13,9 +13,9 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-// leaf collects the values of a column, without nulls, and encodes them page by page.
+// leaf collects the values of a column and encodes them page by page. It leaves out nulls.
 type leaf interface {
-	// take leaves out nulls.
+	// take adds the values a[from:to], without nulls.
 	take(a arrow.Array, from, to int)
 	// size is approximate, in bytes.
 	size() int
@@ -170,7 +170,7 @@ func (l *floats) take(a arrow.Array, from, to int) {
 		v := f.Value(i)
 		l.bytes = binary.LittleEndian.AppendUint64(l.bytes, math.Float64bits(v))
 		switch {
-		case math.IsNaN(v): // excluded from the bounds
+		case math.IsNaN(v): // NaN is not included in the bounds
 		case !l.some:
 			l.some, l.low, l.high = true, v, v
 		default:
@@ -179,7 +179,8 @@ func (l *floats) take(a arrow.Array, from, to int) {
 	}
 }
 
-// bounds writes a bound of zero with the sign that includes both zeros.
+// bounds writes the bounds. Parquet has two zeros: a lower bound of zero is written as -0, and an upper bound as +0,
+// so that both are included.
 func (l *floats) bounds(s *metadata.EncodedStatistics) {
 	if !l.some {
 		return

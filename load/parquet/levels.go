@@ -25,7 +25,8 @@ func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte 
 
 const longRun = 8
 
-// appendHybrid uses Parquet's hybrid encoding of runs and packed bits.
+// appendHybrid appends values in Parquet's hybrid encoding: long runs of a value as runs, other values as packed
+// bits.
 func appendHybrid[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	loose := 0
 	for i := 0; i < len(values); {
@@ -78,13 +79,14 @@ func appendLevels(dst []byte, levels []uint8, top uint8) []byte {
 	return dst
 }
 
-// Block size of DELTA_BINARY_PACKED, and size of its parts, each of which has its own bit width.
+// Each block of DELTA_BINARY_PACKED has deltaBlock values. Each part of a block has deltaPart values and its own bit
+// width.
 const (
 	deltaBlock = 128
 	deltaPart  = 32
 )
 
-// appendDeltas lets differences wrap around, as readers do.
+// appendDeltas appends the differences of the values. A difference that overflows wraps around, as readers expect.
 func appendDeltas(dst []byte, values []int64) []byte {
 	dst = binary.AppendUvarint(dst, deltaBlock)
 	dst = binary.AppendUvarint(dst, deltaBlock/deltaPart)

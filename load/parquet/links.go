@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// linkInside is the error for a symbolic link inside a lake. If links were followed, users with write access
-// to the lake could make penstock read or write files of other users.
+// linkInside is the error for a symbolic link inside a lake. Penstock does not follow such links. Otherwise users
+// with write access to the lake could make penstock read or write files of other users.
 type linkInside struct{ path string }
 
 // Error says what to do if the link was created on purpose.
@@ -18,8 +18,8 @@ func (e *linkInside) Error() string {
 		"replace the link by its target, or mount the target there; only the lake's own folder may be a link", e.path)
 }
 
-// unlinked returns a [linkInside] if a component of path below root is a symbolic link. It accepts missing
-// components. The link to the current generation is read, never followed.
+// unlinked returns a [linkInside] if a part of path below root is a symbolic link. Parts that do not exist are
+// accepted. Penstock reads where the link to the current generation leads, but never opens files through it.
 func unlinked(root, path string) error {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The lake's own folder may be a link.
+// Links inside a lake are refused. The lake's own folder may be a link.
 func TestLinksInside(t *testing.T) {
 	for name, link := range map[string]func(lake string) string{
 		"stream":     func(lake string) string { return filepath.Join(lake, "crm.leads") },

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// localFiles uses a local folder like a bucket: a file does not change until it is removed.
+// localFiles uses a local folder like a bucket: files are created and removed, but never changed.
 type localFiles struct {
 	root string
 	disk *disk
@@ -130,7 +130,7 @@ func (l *localFiles) remove(_ context.Context, key string) error {
 	return ignoreGone(os.Remove(l.path(key)))
 }
 
-// uploads returns none: an unfinished file is removed like any file that no manifest names.
+// uploads returns none. An unfinished file is removed in the same way as other files that no manifest names.
 func (l *localFiles) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
 
 func (l *localFiles) abortUploads(context.Context, unfinishedUpload) error { return nil }

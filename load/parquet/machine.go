@@ -47,5 +47,6 @@ func (m *machineTokens) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: said.Token, TokenType: "Bearer", Expiry: time.Now().Add(time.Duration(life) * time.Second)}, nil
 }
 
-// machineWithin is short, because the request gets no answer outside of the cloud.
+// machineWithin is the timeout of a request for a token. It is short, because outside of the cloud there is no
+// answer.
 const machineWithin = 10 * time.Second

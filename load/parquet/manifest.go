@@ -45,13 +45,13 @@ type manifest struct {
 	// tables: see [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line has the IDs of the latest commits; the last stored this manifest. Only manifests of buckets and
-	// catalogs have it.
+	// Line has the IDs of the latest commits. The last one is the commit that stored this manifest. Only manifests of
+	// buckets and catalogs have it.
 	Line []string `json:"line,omitempty"`
 
 	store streamStore
 	dir   string
-	name  string // name of the manifest's file, if it does not follow from the number
+	name  string // name of the manifest's file, if it cannot be derived from the number
 }
 
 type generation struct {
@@ -70,7 +70,7 @@ type table struct {
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as in [Options].PartitionBy
 	Made      string        `json:"made,omitempty"`
-	Empty     *file         `json:"empty,omitempty"`    // the file without rows, if the table has no rows
+	Empty     *file         `json:"empty,omitempty"`    // a file without rows, if the table has no rows
 	Numbered  int           `json:"numbered,omitempty"` // the highest field ID so far, or byName; 0: the columns have no IDs
 
 	schema *arrow.Schema
@@ -118,7 +118,8 @@ func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// with returns a copy; a nil f removes the named table's file.
+// with returns a copy of s in which f is the file of the named table. If f is nil, the copy has no file of that
+// table.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s
 	out.Files = make(map[string]*file, len(s.Files)+1)
@@ -137,7 +138,7 @@ func newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// newTable sets what a catalog needs.
+// newTable returns a new table, with what a catalog needs.
 func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
 	out.Made = x.spec.Run
@@ -192,7 +193,7 @@ func (t *table) read() error {
 
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
 
-// ended returns the name of the column that is null in current rows only, or "" if all rows are current.
+// ended returns the name of the column that is null exactly in current rows; "" if all rows are current.
 func (t *table) ended() string {
 	switch {
 	case t.Mode == schemas.History && t.has(schemas.ColValidTo):
@@ -281,7 +282,7 @@ func (m *manifest) prepare() error {
 	return nil
 }
 
-// clone returns a copy in which tables and segments can be replaced, and tables can be changed.
+// clone returns a copy of m. In the copy, tables and segments can be replaced, and tables can be changed.
 func (m *manifest) clone() *manifest {
 	out := *m
 	out.Tables = make([]*table, len(m.Tables))

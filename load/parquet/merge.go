@@ -17,7 +17,7 @@ type merge struct {
 	out *load.Outcome
 }
 
-// family is a root table with its child tables, their staged rows, and the edits that result.
+// family is a root table with its child tables, their staged rows, and the edits to existing rows that result.
 type family struct {
 	t        *table
 	staged   *staged
@@ -40,7 +40,7 @@ type segmentEdits struct {
 type edit struct {
 	row  uint32
 	kind kind
-	by   int32 // the index of the staged row that causes it; -1: none
+	by   int32 // the index of the staged row that causes the edit; -1: none
 	at   int64 // time at which the row ends, in microseconds
 }
 
@@ -85,8 +85,8 @@ func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *fami
 	return f
 }
 
-// append keeps rows of an internal table in memory until the commit writes them as one file. The log of row
-// changes can have many rows, so parts of it are written before: see [tx.flushLog].
+// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row changes can
+// have many rows, so parts of it are written earlier: see [tx.flushLog].
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.internal[table]
 	if own == nil {
@@ -248,7 +248,8 @@ func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (chang
 	return !same, nil
 }
 
-// decideDuplicates inserts a row without a key only if all equal rows of the table are already matched.
+// decideDuplicates decides about the rows of a table without a key. A row is inserted only if all equal rows of the
+// table are already matched.
 func (m *merge) decideDuplicates(f *family) {
 	for i := range f.supplied.rows {
 		if r := &f.supplied.rows[i]; r.seg == nil {

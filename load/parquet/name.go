@@ -16,7 +16,8 @@ const (
 	positionName = "_position.json" // see [position]
 	suffix       = ".parquet"
 
-	// Folders with these prefixes are being written or removed. The patterns that readers use do not match them.
+	// Folders with these prefixes are still being written, or are being removed. The file patterns of readers do not
+	// match them.
 	tmpPrefix   = "_tmp-"
 	trashPrefix = "_trash-"
 	genPrefix   = "gen-"
@@ -24,9 +25,8 @@ const (
 
 const longestFolder = 180
 
-// folderOf writes bytes that are special to file systems or file name patterns as %XX. The mapping is
-// injective.
-// Invariant 17
+// folderOf returns the folder name of a stream or table. Bytes that are special in file systems or file patterns are
+// written as %XX. Different names have different folders. Invariant 17
 func folderOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -46,9 +46,8 @@ func folderOf(name string) string {
 	return b.String()
 }
 
-// locationName is for engines that find files by location, because some of them decode %XX. No other name
-// contains a ~.
-// Invariant 17
+// locationName returns the folder name for lakes with a catalog. Engines find the files of such lakes by location,
+// and some decode %XX. So % is replaced by ~, which occurs in no other folder name. Invariant 17
 func locationName(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
 func plain(c byte) bool {
@@ -66,7 +65,7 @@ func genNumber(name string) (sequence int64, ok bool) {
 	return sequence, err == nil && genName(sequence) == name
 }
 
-// fileName returns a name that no other file has. Otherwise a reader that has listed the files of one
+// fileName returns a name that no other file has. If names were used again, a reader that has listed the files of one
 // generation could open a file of another.
 func fileName(sequence int64) string {
 	return fmt.Sprintf("%08d-%s%s", sequence, randomName(), suffix)

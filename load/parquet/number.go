@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// number never gives an ID to another column. A column keeps its ID if [stays] allows it.
+// number gives each column a field ID. A column keeps its ID if [stays] allows it. An ID that a column had is never
+// given to another one.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()

@@ -82,7 +82,8 @@ func (x *tx) writeInternal(ctx context.Context, next string) error {
 	return nil
 }
 
-// writeEmpty writes a file for each table without rows, because readers' patterns must match a file.
+// writeEmpty writes a file for each table without rows, because the file patterns of readers must match at least one
+// file.
 func (x *tx) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })

@@ -27,7 +27,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 			}
 			l, err := Open(t.Context(), Options{Path: path.(string), TempDir: t.TempDir(), Step: step})
 			require.NoError(t, err)
-			l.disk.sync = func(*os.File) error { return nil } // for speed; durability has tests of its own
+			l.disk.sync = func(*os.File) error { return nil } // for speed; other tests check durability
 			return l
 		},
 		Rows:  rows,
@@ -129,7 +129,8 @@ func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &sync.Pool{})
 }
 
-// scanned adds the source to rows of the log of table changes, like an engine that reads the folder names.
+// scanned reads a table. In the log of table changes it adds the source to the rows, as an engine does that reads
+// folder names.
 func scanned(t testing.TB, d load.Destination, table string) (rows []loadtest.Row) {
 	t.Helper()
 	collect := func(b arrow.RecordBatch) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// noDate is the name that Hive uses, and that readers of such folders know.
+// noDate is the folder name for rows without a date. Hive uses this name, and readers of such folders know it.
 const noDate = "__HIVE_DEFAULT_PARTITION__"
 
 func (l *Lake) partitioned(t schemas.Table) string {
@@ -33,8 +33,8 @@ func partitionColumn(spec string) (column string, month bool) {
 
 func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
 
-// parts returns names such as issued_on_month=2026-11. The name in front of the = differs from the column's
-// name. Otherwise readers would take 2026-11 as the value of the column.
+// parts returns the partition of each row, such as issued_on_month=2026-11. The name before the = differs from the
+// column's name, issued_on. If the names were equal, readers would take 2026-11 as the value of the column.
 func (t *table) parts(columns []arrow.Array, rows int) []string {
 	if t.Partition == "" {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass has a bit for each row that the pass has seen, that is, written or found unchanged.
+// pass has a bit for each row that the pass has seen. A row is seen if the pass has written it or found it unchanged.
 type pass struct {
 	run         string
 	bits        map[int64]bitset
-	lastSegment map[string]int64 // by table: the segment in which rows were found last
-	interrupted bool             // a later pass came in between, so the earlier bits of this pass are lost
+	lastSegment map[string]int64 // by table: the segment in which rows were last found
+	interrupted bool             // a later pass has run meanwhile, so the bits of this pass are lost
 }
 
 func (f *folder) passOf(run string) *pass {
@@ -28,10 +28,9 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried returns the bits of the rows that the pass, including this transaction, has seen. Rows that the
-// pass wrote before this process started are recognized by their run ID. In a table without a key, each
-// staged row sets the bit of one of the equal rows. A pass of such a table is one transaction, so no bits are
-// taken over from an earlier one.
+// carried returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
+// pass wrote before this process started are recognized by their run ID. In a table without a key, each staged row
+// sets the bit of one of the equal rows. A pass over such a table is one transaction, so there are no earlier bits.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil
@@ -59,8 +58,8 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	return b, nil
 }
 
-// full is exact only for tables without a key. In other tables, a row that ended after the pass had seen it
-// is counted twice, so full may return true too early.
+// full reports whether the pass has seen all live rows of a segment. It is exact only for tables without a key. In
+// other tables, a row that ended after the pass had seen it is counted twice, so full may return true too early.
 func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	b, err := x.carried(ctx, s)
 	if err != nil {
@@ -69,8 +68,8 @@ func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new ID after rows were removed from it, and copies the bits of the other rows to
-// their new indexes.
+// renumber gives a segment a new ID after rows were removed from it. It copies the bits of the other rows to their
+// new indexes.
 func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
 	before, err := x.carried(ctx, old)
 	if err != nil {

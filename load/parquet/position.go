@@ -16,10 +16,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is the cursor of a stream if commits have changed only the cursor since the current generation was
-// made. It is stored beside the link, and is valid for that generation only. So no reader ever sees the
-// cursor together with rows of another generation.
-// Invariant 2
+// position is the cursor of a stream whose last commits have changed only the cursor. It is stored beside the link,
+// and is valid only for the generation that it names. So no reader ever sees the cursor together with rows of another
+// generation. Invariant 2
 type position struct {
 	Of     generation `json:"of"`
 	Moves  int64      `json:"moves"`
@@ -74,7 +73,7 @@ func (x *tx) moved() *manifest {
 	return &out
 }
 
-// move must be called with the lock held since the check of the fence. // Invariants 2, 13
+// move stores a cursor. The caller must have held the lock since it called checkFence. // Invariants 2, 13
 func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)
@@ -97,8 +96,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState is called if the cursor has changed since the generation's files were written, because these files
-// still have the old row.
+// scanState returns the row of [load.State] if the cursor has changed since the generation was made. The generation's
+// file has the old row.
 func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

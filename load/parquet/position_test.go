@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Each pass without changes makes a new cursor durable and visible to every process, and makes no generation.
+// A pass without changes makes no generation. Its cursor is durable, and other processes see it.
 func TestCursorOnlyCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -41,7 +41,8 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// A commit of only a cursor, even the same one, makes another transaction fail with state.ErrMoved. // Invariant 13
+// A commit of only a cursor, even of the same one, makes another transaction fail with state.ErrMoved. // Invariant
+// 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
@@ -59,7 +60,8 @@ func TestCursorOnlyFence(t *testing.T) {
 	require.Equal(t, at, now)
 }
 
-// A position file of another generation with the same sequence number is ignored. A damaged one is an error.
+// A position file that names another generation is ignored, even if the sequence number is the same. A damaged file
+// is an error.
 func TestPositionOfOther(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -80,7 +82,7 @@ func TestPositionOfOther(t *testing.T) {
 	require.ErrorContains(t, err, positionName)
 }
 
-// If a sync fails, the cursor is the old or the new one, and the next commit succeeds. // Invariant 1
+// If a sync fails, the cursor is either the old or the new one, and the next commit succeeds. // Invariant 1
 func TestCursorOnlySyncFails(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)

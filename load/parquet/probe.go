@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// suppliedRow is a staged row, and the row of the table that it matches.
+// suppliedRow is a staged row, and the row of the table that it matches, if any.
 type suppliedRow struct {
 	fingerprint fingerprint
 	mark        uint64
@@ -23,9 +23,9 @@ type suppliedRow struct {
 	row     uint32
 	have    uint64
 	outcome rowOutcome
-	next    int32 // index of the next row with this fingerprint; -1: none
-	plan    int32 // index of the [segmentPlan] into which it is inserted
-	begin   int64 // mode history: start of its validity
+	next    int32 // index of the next staged row with this fingerprint; -1: none
+	plan    int32 // index of the [segmentPlan] into which the row is inserted
+	begin   int64 // in mode history: start of the row's validity
 }
 
 type ref struct{ batch, row int32 }
@@ -41,7 +41,7 @@ const (
 // batchIndex indexes the staged rows of one table by their fingerprints.
 type batchIndex struct {
 	rows   []suppliedRow
-	slots  []int32 // hash table: one plus the index of the first row with a fingerprint; 0: empty
+	slots  []int32 // hash table; a slot has the index of the first row with a fingerprint, plus one; 0: empty
 	shift  int
 	filter []uint64 // a bitmap of the highest bits of all fingerprints
 	open   int
@@ -87,7 +87,7 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe keeps, of all rows with the same key, only the row with the highest ordinal.
+// dedupe keeps only the row with the highest ordinal among rows with the same key.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
@@ -111,7 +111,7 @@ func (h *batchIndex) dedupe() (dropped int64) {
 		}
 	}
 	dropped = int64(len(h.rows) - len(kept))
-	slices.SortFunc(kept, func(a, b suppliedRow) int { // in the original order, which keeps similar rows together
+	slices.SortFunc(kept, func(a, b suppliedRow) int { // restores the original order, which keeps similar rows together
 		if a.ref.batch != b.ref.batch {
 			return int(a.ref.batch - b.ref.batch)
 		}
@@ -157,10 +157,9 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// match stops when all staged rows are matched. If a pass reads records in the same order as the previous
-// pass, the next rows are in the segment in which rows were found last, so match begins there. In mode append
-// with a key, match begins with the newest segment.
-// Invariant 6
+// match finds, for each staged row, the row of the table with the same key. It stops when all staged rows are
+// matched. A pass usually reads records in the same order as the previous pass. So match begins with the segment in
+// which rows were last found. In mode append with a key, it begins with the newest segment. Invariant 6
 func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
@@ -250,7 +249,8 @@ func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment
 	return nil
 }
 
-// matchRow matches the current version of a record, or the last version if none is current.
+// matchRow matches a staged row with the current version of its record. If no version is current, it matches the last
+// version.
 func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
@@ -267,8 +267,8 @@ func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint3
 	r.seg, r.rank, r.row, r.have = s, rank, row, mark
 }
 
-// matchDuplicate matches a row of a table without a key with one of the staged rows that have the same hash,
-// unless the pass has already matched that row, or it is deleted.
+// matchDuplicate matches a row of a table without a key with one of the staged rows that have the same hash. It does
+// nothing if the pass has already matched that row of the table, or if the row is deleted.
 func (h *batchIndex) matchDuplicate(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return

@@ -38,8 +38,8 @@ func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page returns at most two names that begin with prefix and come after the name in after, cut after the
-// delimiter. If there are more names, next is the last name of the page.
+// page returns at most two names that begin with prefix and come after the name in after. Names that contain the
+// delimiter after the prefix are cut behind it. If there are more names, next is the last name of the page.
 func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,8 +153,8 @@ func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The server is in this process, and speaks the same protocol as the servers of `make stores`. The first
-// requests of each kind fail.
+// The server is in this process, and uses the same protocol as the servers of `make stores`. The first requests of
+// each kind fail.
 func TestProtocols(t *testing.T) {
 	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The lifetime of an Azure machine's token is a string.
+// In the answer with an Azure machine's token, the lifetime is a string.
 func TestMachine(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// The bounds in the footers must not exclude a file with matching rows. The expected result is that of the
-// same query on a copy of the rows, which has no footers.
+// The bounds in the footers must not exclude a file with matching rows. So each query must have the same result as on
+// a copy of the rows in memory, which has no footers.
 func TestEncoderPruning(t *testing.T) {
 	e := newEngine(t)
 	dir, n := t.TempDir(), 0

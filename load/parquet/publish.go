@@ -52,7 +52,7 @@ func (x *tx) generation(ctx context.Context) []func() error {
 	}
 }
 
-// outdate removes generations only from the manifest. Their files are removed after the commit: see [tx.collect].
+// outdate removes outdated generations from the manifest. Their files are removed after the commit: see [tx.collect].
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})
@@ -66,10 +66,11 @@ func (x *tx) outdate() {
 	}
 }
 
-// collect is not part of the commit: if it fails, the next commit tries again.
+// collect removes the files of outdated generations. It is not part of the commit: if it fails, the next commit tries
+// again.
 func (x *tx) collect(ctx context.Context) {
 	if x.folder.store.costly() {
-		return // the first transaction of the next run calls tidy
+		return // tidy removes them, in the first transaction of the next run
 	}
 	if err := x.folder.store.tidy(ctx, x.next); err != nil {
 		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.store.where(), "error", err)

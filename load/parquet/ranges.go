@@ -8,8 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// Range describes a column's values in a file for a catalog, so that engines can skip files without
-// matching rows.
+// Range describes the values of a column in a file, for a catalog. With it, engines can skip files without matching
+// rows.
 type Range struct {
 	Number    int    // field ID of the column
 	Nulls     int64  // number of nulls
@@ -17,8 +17,8 @@ type Range struct {
 }
 
 const (
-	manyRanges = 100 // columns for which ranges are written; other engines write as many
-	longBound  = 16  // longest bound for a text, in characters
+	manyRanges = 100 // number of columns for which ranges are written; other engines write as many
+	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
 func rangesOf(r *pqfile.Reader) ([]Range, error) {
@@ -48,8 +48,8 @@ func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	return out, nil
 }
 
-// statistics merges a column's statistics over all row groups; nil if a row group has none. known reports
-// whether the bounds cover all values.
+// statistics merges the statistics of a column over all row groups. It returns nil if a row group has none. known
+// reports whether the bounds cover all values.
 func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, known bool, err error) {
 	known = true
 	for g := range r.NumRowGroups() {

@@ -16,11 +16,12 @@ import (
 
 const (
 	readRows  = 8 << 10
-	readBytes = 16 << 20 // approximate size of the rows read at once
+	readBytes = 16 << 20 // approximate size of the rows that are read at once
 )
 
-// read passes batches in order, with the index of the first row. The batches have the named columns in that
-// order, or all columns if columns is nil. visit must not use a batch after it returns.
+// read calls visit with batches of rows, in order. The parameter first is the index of a batch's first row. The
+// batches have the named columns in the given order; if columns is nil, all columns. visit must not use a batch after
+// it returns.
 func (f *file) read(ctx context.Context, t *table, columns []string, visit func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil
@@ -99,7 +100,8 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 	return nil
 }
 
-// picked returns at least one column, which is needed to count the rows, in file order and without duplicates.
+// picked returns the columns to read, in file order and without duplicates. It returns at least one, because rows are
+// counted by a column.
 func picked(places, there []int) []int {
 	var out []int
 	for _, p := range places {
@@ -142,8 +144,8 @@ func (t *table) places(columns []string) ([]int, error) {
 	return out, nil
 }
 
-// retyped changes only the name of a list's elements and a decimal's precision, in which the type in the file
-// can differ from t.
+// retyped returns a with the type t. The types differ only in two ways in which a file may differ: the name of a
+// list's elements, and the precision of a decimal.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

@@ -50,7 +50,7 @@ type patch struct {
 	by     func(edit) ref
 	adds   []ref
 	when   int64 // time of the commit, in microseconds
-	// seen is called with the rows to be edited, before they are changed.
+	// seen is called with the rows that will be edited, before they change.
 	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
 }
 
@@ -150,8 +150,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order says, for each row of an edited batch, where the row comes from. In rows, an index below n is a row
-// of the old batch; n and higher indexes are staged rows, grouped by their batch.
+// order lists the rows of an edited batch, by where each row comes from. In rows, an index below n is a row of the
+// old batch. An index from n on is a staged row; the staged rows are grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32

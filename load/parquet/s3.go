@@ -66,7 +66,7 @@ func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	o.SetMatchETagExcept("*")
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
 	switch minio.ToErrorResponse(err).StatusCode {
-	case http.StatusPreconditionFailed, http.StatusConflict: // 409: a concurrent request stores the same name
+	case http.StatusPreconditionFailed, http.StatusConflict: // 409 means that a concurrent request stores the same name
 		return fmt.Errorf("store %s: %w", key, errTaken)
 	}
 	return s.fault("store", key, err)
@@ -79,7 +79,7 @@ func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64,
 			return nil, 0, err
 		}
 	}
-	for attempt := 0; ; attempt++ { // the library does not retry after the answer has begun
+	for attempt := 0; ; attempt++ { // the library does not retry once the answer has begun
 		text, size, err := s.getOnce(ctx, key, n, o)
 		if err == nil || attempt == storeRetries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
 			return text, size, s.fault("read", key, err)
@@ -165,7 +165,7 @@ func (s *s3) abortUploads(ctx context.Context, p unfinishedUpload) error {
 	return s.fault("abort the upload of", p.key, err)
 }
 
-// fault adds the operation and the object. The library's errors contain no credentials.
+// fault adds the operation and the object to an error. Errors of the library contain no credentials.
 func (s *s3) fault(doing, key string, err error) error {
 	if err == nil {
 		return nil

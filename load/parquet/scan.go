@@ -55,10 +55,12 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, visit
 	return nil
 }
 
-// Path returns where a table's files are. In a folder this is the folder of the current generation, with
-// links resolved. Internal tables and tables that sources share have several folders, so for them Path
-// returns a file pattern, which goes through the links. In a bucket, Path returns the names of the
-// files, one per line. With a catalog, it returns the location of the table's metadata.
+// Path returns where a table's files are:
+//   - in a folder, the folder of the current generation, with links resolved
+//   - in a folder, for internal tables and tables that sources share, a file pattern that goes through the links; these
+//     tables have several folders
+//   - in a bucket, the names of the files, one per line
+//   - with a catalog, the location of the table's metadata
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if t, ok := l.storage.(*catalogStore); ok {
 		return t.path(ctx, l, name)
@@ -88,8 +90,8 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("find %s: %w: no table of that name has been loaded", name, fs.ErrNotExist)
 }
 
-// Files returns the files of every table by the table's name, from one generation of each stream. They
-// stay in place as long as their generations are kept.
+// Files returns the files of every table, by the name of the table. For each stream they belong to one generation.
+// The files exist as long as the generation is kept.
 func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

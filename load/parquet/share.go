@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sourcePrefix begins the name of a source's folder in the folder of a shared stream. Each source has its own
-// generations, so sources commit independently. The name is that of a Hive partition of the source column;
-// without a catalog, the files have no source column.
+// sourcePrefix begins the name of a source's folder, which is in the folder of the shared stream. Each source has its
+// own generations, so sources commit independently. The folder has the name of a Hive partition of the source column.
+// So without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)
@@ -56,8 +56,8 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// manifestFor returns an error if k has a source but the stream was loaded unshared, or if k has none but the
-// stream is shared.
+// manifestFor returns the manifest of the stream k. It returns an error if k has a source but the stream is not
+// shared, or if k has none but the stream is shared.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {
@@ -78,8 +78,8 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan adds the source column if tell is true and sources share the stream, because the manifest's table does
-// not have it.
+// scan reads a table. If tell is true and sources share the stream, scan adds the source column, which the manifest's
+// table does not have.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {
@@ -140,7 +140,7 @@ func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Tab
 				out = append(out, one)
 				continue
 			}
-			if p, err := load.Fit(out[i], one); err == nil { // if the columns do not fit together, those found first are returned
+			if p, err := load.Fit(out[i], one); err == nil { // if the columns do not fit together, the columns that were found first are returned
 				out[i] = p.Table
 			}
 		}

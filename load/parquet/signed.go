@@ -11,14 +11,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If sources share a table of a catalog, readers see one table. So its columns must have the same field
-// IDs for all writers, and its files have a source column.
+// If sources share a table of a catalog, readers see one table. So all writers must use the same field IDs for its
+// columns, and its files must have a source column.
 
 // byName marks a table whose field IDs are derived from the names and types of its columns. If two sources
 // add a column at the same time, both then give it the same ID.
 const byName = -1
 
-// numbersByName leaves room for the IDs of other engines, which assign them above the table's highest ID.
+// numbersByName is the limit of field IDs by name. Other engines assign IDs above the table's highest ID, so they
+// need the numbers above the limit.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {
@@ -32,8 +33,8 @@ func (t *table) numberByName() {
 	}
 }
 
-// numberFor returns the same ID for two types if a catalog can widen one to the other without a rewrite: see
-// [promotes].
+// numberFor returns the field ID of a column. Two types get the same ID if a catalog can widen one to the other
+// without a rewrite: see [promotes].
 func numberFor(name string, t arrow.DataType) int {
 	return 1 + int(xxh3.HashString(name+"\x00"+kindOf(t))%numbersByName)
 }

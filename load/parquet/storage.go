@@ -9,13 +9,13 @@ import (
 
 // storage is where the streams of a lake are kept. Its methods, and those of [streamStore], may be called concurrently.
 type storage interface {
-	// streams returns the names of the streams' folders. If sources share a stream, each source has a folder;
-	// see [folderIn]. If source is set, streams reads only the folders of this source, because there may be
-	// thousands of others.
+	// streams returns the names of the streams' folders. If sources share a stream, each source has a folder; see
+	// [folderIn]. If source is set, streams returns only the folders of this source, because there may be thousands of
+	// others.
 	streams(ctx context.Context, source string) ([]string, error)
 	store(name string) streamStore
-	// pattern matches an internal table's files in the folder of every stream, or, if shared is true, of every
-	// source of each stream.
+	// pattern returns a file pattern for an internal table. It matches the files in the folder of every stream; if
+	// shared is true, in the folders of every source of each stream.
 	pattern(table string, shared bool) string
 }
 
@@ -24,18 +24,19 @@ type streamStore interface {
 	// head returns the manifest with the present cursor, or nil if nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
-	// hold keeps other processes from committing until release is called, if the storage supports locks. A
-	// conflicting commit is in any case detected by [pendingGeneration].publish.
+	// hold keeps other processes from committing until release is called, if the storage supports locks. Without a lock,
+	// [pendingGeneration].publish detects a conflicting commit.
 	hold(ctx context.Context) (release func() error, err error)
 
-	// tidy removes what killed processes have left behind, and outdated generations. m is the current manifest, or nil.
+	// tidy removes outdated generations, and what killed processes have left behind. The parameter m is the current
+	// manifest; nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 
 	// costly reports whether listing all files is so expensive that it is done only once per run.
 	costly() bool
 
-	// live returns the sizes of a table's existing files by their names; nil if the table's folder is
-	// missing, or, in a bucket, if none of the files exists.
+	// live returns the sizes of a table's existing files by their names. It returns nil if the table's folder is
+	// missing; in a bucket, if none of the files exists.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
 	// open returns an error that wraps fs.ErrNotExist if the file does not exist.
@@ -47,16 +48,16 @@ type streamStore interface {
 	path(m *manifest, t *table) string
 }
 
-// pendingGeneration is a generation in preparation. Its files may be created, written and finished
-// concurrently; the other methods may not be called concurrently.
+// pendingGeneration is a generation in preparation. Its files may be created, written and finished concurrently. The
+// other methods must not be called concurrently.
 type pendingGeneration interface {
 	create(t *table, name string) (output, error)
-	// assemble makes everything durable that publish needs: the manifest, if the storage writes it before the
-	// commit, and all files that the manifest names.
+	// assemble makes everything durable that publish needs: all files that the manifest names, and the manifest itself,
+	// if the storage writes it before the commit.
 	assemble(ctx context.Context, m *manifest) error
 	// publish returns an error that wraps state.ErrMoved if another commit came first. // Invariant 13
 	publish(ctx context.Context, m *manifest) error
-	// move commits only a cursor: m is the manifest with which the transaction began, with a new cursor.
+	// move commits only a cursor. The parameter m is the manifest with which the transaction began, with the new cursor.
 	// After move, only discard may be called. Like publish, move may return state.ErrMoved.
 	move(ctx context.Context, m *manifest) error
 	discard() error
@@ -69,8 +70,8 @@ type input interface {
 
 type output interface {
 	io.Writer
-	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the
-	// last call.
+	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the last
+	// call.
 	finish(ctx context.Context, f *file) error
 	abandon()
 }

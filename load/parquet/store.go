@@ -11,18 +11,17 @@ import (
 
 // Store configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
 type Store struct {
-	// Endpoint is the server, with the prefix http:// for one without TLS; "": the server of the
-	// scheme's cloud. For Azure it ends with the account, unless the account is part of the host name.
+	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the server of the
+	// scheme's cloud is used. For Azure it ends with the account, if the account is not part of the host name.
 	Endpoint string
 	Region   string // of S3; "": found by a request
 	Path     bool   // of S3: the bucket is in the path of requests, not in the host name
 
-	// AccessKey and SecretKey are the credentials, which occur in no error and no log. // Invariant 5
+	// AccessKey and SecretKey are the credentials. They never appear in an error or a log. // Invariant 5
 	//
-	// For S3 they are a pair of keys. For Azure they are the account, and its key or a shared access
-	// signature (SAS). For Google, SecretKey is the JSON text of a service account's key. If SecretKey is
-	// empty, the machine's own account is used; for S3, only if neither the environment nor the profile
-	// file of the AWS tools has keys.
+	// For S3 they are a pair of keys. For Azure they are the account, and its key or a shared access signature (SAS).
+	// For Google, SecretKey is the JSON text of a service account's key. If SecretKey is empty, the machine's own
+	// account is used. For S3, keys in the environment or in the profile file of the AWS tools come first.
 	AccessKey, SecretKey string
 
 	Transport http.RoundTripper // nil: a default transport
@@ -30,7 +29,7 @@ type Store struct {
 
 const (
 	storeRetries  = 8        // with pauses of up to a second; longer outages are left to the next run
-	storeSlowest  = 64 << 10 // bytes per second: slower requests time out
+	storeSlowest  = 64 << 10 // bytes per second; slower requests time out
 	storePatience = time.Minute
 )
 

@@ -38,7 +38,7 @@ type store struct {
 	fault  func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) bool
 }
 
-// onStores uses a server in this process, and the independent servers that `make stores` has installed.
+// onStores runs f on a server in this process, and on the independent servers that `make stores` has installed.
 func onStores(t *testing.T, f func(t *testing.T, s *store)) {
 	t.Run("here", func(t *testing.T) { f(t, newStore(t)) })
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
@@ -97,7 +97,7 @@ func (s *store) options(prefix string) Options {
 	return o
 }
 
-// process waits until the server accepts connections, and returns a proxy to it that keeps the Host header.
+// process waits until the server accepts connections. It returns a proxy to the server that keeps the Host header.
 func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -165,7 +165,7 @@ func startGoogle(t *testing.T, dir string) *store {
 	return s
 }
 
-// startAzurite uses the key that Microsoft publishes in the emulator's manual.
+// startAzurite uses the key that Microsoft publishes in the manual of the emulator.
 func startAzurite(t *testing.T, dir string) *store {
 	address, port := free(t)
 	node, err := exec.LookPath("node")

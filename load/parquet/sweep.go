@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has not seen, or the rows with the keys in s. It deletes them if
-// s.Delete is true and it is certain which rows they are.
-// Invariant 12
+// sweep counts the rows that the pass has not seen; if s has keys, the rows with these keys. If s.Delete is true and
+// it is certain which rows these are, sweep deletes them. Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -48,8 +47,8 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// collectMissing collects the rows with the keys of s, if there are any, else those that the pass has not
-// seen. In mode append it collects nothing.
+// collectMissing collects the rows that the pass has not seen; if s has keys, the rows with these keys. In mode
+// append it collects nothing.
 func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
 	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {

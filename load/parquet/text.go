@@ -32,7 +32,8 @@ func appendText(dst []byte, a arrow.Array, i int) []byte {
 	return append(dst, a.ValueStr(i)...)
 }
 
-// appendInstant takes microseconds, and writes six fractional digits unless they are zero.
+// appendInstant appends a time, given in microseconds. If it has a fraction of a second, it is written with six
+// digits of it.
 func appendInstant(dst []byte, micros int64) []byte {
 	layout := "2006-01-02T15:04:05Z"
 	if micros%1_000_000 != 0 {
@@ -69,7 +70,8 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	return appendText(dst, a, i)
 }
 
-// appendValid is appendJSON for documents: an invalid value of a JSON column is written as a string.
+// appendValid is like appendJSON, for values in a document. A value of a JSON column that is invalid JSON is written
+// as a string.
 func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if s, ok := a.(*array.String); ok && s.IsValid(i) && schemas.SameType(t, schemas.JSON) && !json.Valid([]byte(s.Value(i))) {
 		return load.AppendQuoted(dst, s.Value(i))

@@ -28,7 +28,7 @@ type tx struct {
 	next        *manifest
 	draft       pendingGeneration
 	unlockStore func() error     // releases the store's lock; nil: not locked
-	bits        map[int64]bitset // by segment ID: which rows the pass has written or found unchanged; only segments that this transaction has read
+	bits        map[int64]bitset // by segment ID: which rows the pass has written or found unchanged; only for segments that this transaction has read
 	stamp       time.Time
 	when        time.Time
 	log         *changeLog
@@ -60,7 +60,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start returns [state.ErrMoved] if another commit came first.
+// start locks the stream and opens the next generation. It returns [state.ErrMoved] if another commit came first.
 func (x *tx) start(ctx context.Context) error {
 	if x.next != nil {
 		return nil
@@ -79,8 +79,8 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare opens the next generation. If listing files is expensive, only the first transaction of a run removes
-// and checks files.
+// prepare opens the next generation. It also removes outdated files and checks that files exist. If it is expensive
+// to list files, only the first transaction of a run does this.
 func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
 	known := f.store.costly() && f.checkedRun == x.spec.Run
@@ -116,9 +116,8 @@ func (x *tx) lock(ctx context.Context) error {
 	return nil
 }
 
-// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction began.
-// Commits with which other sources have only widened columns do not count.
-// Invariant 13
+// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction began. Commits
+// by which other sources have only widened columns do not count. Invariant 13
 func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {

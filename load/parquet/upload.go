@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucketGeneration stores its files one by one, but no manifest names them yet.
+// bucketGeneration stores its files one by one. Until the commit, no manifest names them.
 type bucketGeneration struct {
 	*bucketStore
 
@@ -30,7 +30,7 @@ func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
 	return &bucketGeneration{bucketStore: s}, nil
 }
 
-// create writes the file to the local disk first, so that its upload can be retried.
+// create writes the file to the local disk first. So if an upload fails, it can be tried again.
 func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	d.remember(nil) // the remembered listing becomes outdated
 	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
@@ -41,7 +41,7 @@ func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	return &upload{File: f, draft: d, dir: d.key + "/" + t.Folder}, nil
 }
 
-// assemble does nothing, because finish has stored the files.
+// assemble does nothing, because finish has already stored the files.
 func (d *bucketGeneration) assemble(context.Context, *manifest) error { return nil }
 
 func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
@@ -102,15 +102,15 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve finds out whether a commit that returned the error cause has taken effect. The last ID of the
-// stored manifest is that of the commit that stored it.
+// resolve finds out whether a commit that returned the error cause has taken effect. In the stored manifest, the last
+// ID is that of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	there, err := d.read(ctx, m.Sequence)
 	switch {
 	case err == nil && there.Line[len(there.Line)-1] == id:
-		return nil // an earlier request stored it, and its answer was lost
+		return nil // an earlier request stored it, and only the answer was lost
 	case err == nil, errors.Is(err, fs.ErrNotExist) && errors.Is(cause, errTaken):
 		d.outcomeUnknown = false
 		return fmt.Errorf("%w: another process committed generation %d", state.ErrMoved, m.Sequence)
@@ -120,10 +120,11 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and checkLine
-// returns [state.ErrMoved]. This can happen if the process was suspended while others committed. Another
-// manifest with the number of m may then have been stored and removed again, so that m could be stored under
-// this number.
+// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and checkLine returns
+// [state.ErrMoved].
+//
+// Example: the process was suspended while others committed. They stored a manifest with the number of m and later
+// removed it. Then the process could store m under this number, although the stream has moved on.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -139,7 +140,8 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 	return err
 }
 
-// discard keeps the files if the outcome of the commit is unknown, until tidy knows whether a manifest names them.
+// discard removes the stored files. If the outcome of the commit is unknown, it keeps them. Later tidy finds out
+// whether a manifest names them.
 func (d *bucketGeneration) discard() error {
 	d.remember(nil)
 	if d.outcomeUnknown || len(d.stored) == 0 {
@@ -188,5 +190,5 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 
 func (u *upload) abandon() {
 	_ = u.Close()
-	_ = os.Remove(u.Name()) // it is usually removed already
+	_ = os.Remove(u.Name()) // usually it is already removed
 }

@@ -64,8 +64,8 @@ func (f *family) sorted() []*segmentEdits {
 	return out
 }
 
-// planSegments makes one segment per partition. If there is only one partition, a large one is split into at
-// most Options.Writers segments.
+// planSegments makes one segment per partition. If there is only one partition, a large segment is split into up to
+// Options.Writers segments.
 func (m *merge) planSegments(f *family) []*segmentPlan {
 	var out []*segmentPlan
 	parts := map[string]*segmentPlan{}

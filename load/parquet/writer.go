@@ -21,11 +21,10 @@ import (
 const (
 	rowGroupRows  = 128 << 10
 	rowGroupBytes = 64 << 20
-	pageBytes     = 256 << 10 // one uncompressed page per column is in memory while a row group is written
+	pageBytes     = 256 << 10 // size of an uncompressed page; while a row group is written, one page per column is in memory
 
-	// A column is dictionary-encoded if its first sampleRows rows have at most sampleDistinct different
-	// values. A dictionary that becomes too large costs half as much time again, and makes the file
-	// larger.
+	// A column is dictionary-encoded if its first sampleRows rows have at most sampleDistinct different values. A
+	// dictionary that becomes too large costs half as much time again, and makes the file larger.
 	sampleRows     = 2048
 	sampleDistinct = sampleRows / 4
 )
@@ -161,7 +160,7 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 	return nil
 }
 
-// addAll writes one row group, column by column. All rows are in memory.
+// addAll writes one row group, column by column. It needs all rows in memory.
 func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	if !encodable(w.schema) {
 		for i, b := range batches {
