@@ -26,9 +26,9 @@ const (
 	propCommit     = propPrefix + "commit"
 	propSequence   = propPrefix + "sequence"
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
-	propTables     = propPrefix + "tables"   // head table only: the current snapshot ID of each table of the stream, as JSON
-	propSourceName = propPrefix + "source"   // shared tables only: the source that committed
-	propNumber     = propPrefix + "number"   // shared tables only: number among the stream's commits of all sources, as used in file names
+	propTables     = propPrefix + "tables"   // only in the head table: the current snapshot ID of each table of the stream, as JSON
+	propSourceName = propPrefix + "source"   // only in shared tables: the source that committed
+	propNumber     = propPrefix + "number"   // only in shared tables: number of the commit among the stream's commits of all sources; file names begin with it
 )
 
 type catalog struct {
@@ -101,11 +101,11 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 }
 
 type head struct {
-	*parquet.Head // nil: no commit yet; in shared tables, none of this source
+	*parquet.Head // nil: no commit yet; in shared tables, no commit of this source yet
 	tables        map[string]int64
 	sources       map[string]*parquet.Head // last commits of the sources that share the tables; nil: not shared
-	number        int64                    // number of commits so far, of all sources
-	at            string                   // location of the metadata; "": the stream does not exist
+	number        int64                    // number of commits so far, by all sources
+	at            string                   // location of the metadata; "": the stream does not exist yet
 }
 
 func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, error) {
@@ -150,7 +150,7 @@ func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, e
 		if err == nil || at == before {
 			return h, err
 		}
-		before = at // the file may have been removed by later commits: read the new one
+		before = at // later commits may have removed the file, so read the new one
 	}
 }
 
@@ -179,8 +179,8 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 	return h.Head, nil
 }
 
-// Named lists all metadata files and manifest lists, but only those Iceberg manifests that the oldest
-// snapshot uses. The names of later manifests begin with a number above Names.Upto.
+// Named lists all metadata files and manifest lists. Of the Iceberg manifests, it lists only those that the oldest
+// snapshot uses. The names of later manifests begin with a number above Names.Upto, so they need not be listed.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {

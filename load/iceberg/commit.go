@@ -25,7 +25,7 @@ type commit struct {
 	*catalog
 	spec      parquet.Commit
 	head      *head
-	number    int64 // number of the commit; the names of the files written for it begin with this number
+	number    int64 // number of the commit; the names of the files that it writes begin with this number
 	snapshots map[string]int64
 	made      map[string]known
 }
@@ -56,13 +56,13 @@ func (c *catalog) commitLock(stream string) chan struct{} {
 }
 
 const (
-	patience  = 2 * time.Minute // time to retry against concurrent commits to the same tables
+	patience  = 2 * time.Minute // for so long, a commit is tried again while others commit to the same tables
 	firstWait = 10 * time.Millisecond
 	lastWait  = time.Second
 )
 
-// commitShared repeats a commit as long as other sources commit first. Each attempt starts from the present
-// tables. It uses the data files that are already written, and keeps everything that others have committed.
+// commitShared repeats a commit until no other source commits first. Each attempt starts from the present tables, and
+// keeps everything that others have committed. The data files are written only once, before the first attempt.
 // Invariant 15
 func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 	begun := time.Now()
@@ -119,7 +119,8 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata of the tables and then swaps all pointers. at has the present locations of the metadata.
+// make writes the new metadata of the tables. Then it swaps all pointers: the catalog names the new metadata. The map
+// at has the present locations of the metadata.
 func (w *commit) make(ctx context.Context, at map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -157,7 +158,8 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 	return nil
 }
 
-// edit returns an error if another program has written to the table. // Invariant 16
+// edit prepares the new metadata of a table. It returns an error if another program has written to the table. //
+// Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
@@ -178,7 +180,8 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable is called for the head table last, with heads = true.
+// writeTable writes a table's snapshot and metadata. The head table must be the last one, and heads must be true for
+// it.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
@@ -252,7 +255,8 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
 }
 
-// summary stores the cursor with the rows. // Invariant 2
+// summary returns the properties of a snapshot. The cursor is one of them, so it is stored with the rows. //
+// Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend
 	switch {

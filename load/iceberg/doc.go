@@ -1,59 +1,56 @@
 // Package iceberg loads tables into Apache Iceberg, for any engine that reads it.
 //
-// An Iceberg table is a list of Parquet files. So this destination is a lake of package parquet, whose
-// commits are recorded in an Iceberg catalog. The catalog is a SQLite file or a Postgres database with
-// the layout of Iceberg's JDBC catalog. A commit writes changed rows by replacing their files (copy on
-// write), in one snapshot of each table.
+// An Iceberg table is a list of Parquet files. So this destination is a lake of package parquet, whose commits are
+// recorded in an Iceberg catalog. The catalog is a SQLite file or a Postgres database with the layout of Iceberg's
+// JDBC catalog. To change rows, a commit replaces the files that contain them (copy on write), in one snapshot of
+// each table.
 //
 // # Atomic commits
 //
-// All tables of a stream change together. A commit writes new metadata files for every table that it
-// changes. Then one transaction of the catalog's database, the swap, makes the catalog's pointers refer
-// to these files. It does so only if no pointer has changed since the commit began. Readers see all of
-// a commit or nothing. // Invariants 1, 7
+// All tables of a stream change together. A commit writes new metadata files for every table that it changes. Then
+// one transaction of the catalog's database, the swap, makes the catalog's pointers refer to these files. The swap
+// takes place only if no pointer has changed since the commit began. Readers see all of a commit or nothing. //
+// Invariants 1, 7
 //
-// The summaries of the snapshots that a commit makes have the cursor (penstock.cursor) and further
-// properties for people. Penstock reads the cursor from the stream's head table,
-// _penstock_state__<stream>, which every commit changes. If two commits start from the same commit, the
-// second finds that the head table's pointer has changed, and has no effect. // Invariants 2, 13
+// The snapshots of a commit have the cursor in their summaries (penstock.cursor), and further properties for people.
+// Penstock reads the cursor from the stream's head table, _penstock_state__<stream>, which every commit changes. If
+// two commits start from the same commit, the second one finds that the head table's pointer has changed, and fails.
+// // Invariants 2, 13
 //
 // # Tables in the catalog
 //
-// Tables have the same names as elsewhere in penstock. Internal tables exist per stream, with the
-// stream's name as a suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in
-// the files, so no file is rewritten when a column is added, or when a decimal gets more digits. A
-// column that is widened in another way gets a new ID, and its files are rewritten. If another program
-// writes to these tables, the stream stops and reports the differences. // Invariant 16
+// Tables have the same names as in other destinations. Internal tables exist per stream, with the stream's name as a
+// suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in the files. So no file is
+// rewritten when a column is added, or when a decimal gets more digits. A column that is widened in another way gets
+// a new ID, and its files are rewritten. If another program writes to these tables, the stream stops and reports the
+// differences. // Invariant 16
 //
 // The Iceberg manifests have the bounds and null counts of each file's columns, so that engines can
 // skip files.
 //
-// Commits merge small files. Snapshots are kept as long as the generations of a lake
-// ([parquet.Options].Keep and KeepFor). The first commit of a run removes files that only expired
-// snapshots used.
+// Commits merge small files. Snapshots are kept as long as the generations of a lake ([parquet.Options].Keep and
+// KeepFor). The first commit of a run removes files that only expired snapshots used.
 //
 // # Sources that share tables
 //
-// A table that several sources share is one table in the catalog, partitioned by _penstock_source, its
-// first column, and by dates if configured. Each source has its own sequence of commits. The source's
-// data files are in a folder of the source, and are listed in a manifest of penstock. A property of the
-// head table (penstock.source.<name>) has the name of the source's last manifest, and changes in the
-// same swap as the rows and the cursor. If another source commits first, a commit is repeated with the
-// new state of the tables. This is possible because a commit changes only files and manifest entries of
-// its own source. If another process has committed for the same source, the commit fails.
-// Invariants 2, 13
+// A table that several sources share is one table in the catalog. It is partitioned by _penstock_source, its first
+// column, and by dates if configured. Each source has its own sequence of commits. Its data files are in a folder of
+// the source, and are listed in a manifest of penstock. A property of the head table (penstock.source.<name>) has the
+// name of the source's last manifest. It changes in the same swap as the rows and the cursor.
 //
-// A shared table has the columns of all sources. Field IDs are hashes of the columns' names and types,
-// so that two sources that add the same column at the same time give it the same ID. If the table's
-// column cannot hold the values of a commit, the files of all sources are rewritten with a wider type.
-// This is one commit for each source, all in one swap. The other sources keep their cursors, and their
-// transactions in progress can continue.
+// If another source commits first, a commit is repeated with the new state of the tables. This is possible because a
+// commit changes only files and manifest entries of its own source. If another process has committed for the same
+// source, the commit fails. Invariants 2, 13
 //
-// The commits of all sources are numbered together. The names of metadata files, manifest lists and
-// Iceberg manifests begin with the number of the commit for which they were written. A commit in
-// progress has a higher number than all finished commits, so its files are never removed as leftovers.
-// A snapshot is kept as long as every source keeps the snapshot's files, but at most a hundred
-// snapshots are kept. Data files are kept as long as their source keeps them.
+// A shared table has the columns of all sources. Field IDs are hashes of the columns' names and types. So if two
+// sources add the same column at the same time, both give it the same ID. If the table's column cannot hold the
+// values of a commit, the files of all sources are rewritten with a wider type. This is one commit for each source,
+// all in one swap. The other sources keep their cursors, and their transactions in progress can continue.
+//
+// The commits of all sources are numbered together. The names of metadata files, manifest lists and Iceberg manifests
+// begin with the number of the commit that wrote them. A commit in progress has a higher number than all finished
+// commits, so its files are never removed as unused. A snapshot is kept as long as every source keeps the snapshot's
+// files. At most a hundred snapshots are kept. Data files are kept as long as their source keeps them.
 package iceberg
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// formatVersion is 2, which all engines can read.
+// formatVersion is the version of Iceberg's table format. All engines can read version 2.
 const formatVersion = 2
 
 type edition struct {
@@ -24,7 +24,7 @@ type edition struct {
 	shared  bool           // several sources share the table
 	b       *table.MetadataBuilder
 	changed bool
-	to      string // location of the written metadata; "": nothing has changed
+	to      string // location of the written metadata; "": nothing was changed
 }
 
 func (e *edition) do(u table.Update) error {
@@ -124,7 +124,7 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// keepComments keeps the column comments that users have written. // Invariant 16
+// keepComments returns want with the column comments that users have written. // Invariant 16
 func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {

@@ -44,20 +44,20 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and
-// a thousand sources soon make a thousand.
+// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and with a
+// thousand sources there would soon be a thousand.
 const manySnapshots = 100
 
-// neededOfAll returns the snapshots of a shared table whose files all exist, at most manySnapshots. They
-// begin with the snapshot of the oldest commit that the source of this commit keeps, because earlier ones may
-// need files that the source removes. If the source keeps no earlier commit, or e.t.Reset is set, no snapshot
-// is needed.
+// neededOfAll returns the snapshots of a shared table that are kept: those whose files all exist, at most
+// manySnapshots. The first is the snapshot of the oldest commit that the source of this commit keeps, because earlier
+// snapshots may need files that the source removes. If the source keeps no earlier commit, or if e.t.Reset is set, no
+// snapshot is kept.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
 	switch {
 	case e.t.Reset, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
 		first = len(all)
-	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // otherwise no files were removed yet
+	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // else no files were removed yet
 		for i, s := range all {
 			if summaryOf(&s)[propSourceName] == w.spec.Source && numberOf(s) <= w.spec.Kept[0] {
 				first = max(first, i)

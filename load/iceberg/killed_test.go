@@ -20,10 +20,10 @@ import (
 )
 
 var (
-	killedIn = flag.String("killed-in", "", "be the process to be killed: the warehouse, a folder or the address of the store with it")
-	killedOf = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; none is that of the folder")
-	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which it is")
-	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
+	killedIn = flag.String("killed-in", "", "run as the process that is killed; the value is its warehouse: a folder, or the address of a store")
+	killedOf = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; empty: the catalog in the folder")
+	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which the process is killed; list: print the steps")
+	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the number of the batch that the process commits for the source berlin")
 )
 
 func TestKilledChild(t *testing.T) {
@@ -69,9 +69,9 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	return killed, steps
 }
 
-// TestSharedKilled kills a process that commits for one source, at each step of a commit. The other source's
-// rows and cursor stay. The rows of the killed process are all there or all missing, as its cursor says.
-// Invariants 1, 2
+// TestSharedKilled kills a process that commits for one source, at each step of a commit. The rows and the cursor of
+// the other source stay. The rows of the killed process are either all there or all missing, in agreement with its
+// cursor. Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {
@@ -88,7 +88,7 @@ func sharedKilled(t *testing.T, warehouse place) {
 	for _, step := range steps {
 		killed, _ := child(t, o, step, batch+1)
 		if !killed {
-			batch++ // only a first commit has this step
+			batch++ // the step occurs only in a first commit
 			continue
 		}
 		now, err := of(t, l, "berlin").Cursor(t.Context(), key)

@@ -38,8 +38,9 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// newEntries gives each manifest entries of one source only, so a commit leaves the manifests of another
-// source unchanged, unless that source has manyManifests.
+// newEntries are the entries of the manifests that a commit writes. Each manifest has entries of one source only. So a
+// commit leaves the manifests of another source unchanged. Only if that source has manyManifests, its manifests are
+// merged.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 type entryGroup struct {
@@ -64,7 +65,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf leaves a manifest unchanged if none of its files is removed and its source has fewer than manyManifests.
+// manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if none of its files is removed and
+// its source has fewer than manyManifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if parent != nil {
@@ -115,7 +117,7 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the unchanged manifests, and adds the entries of the others to anew. It returns a
+// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to anew. It returns a
 // [load.ForeignChange] if a removed file is in no manifest.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}

@@ -59,7 +59,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// Commits are durable even if the server's default is asynchronous. // Invariant 2
+// Commits are durable even if the server's default for synchronous_commit is off. // Invariant 2
 func TestDurable(t *testing.T) {
 	server := pgtest.Start(t, "synchronous_commit=off")
 	o := warehouse(t)

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pointers reads and changes the rows of one namespace, in the layout of Iceberg's JDBC catalog. Each row has
-// the location of a table's metadata.
+// pointers reads and changes the rows of one namespace in the catalog's database, which has the layout of Iceberg's
+// JDBC catalog. Each row is a pointer: the location of a table's metadata.
 type pointers struct {
 	db        *sql.DB
 	dollars   bool // placeholders are $1, not ?
@@ -30,10 +30,10 @@ type pointers struct {
 	namespace string
 }
 
-// swap changes a table's pointer only if it still is the location from.
+// swap is the change of a table's pointer. It takes place only if the pointer is still from.
 type swap struct {
 	table    string
-	from, to string // "": the table does not exist, or is dropped
+	from, to string // "" as from: the table does not exist yet; "" as to: the table is dropped
 }
 
 var layout = []string{
@@ -164,7 +164,7 @@ func (p *pointers) swap(ctx context.Context, all []swap) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if p.dollars { // commit durably, whatever the database's default. Invariant 2
+	if p.dollars { // durable even if the database's default is not. Invariant 2
 		if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

@@ -46,7 +46,8 @@ type pyTable struct {
 	Types     map[string]string
 }
 
-// python skips the test if there is no pyiceberg: PENSTOCK_TEST_PYTHON names an interpreter that has it.
+// python reads the tables with pyiceberg. PENSTOCK_TEST_PYTHON names an interpreter that has pyiceberg; without it,
+// the test is skipped.
 func python(t *testing.T, o Options) (out map[string]pyTable) {
 	t.Helper()
 	ask(t, &out, pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
@@ -83,7 +84,8 @@ func TestPython(t *testing.T) {
 	require.Equal(t, string(at), got["_penstock_state__crm.leads"].Rows[0]["cursor"])
 }
 
-// A widened column stays the same column if Iceberg supports the change, else it is a new one.
+// If Iceberg supports the change of a type, the widened column stays the same column. Otherwise it becomes a new
+// column.
 func TestPythonTypes(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

@@ -109,8 +109,8 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	return tbl
 }
 
-// The cursor is in the snapshots of all tables that a commit has changed. A commit that deletes and appends
-// makes one snapshot per table.
+// The summaries of the snapshots have the cursor, in all tables that a commit has changed. If a commit deletes and
+// appends rows, it makes one snapshot per table all the same.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -128,8 +128,8 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, []string{"3", "1", "3", "3"}, []string{says["total-records"], says["total-data-files"], says["added-records"], says["deleted-records"]})
 }
 
-// While commits replace all rows, each table has one batch, and if the pointers of both tables are read at
-// once, the batches are the same.
+// Commits replace all rows while a reader reads. Each table has rows of one batch only. If the reader gets the
+// pointers of both tables at the same moment, both have the same batch.
 func TestReaders(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -273,7 +273,7 @@ func TestExpiry(t *testing.T) {
 	require.LessOrEqual(t, lists, 5)
 }
 
-// repoint makes other metadata current, as another program might.
+// repoint makes other metadata the current metadata of a table, as another program might.
 func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	t.Helper()
 	text, err := json.Marshal(meta)

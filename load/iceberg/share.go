@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If sources share a stream's tables, properties of the head table hold the last commit of each source. These
-// properties change together with the snapshots of a commit. // Invariant 2
+// If sources share a stream's tables, the last commit of each source is in a property of the head table. These
+// properties change in the same step as the snapshots of a commit. // Invariant 2
 
 // propSource is the prefix of those properties.
 const propSource = propPrefix + "source."
@@ -87,10 +87,10 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column
-// has a different field ID in the commit, its types do not fit together. If t.Reset is set, the commit's
-// column is then used; otherwise mergeColumns returns a [parquet.Disagreement]. It also returns an error if
-// two columns have the same field ID.
+// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column has
+// another field ID in the commit than in the table, its two types do not fit together. Then mergeColumns returns a
+// [parquet.Disagreement], or, if t.Reset is set, uses the column of the commit. It also returns an error if two
+// columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -130,8 +130,8 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// sameID finds two columns that have the same field ID. This can happen because IDs are hashes, in one of two
-// hundred thousand tables with a hundred columns.
+// sameID finds two columns that have the same field ID. IDs are hashes, so this can happen: in one of two hundred
+// thousand tables with a hundred columns.
 func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
@@ -187,7 +187,8 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected leaves out the digits that other sources have added to a decimal, so that the column counts as unchanged.
+// expected returns the present types of the columns in was. If other sources have added digits to a decimal, it returns
+// the type in was, so that the column counts as unchanged.
 func expected(was, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range was.Fields() {

@@ -42,7 +42,8 @@ func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	return out
 }
 
-// All commits of sources with lakes of their own succeed, and each snapshot has only whole commits.
+// Several sources commit at the same time, each through its own lake. All commits succeed, and each snapshot has only
+// whole commits.
 func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
 
 func sharedCommits(t *testing.T, warehouse place) {
@@ -125,7 +126,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// A commit fails if another process has committed for the same source, whatever other sources do. // Invariant 13
+// A commit fails if another process has committed for the same source. Commits of other sources do not matter. //
+// Invariant 13
 func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
 
 func sharedFence(t *testing.T, warehouse place) {
@@ -142,7 +144,7 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake whose commit, at the step, sets *at to nil and calls the function that was there.
+// stopped returns a lake whose commit calls *at at the given step, once. Before the call, it sets *at to nil.
 func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *at; f != nil && name == step {
@@ -178,8 +180,8 @@ func readable(t testing.TB, o Options, names ...string) {
 	}
 }
 
-// Another source commits and tidies up after a commit has written its files and before it takes effect. Every
-// remaining snapshot can be read.
+// After a commit has written its files and before it takes effect, another source commits and removes unused files.
+// Every remaining snapshot can be read.
 func TestSharedExpiry(t *testing.T) { everywhere(t, sharedExpiry) }
 
 func sharedExpiry(t *testing.T, warehouse place) {
@@ -283,7 +285,8 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}
 }
 
-// A transaction can commit although another source has widened its columns after it wrote its files.
+// A transaction has written its files. Then another source widens the transaction's columns. The transaction can
+// commit all the same.
 func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
 
 func sharedTypesAmid(t *testing.T, warehouse place) {
@@ -311,8 +314,8 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// One source commits just before another source's commit that widens its rows. The widening is repeated, and
-// both commits are kept.
+// A commit of one source widens the rows of another source. Just before that, the other source commits. The widening
+// is repeated, and both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {
