@@ -38,7 +38,7 @@ type Config struct {
 	// its children.
 	Selected []schemas.Stream
 
-	// Find returns a stream that is not selected, by its name. Such a parent is read only for its children.
+	// Find looks up a stream that is not selected. A parent that is found in this way is read only for its children.
 	Find func(name string) (schemas.Stream, bool)
 
 	Parallel int    // parallel requests of one stream; default 16

@@ -38,8 +38,8 @@ func (f *finder) sameKind(v value, n int) bool {
 	return ids == n || same
 }
 
-// sameKindLists reports whether the first records of all arrays in v share at least half of their members with the
-// first record of the first array.
+// sameKindLists compares the first record of each array in v with the first record of the first array. It reports
+// whether they always share at least half of their members.
 func (f *finder) sameKindLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {

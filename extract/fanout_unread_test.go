@@ -28,7 +28,7 @@ func (f failing) tuples() iter.Seq2[tuple, error] {
 
 func TestFanOutUnreadTuples(t *testing.T) {
 	t.Parallel()
-	lost := errors.New("read spool: input/output error")
+	lost := errors.New("read temporary file: input/output error")
 	for _, c := range []struct {
 		over failing
 		want error

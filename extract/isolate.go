@@ -97,8 +97,8 @@ func failsOnData(e *wire.Error) bool {
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
 // single records. Records that still fail become gaps. isolate returns cause if the error does not look like a broken
-// record, if a limit is reached, or if the list has no smaller pages. It returns an error if no record of the page
-// can be read.
+// record. It also does so at a limit, and for a list without smaller pages. It returns an error if no record of the
+// page can be read.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {

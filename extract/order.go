@@ -62,8 +62,8 @@ const (
 	falling
 )
 
-// trend reports whether a field rises or falls from row to row. It returns uneven if it does neither, if a row lacks
-// the field, if all values are equal, or if there are fewer than three rows.
+// trend reports whether a field rises or falls from row to row. It returns uneven if it does neither, or if a row
+// lacks the field. It also returns uneven if all values are equal, or if there are fewer than three rows.
 func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {

@@ -153,7 +153,7 @@ func (s *paramSpool) write(line []byte, print uint64) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "penstock-keys-*")
 		if err != nil {
-			return fmt.Errorf("create spool: %w", err)
+			return fmt.Errorf("create temporary file: %w", err)
 		}
 		s.file, s.buffer = f, bufio.NewWriterSize(f, 64<<10)
 	}
@@ -169,7 +169,7 @@ func (s *paramSpool) seal() error {
 		return nil
 	}
 	if err := s.buffer.Flush(); err != nil {
-		return fmt.Errorf("write spool: %w", err)
+		return fmt.Errorf("write temporary file: %w", err)
 	}
 	s.buffer = nil
 	return nil
@@ -190,7 +190,7 @@ func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 			}
 		}
 		if err := in.Err(); err != nil {
-			yield(tuple{}, fmt.Errorf("read spool: %w", err))
+			yield(tuple{}, fmt.Errorf("read temporary file: %w", err))
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (f *parentFeed) add(records []byte) error {
 	for r := range d.elements(d.root()) {
 		for _, s := range f.filling {
 			if err := s.add(d, r); err != nil {
-				return fmt.Errorf("store keys of %s: %w", f.parent.Name, err)
+				return fmt.Errorf("store parameters from %s: %w", f.parent.Name, err)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 const farBeyond = 1_000_000
 
 // past reports whether err refuses a page because the list ends before it. The list has ended if its total was
-// reached. It has also ended if the server refuses a page far after the end with the same status, and still returns
-// the last page unchanged.
+// reached. Otherwise two probes decide. The server must refuse a page far after the end with the same status, and it
+// must still return the last page unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {

@@ -200,7 +200,7 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	}
 	values, err := valuesFor(fed, []byte(line))
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
+		return nil, fmt.Errorf("stream %s: read stored parameters: %w", s.Name, err)
 	}
 	for _, v := range values {
 		if v.value[0] == '[' { // tupleValue made an array of a value that is too long

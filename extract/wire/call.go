@@ -116,9 +116,9 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	return nil
 }
 
-// maxFailures returns how many transient faults end the call. Two kinds end it early: a transient message with status
-// 400, which is usually a bug of the server, and a host that was never reached, which is usually misspelled. A probe
-// ends with the first status, unless the answer has a Retry-After.
+// maxFailures returns how many transient faults end the call. A transient message with status 400 is usually a bug of
+// the server. A host that was never reached is usually misspelled. Both end the call early. A probe ends with the
+// first status, unless the answer has a Retry-After.
 func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {

@@ -184,8 +184,8 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call asks the server for a grant. It stores the note began before the call, and the new grant before its use. After
-// a kill at any moment, the slot has the old grant, the new grant, or the note of a call whose answer was lost.
+// call asks the server for a grant. It stores the note began before the call, and the new grant before its use. So a
+// kill loses nothing: the slot has the old grant, the new grant, or the note of a call without an answer.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {

@@ -172,7 +172,7 @@ func (c *callback) read(query url.Values) callbackResult {
 		}
 		return callbackResult{err: &denied{"the server says " + words}}
 	case len(query["code"]) != 1 || query.Get("code") == "":
-		return callbackResult{err: errors.New("the answer holds no code")}
+		return callbackResult{err: errors.New("the answer has no authorization code")}
 	}
 	return callbackResult{code: Secret(query.Get("code"))}
 }
