@@ -91,7 +91,7 @@ func (c *Catalogue) checkTwin(s Stream, k *checks) {
 			k.add("twin", "%s or %s has a parent", s.Name, at.Twin)
 			return
 		case len(s.Key) == 0 || len(t.Key) != len(s.Key):
-			k.add("twin", "%s and %s have no key in common", s.Name, at.Twin)
+			k.add("twin", "%s and %s need keys with the same number of columns", s.Name, at.Twin)
 			return
 		case slices.Contains(seen, at.Twin):
 			k.add("twin", "the twins form a cycle: %s", strings.Join(append(seen, at.Twin), ", "))

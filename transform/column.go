@@ -307,8 +307,8 @@ func (c *column) truncate(row int) {
 	c.n = row
 }
 
-// bytes returns the size of the column. It counts more for an element of a list than the buffers take, because a
-// destination needs more, and an empty text in a list takes only three bytes in the page.
+// bytes returns the size of the column. For each element of a list, it adds what a destination needs. An empty text in
+// a list takes only three bytes in the page, and no bytes of text in the column.
 func (c *column) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0

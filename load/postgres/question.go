@@ -305,8 +305,9 @@ func (s *session) checkCalls(ctx context.Context, tree string) error {
 //   - functions of roles that are not trusted;
 //   - functions of Postgres or of an extension with effects beyond the transaction. Exception: functions that
 //     built-in views use, because they only show what these views show;
-//   - functions of a trusted role that find names by the session's search_path, if the schema has a function or operator of
-//     another role with the name of a built-in one. The last column of the result is the name of that object.
+//   - functions of a trusted role that find names by the session's search_path. They are forbidden only if another role
+//     has a function or operator in the schema with the name of a built-in one. The last column of the result is the name
+//     of that object.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
