@@ -35,9 +35,9 @@ func TestDestinationPool(t *testing.T) {
 	require.Same(t, whole(a), whole(b))
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close(), "the second Close of a handle does nothing")
-	require.Zero(t, opened[0].closed, "there is another user")
+	require.Zero(t, opened[0].closed, "another handle is still open")
 	require.NoError(t, b.Close())
 	require.Equal(t, 1, opened[0].closed)
 	require.NoError(t, open(1).Close())
-	require.Len(t, opened, 2, "opened anew")
+	require.Len(t, opened, 2, "after the last Close, the destination is opened again")
 }

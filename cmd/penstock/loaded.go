@@ -28,7 +28,7 @@ func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 		return nil, err
 	}
 	all, err := tablesOf(changes)
-	if d.conf.Shared(d.of) { // the files of a lake lack the column of the source, because folders have its name
+	if d.conf.Shared(d.of) { // the files of a lake have no source column, because the source is in the names of folders
 		for name, t := range all {
 			all[name] = load.ShareTable(t)
 		}
