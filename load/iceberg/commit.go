@@ -158,7 +158,7 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 	return nil
 }
 
-// edit prepares the new metadata of a table. It returns an error if another program has written to the table. //
+// edit prepares the new metadata of a table. It returns an error if another program has written to the table.
 // Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
@@ -255,7 +255,7 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
 }
 
-// summary returns the properties of a snapshot. The cursor is one of them, so it is stored with the rows. //
+// summary returns the properties of a snapshot. The cursor is one of them, so it is stored with the rows.
 // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend

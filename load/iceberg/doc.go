@@ -9,7 +9,7 @@
 //
 // All tables of a stream change together. A commit writes new metadata files for every table that it changes. Then
 // one transaction of the catalog's database, the swap, makes the catalog's pointers refer to these files. The swap
-// takes place only if no pointer has changed since the commit began. Readers see all of a commit or nothing. //
+// takes place only if no pointer has changed since the commit began. Readers see all of a commit or nothing.
 // Invariants 1, 7
 //
 // The snapshots of a commit have the cursor in their summaries (penstock.cursor), and further properties for people.

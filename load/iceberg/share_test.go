@@ -126,7 +126,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// A commit fails if another process has committed for the same source. Commits of other sources do not matter. //
+// A commit fails if another process has committed for the same source. Commits of other sources do not matter.
 // Invariant 13
 func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
 

@@ -96,8 +96,8 @@ func (m *merge) synced(r Row) {
 	}
 }
 
-// asMade returns an error if the table was changed by hand: the table is no longer as penstock made it. // Invariant
-// 16
+// asMade returns an error if the table was changed by hand: the table is no longer as penstock made it.
+// Invariant 16
 func (t *table) asMade() error {
 	if len(t.changedByHand) == 0 {
 		return nil

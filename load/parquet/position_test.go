@@ -41,8 +41,8 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// A commit of only a cursor, even of the same one, makes another transaction fail with state.ErrMoved. // Invariant
-// 13
+// A commit of only a cursor, even of the same one, makes another transaction fail with state.ErrMoved.
+// Invariant 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})

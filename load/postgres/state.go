@@ -131,7 +131,7 @@ func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, t
 }
 
 // commitOutcome determines the outcome of a COMMIT whose answer was lost. It waits for the lock of the stream's row.
-// The server releases that lock when the COMMIT has finished. Reading without the lock could be too early. //
+// The server releases that lock when the COMMIT has finished. Reading without the lock could be too early.
 // Invariants 1, 13
 func (d *DB) commitOutcome(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
 	err = d.retry(ctx, func() error {

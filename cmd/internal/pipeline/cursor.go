@@ -12,6 +12,6 @@ func CheckCursor(c state.Cursor) error {
 	return err
 }
 
-// OwnCursor reports whether a cursor with this stream name belongs to penstock's own data, such as the runs, and not to a
-// stream.
+// OwnCursor reports whether a cursor with this stream name belongs to penstock's own data, such as the runs, instead
+// of a stream.
 func OwnCursor(stream string) bool { return strings.HasPrefix(stream, "_") }

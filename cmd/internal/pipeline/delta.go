@@ -55,9 +55,9 @@ const maxRecordTries = 3
 // Deltas applies the webhook events of a source to the tables of a pipeline.
 //
 // An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas requests
-// the records that its events name, each by its own address, and commits the answers together with the ordinal of the
-// last event. A record that no longer exists gets a tombstone. If the records have no addresses, or their addresses do
-// not return the same content as the list, the stream must be read again: see [DeltaReport].Refresh.
+// the records that its events name, each by its own address. It commits the answers together with the ordinal of the
+// last event. A record that no longer exists gets a tombstone. In two cases the stream must be read again instead (see
+// [DeltaReport].Refresh): its records have no addresses, or their addresses return other content than the list.
 //
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.

@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of
-// that pass. When a page contains a record that a delta has committed, the pass does not write the page's
-// row, because the page may be older than the delta. If the page's row differs, the record is requested once
-// more, because the page may also be newer. // Invariants 8, 12
+// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that pass.
+// If a page contains a record that a delta has committed, the page may be older than the delta. So the pass does not
+// write the page's row. If that row differs from the delta's, the record is requested once more, because the page may
+// also be newer. // Invariants 8, 12
 //
 // Only the holder of the stream's lock may use the overlay.
 type overlay struct {

@@ -54,8 +54,8 @@ func integer(text string) bool {
 }
 
 // sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were
-// rejected; others are the keys of the remaining rows. ok is false if sort cannot decide for every row. // Invariant
-// 12
+// rejected; others are the keys of the remaining rows. ok is false if sort cannot decide for every row.
+// Invariant 12
 func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

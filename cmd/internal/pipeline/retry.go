@@ -116,7 +116,7 @@ func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRe
 	return r.Run, err
 }
 
-// attempt calls do, unless the destination has already failed, and returns the error as text.
+// attempt calls do and returns the error as text. If the destination has already failed, it only returns that error.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
 		t.err = guard(t.stream.Name, do)

@@ -59,7 +59,7 @@ const fewKeys = 256
 type needed struct {
 	rule, about string
 	list        func(*servers.Spec) // changes a plain list of 45 records in pages of 10
-	runs        int                 // 2 unless set
+	runs        int                 // number of runs; 0: 2
 }
 
 func (n needed) read(t *testing.T, without string) []serverOutcome {

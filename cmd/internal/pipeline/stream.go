@@ -12,7 +12,7 @@ import (
 )
 
 // A second reading may prove what the first reading could not. If both readings found different records, and both may
-// have missed some, the run reads the stream a few times more. The number of requests for that is limited. //
+// have missed some, the run reads the stream a few times more. The number of requests for that is limited.
 // Invariant 15
 const (
 	maxPasses = 2
