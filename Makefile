@@ -1,8 +1,8 @@
-# The engine needs cgo and this tag; without them everything but DuckDB builds.
+# DuckDB needs cgo and this tag. Without them, the program builds without DuckDB.
 TAGS   := duckdb_arrow
 GO     := go
 PKGS   := ./...
-# Tools have a module of their own: what they need is no dependency of the program.
+# Linters and other tools have their own module, so that their dependencies are not in go.mod.
 TOOL   := $(GO) tool -modfile=tools
 BIN    := bin/penstock
 T      ?= 30s
@@ -10,20 +10,21 @@ TRIALS ?= 1000
 SEEDS  ?= 1000
 COUNT  ?= 100000
 COMMA  := ,
-# --no-export-dynamic: the program exports no names; those of DuckDB would take 9 MB of memory in each process.
-# -z now: the loader sets all addresses at the start and then makes them read-only.
+# --no-export-dynamic: the program exports no symbols. DuckDB's symbols would take 9 MB of memory in each process.
+# -z now: all addresses of libraries are set at the start, and are read-only from then on, so that an attacker cannot
+# change them.
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
-# The program contains no paths of this machine and no debug symbols (panics print line numbers without them). It is
-# loaded at a random address, and contains its commit and the commit's date.
+# -trimpath: the program contains no paths of this machine. -s -w: no debug symbols; panics print line numbers without
+# them. pie: it is loaded at a random address. buildvcs: it contains its commit and the commit's date.
 BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev/null),auto,false) -buildmode=pie -ldflags '-s -w $(LINK)'
-# The go command's build id depends on the folder of the modules, because cgo passes that folder to the linker. A
-# release has no build id, so that two builds of a commit are the same bytes. Other builds have one, because without
-# it they would be linked each time.
+# A release has no build id, because the id depends on the folder of the module cache: without it, two builds of a
+# commit are the same bytes. Other builds have an id, because without it the go command links them again each time.
 NOID   := -buildid=
-# RACED are the packages that make race tests: those that start goroutines. Left out are the destinations, because
-# the engine does their work; the dashboard, because its browser tests would time out; and cmd/penstock, because its
-# tests would take half an hour. SEEDED are the tests that make race skips: they repeat another test with many seeds,
-# or test nothing concurrent.
+# make race tests the packages in RACED, which start goroutines. These packages are not in it:
+#   - the destinations, because the database engines do most of their work
+#   - the dashboard, because its browser tests would time out
+#   - cmd/penstock, because its tests would take half an hour
+# make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
 RACED  := ./cmd/internal/fleet/... ./cmd/internal/pipeline $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
 SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists)
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
@@ -47,25 +48,25 @@ build: ## build bin/penstock
 demo: build ## show a sandbox, a sync into DuckDB, three queries, and a second run that changes nothing
 	$(BIN) sandbox demo --dir demo
 
-# Many tests wait for processes, servers and leases: four packages at once, and four tests at once in each, keep two
+# Many tests wait for processes, servers and leases. Four packages at once, with four tests at once in each, keep two
 # cores busy.
 .PHONY: test
-test: ## install what the tests need, then run all tests, sweeps in their short forms
+test: ## install what the tests need, then run all tests, the long ones in a short form
 	@sh .ci/setup
 	$(GO) test -short -timeout 20m -p 4 -parallel 4 -tags $(TAGS) $(PKGS)
 
 .PHONY: sweep
-sweep: ## run all tests in full, those with seeds for a thousand seeds (SEEDS=1000), then make generated
+sweep: ## run all tests in full, random tests with a thousand seeds (SEEDS=1000), then make generated
 	@sh .ci/setup
 	PENSTOCK_TEST_TRIALS=$(SEEDS) $(GO) test -timeout 120m -tags $(TAGS) $(PKGS)
 	$(MAKE) generated
 
 .PHONY: generated
-generated: ## read generated servers twice each: the table equals the list, or the run says that it does not (COUNT=100000)
+generated: ## read random test servers, twice each: the table must equal the list, or the run must say that it does not (COUNT=100000)
 	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
 .PHONY: lint
-lint: tools ## check format, vet every build, run golangci-lint (with staticcheck), find dead code, check workflows
+lint: tools ## check the format, vet all builds, run golangci-lint (with staticcheck), find dead code, check the workflows
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet -tags $(TAGS) $(PKGS)
 	$(GO) vet -tags $(TAGS),iceberg ./load/iceberg ./cmd/penstock
@@ -80,38 +81,38 @@ tools: # fetch and build the tools, in three attempts at most
 		echo "the tools of tools/go.mod cannot be fetched or built" >&2; exit 1
 
 .PHONY: prose
-prose: ## list words and sentences of comments, messages and pages that should be plainer (DIR=extract for one folder)
+prose: ## list words and sentences of comments, messages and pages that should be simpler (DIR=extract for one folder)
 	@$(GO) run ./cmd/internal/prose $(DIR)
 
 .PHONY: check
-check: lint prose vulncheck race ## lint, prose, known vulnerabilities, the race detector
+check: lint prose vulncheck race ## make lint, prose, vulncheck and race
 
 .PHONY: race
 race: ## run the tests of concurrent code under the race detector, in random order
 	$(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short -skip '$(SEEDED)' $(RACED)
 
 .PHONY: bench
-bench: build ## measure the figures that this project promises, each beside its baseline, in the same minutes
+bench: build ## measure speed and memory, each figure beside a baseline; fail if a promised ratio is missed
 	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire ./state ./cmd/internal/serve/receive
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
 .PHONY: crash
-crash: ## kill runs at random instants and at every named step; one more run must make the tables right (TRIALS=1000)
+crash: ## kill runs at random moments and at every step; one more run must make the tables equal to the source (TRIALS=1000)
 	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
 
 .PHONY: servers
-servers: ## fetch servers of other authors once, read their lists given only the paths, and compare the counts
+servers: ## fetch servers by other authors once; read their lists, with only the paths configured, and compare the counts
 	@sh .ci/servers $(SERVERS)
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealServers$$' -count=1 -timeout 10m ./cmd/penstock
 
 .PHONY: oauth
-oauth: ## fetch authorization servers of other authors once; test sign-ins, renewals, faults and sign-outs with each
+oauth: ## fetch authorization servers by other authors once; test sign-in, renewal, faults and sign-out with each
 	@sh .ci/servers $(SERVERS) oauth
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealOAuth$$' -count=1 -timeout 20m ./cmd/penstock
 
 .PHONY: stores
-stores: ## fetch object stores of other authors once; test a lake in a bucket of each, and its faults
+stores: ## fetch object stores by other authors once; test Parquet in a bucket of each
 	@sh .ci/servers $(SERVERS) stores
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^(TestBucket|TestStore)' -count=1 -timeout 60m ./load/parquet
 
@@ -132,7 +133,7 @@ docs: ## build the documentation as a searchable site in bin/docs (needs Python 
 	@sh .ci/docs $(CURDIR)/bin/docs
 
 .PHONY: release
-release: ## make the files of a release in dist: archive, SBOM (CycloneDX), provenance (SLSA), sums; use a clean clone
+release: ## make the files of a release in dist: archive, SBOM, provenance, checksums; use a clean clone
 	rm -rf dist
 	$(MAKE) build BIN=dist/penstock LINK='$(LINK) $(NOID)'
 	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist LICENSE README.md CHANGELOG.md SECURITY.md
@@ -147,11 +148,11 @@ vulncheck: ## look for known vulnerabilities in what the program calls, if their
 	@sh .ci/vulncheck
 
 .PHONY: postgres
-postgres: ## test the Postgres destination and state with other versions of the server (POSTGRES=FOLDER/bin for your own)
+postgres: ## test the Postgres destination and state with other versions of Postgres (POSTGRES=FOLDER/bin for your own)
 	@sh .ci/postgres $(SERVERS) $(POSTGRES)
 
 .PHONY: images
-images: ## pin each image of cmd/penstock/deploy to the digest that its tag has now
+images: ## write the current digest of each container image into cmd/penstock/deploy
 	@sh .ci/images cmd/penstock/deploy/Dockerfile cmd/penstock/deploy/compose.yaml
 
 .PHONY: clean
