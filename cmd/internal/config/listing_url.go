@@ -41,7 +41,7 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
 			return true
 		}
-		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; want %%3F, %%23 or %%5C for the first three", field)
+		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; write %%3F for ?, %%23 for # and %%5C for \\", field)
 	case label.MatchString(value) || hosts && labels.MatchString(value):
 		return true
 	case hosts:

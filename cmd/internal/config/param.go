@@ -170,7 +170,7 @@ func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 	for range all {
 		i, ok := at[up]
 		if !ok || !all[i].Class.Readable() {
-			r.fault(s.At, "stream %s has no stream %q for a parent%s", s.Name, up, didYouMean(up, readable(all)))
+			r.fault(s.At, "stream %s: no stream %q to be its parent%s", s.Name, up, didYouMean(up, readable(all)))
 			return
 		}
 		if up = all[i].Parent; up == "" {

@@ -213,7 +213,7 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 			}
 		}
 		if served == 0 && len(r.faults) == before {
-			r.fault(w.At, "%s has no key for scheme %s: a MAC needs a secret, %s, %s and %s a public_key",
+			r.fault(w.At, "%s has no key for scheme %s: %s, %s and %s need a public_key, other algorithms a secret",
 				what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
 		}
 	}
