@@ -71,9 +71,10 @@ var (
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 
-	// Parents holds the parent records for which each child stream was read. The column parent has the values that were
-	// taken from the parent record, as JSON. The column print is a fingerprint of the record as it was read. The column
-	// run is the id of the pass. If a row has no fingerprint, the next pass requests the children of that parent again.
+	// Parents holds one row for each parent record for which a child stream was read. The column parent has the values
+	// that were taken from the parent record for the request, as JSON. The column print is a fingerprint of the parent
+	// record at that time: while it stays the same, the next runs need not read the child stream for this parent again.
+	// The column run is the id of the pass.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
