@@ -1,11 +1,10 @@
 package transform
 
 import (
-	"encoding/binary"
-
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 func (m *Mapper) array(f *field, i, row int) (end int) {
@@ -17,12 +16,12 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	if c.declaredJSON() {
 		return m.opaque(f, i, row)
 	}
-	k := space(b, i+1)
+	k := jsonscan.Space(b, i+1)
 	switch {
 	case b[k] == ']' && c.kind != kindJSON:
 		m.emptyList(c, row)
 		return k + 1
-	case (b[k] == '{' || b[k] == 'n' && objectAfterNulls(b, k)) && f.owner.depth < maxDepth && c.source != "":
+	case (b[k] == '{' || b[k] == 'n' && jsonscan.ObjectAfterNulls(b, k)) && f.owner.depth < maxDepth && c.source != "":
 		end = m.children(f, k, row)
 	case c.kind == kindList:
 		end = m.list(f, k, row)
@@ -62,11 +61,11 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 		if i = m.element(e, i, n); i <= 0 {
 			break
 		}
-		if m.tok.kind != 0 && e.losesSign(&m.tok) {
+		if m.scan.Kind != 0 && e.losesSign(&m.scan.Token) {
 			m.rejectElement(f, row, n-c.items)
 		}
 		if b[i] <= ' ' {
-			i = space(b, i)
+			i = jsonscan.Space(b, i)
 		}
 		if b[i] == ']' {
 			c.items = n + 1
@@ -78,7 +77,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 			i = refuseSyntax
 			break
 		}
-		i = space(b, i+1)
+		i = jsonscan.Space(b, i+1)
 	}
 	e.truncate(c.items)
 	m.rejects = m.rejects[:k.rejects]
@@ -87,7 +86,7 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 
 func (m *Mapper) element(e *column, i, n int) (end int) {
 	b := m.raw
-	m.tok.kind = 0
+	m.scan.Kind = 0
 	switch e.kind {
 	case kindText:
 		if b[i] == '"' {
@@ -100,24 +99,14 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return m.skipNull(i)
+		return jsonscan.Null(m.raw, i)
 	case '{', '[':
 		return decline
 	}
-	if end = m.token(i); end > 0 && !e.store(n, &m.tok) {
+	if end = m.scan.Scan(m.raw, i); end > 0 && !e.store(n, &m.scan.Token) {
 		return decline
 	}
 	return end
-}
-
-func objectAfterNulls(b []byte, i int) bool {
-	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
-		if i = space(b, i+4); b[i] != ',' {
-			return false
-		}
-		i = space(b, i+1)
-	}
-	return b[i] == '{'
 }
 
 // children reads an array of objects into child rows. i is the position of the first element. Each null among the
@@ -135,10 +124,10 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	for n := 0; ; n++ {
 		switch {
 		case b[i] == 'n':
-			if i = m.skipNull(i); i > 0 {
+			if i = jsonscan.Null(m.raw, i); i > 0 {
 				m.rejectNull(f, row, n)
 			}
-		case b[i] != '{' || m.numericNames(i):
+		case b[i] != '{' || m.walk.NumericNames(m.raw, i):
 			m.undo(k, t, first)
 			return decline
 		case m.overflows():
@@ -151,7 +140,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 			return i
 		}
 		if b[i] <= ' ' {
-			i = space(b, i)
+			i = jsonscan.Space(b, i)
 		}
 		if b[i] == ']' {
 			return i + 1
@@ -159,7 +148,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 		if b[i] != ',' {
 			return refuseSyntax
 		}
-		i = space(b, i+1)
+		i = jsonscan.Space(b, i+1)
 	}
 }
 
@@ -182,7 +171,7 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	case c.kind == kindJSON:
 		return m.opaque(f, i, row)
 	case c.kind == kindList:
-		if i := m.list(f, space(m.raw, i+1), row); i != decline {
+		if i := m.list(f, jsonscan.Space(m.raw, i+1), row); i != decline {
 			return i
 		}
 		return m.opaque(f, i, row)
@@ -194,7 +183,7 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 }
 
 // typeOfElement ignores the column's declared type, because the declaration is not about the elements of a list.
-func (c *column) typeOfElement(t *token) arrow.DataType {
+func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
 	}
@@ -207,21 +196,21 @@ func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null
 	for {
-		i = space(b, i+1)
+		i = jsonscan.Space(b, i+1)
 		switch b[i] {
 		case '{', '[':
 			return nil, i
 		case 'n':
-			end = m.skipNull(i)
+			end = jsonscan.Null(m.raw, i)
 		default:
-			if end = m.token(i); end > 0 {
-				elem = schemas.Join(elem, c.typeOfElement(&m.tok))
+			if end = m.scan.Scan(m.raw, i); end > 0 {
+				elem = schemas.Join(elem, c.typeOfElement(&m.scan.Token))
 			}
 		}
 		if end < 0 {
 			return nil, end
 		}
-		if i = space(b, end); b[i] != ',' {
+		if i = jsonscan.Space(b, end); b[i] != ',' {
 			break
 		}
 	}

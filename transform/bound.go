@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // A source may send any number of member names. So a stream has a limit of columns and a limit of child tables. The
@@ -86,53 +87,13 @@ func (b *bound) roomFor(name string, limit int) bool {
 // fieldBeyondLimit returns a field for a member beyond the limit whose value at i is empty. All such members share
 // one field. It returns nil if the value is not empty.
 func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
-	if _, void := m.void(i, 0); !void {
+	if _, void := jsonscan.Empty(m.raw, i, maxDepth); !void {
 		return nil
 	}
 	f := &m.bound.nothing
 	*f = field{owner: o, next: o.first.next, special: true, void: true}
 	f.expect("")
 	return f
-}
-
-// void reports whether the value at i is empty: null, [], {}, or an object of at most maxDepth levels with only such
-// values. If ok is true, end is the position after the value.
-func (m *Mapper) void(i, depth int) (end int, ok bool) {
-	b := m.raw
-	switch b[i] {
-	case 'n':
-		end = m.skipNull(i)
-		return end, end > 0
-	case '[':
-		end = space(b, i+1)
-		return end + 1, b[end] == ']'
-	case '{':
-		if i = space(b, i+1); b[i] == '}' {
-			return i + 1, true
-		}
-	default:
-		return i, false
-	}
-	for depth < maxDepth && b[i] == '"' {
-		end, _ = text(b, i+1)
-		if end < 0 {
-			return i, false
-		}
-		if i = space(b, end); b[i] != ':' {
-			return i, false
-		}
-		if i, ok = m.void(space(b, i+1), depth+1); !ok {
-			return i, false
-		}
-		if i = space(b, i); b[i] == '}' {
-			return i + 1, true
-		}
-		if b[i] != ',' {
-			return i, false
-		}
-		i = space(b, i+1)
-	}
-	return i, false
 }
 
 func (b *bound) noteBeyond(pointers []string) {

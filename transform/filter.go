@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 type condition struct {
@@ -52,11 +53,7 @@ func newLimit(text string) limit {
 // numberIn returns the number that the text spells in JSON syntax. It returns nil for other texts, for more than 64
 // bytes, and if an exponent makes the number too large or too small for a float.
 func numberIn(text []byte) *big.Rat {
-	if len(text) == 0 || len(text) > 64 || !isDigit(text[len(text)-1]) {
-		return nil
-	}
-	padded := append(slices.Clone(text), zeros[:]...)
-	if number(padded, 0) != len(text) {
+	if len(text) > 64 || !jsonscan.IsNumber(text) {
 		return nil
 	}
 	if bytes.ContainsAny(text, "eE") {
@@ -71,15 +68,11 @@ func numberIn(text []byte) *big.Rat {
 // timeIn returns the instant that the text spells. For a date, it returns the beginning of that day in UTC. It
 // returns nil for other texts.
 func timeIn(text []byte) *int64 {
-	if len(text) > longestTime {
-		return nil
-	}
-	padded := append(slices.Clone(text), zeros[:]...)
-	if v, ok := parseDate(padded); ok && len(text) == len("2006-01-02") {
+	if v, ok := jsonscan.ParseDate(text); ok {
 		micros := int64(v) * microsADay
 		return &micros
 	}
-	if v, n := parseTime(padded); n > 0 && n == len(text) {
+	if v, ok := jsonscan.ParseTime(text); ok {
 		return &v
 	}
 	return nil

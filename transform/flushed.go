@@ -1,5 +1,7 @@
 package transform
 
+import "github.com/penstock-data/penstock/transform/jsonscan"
+
 // flushed has the pages of the last batch. Its bytes are valid until the next page is appended.
 type flushed struct {
 	raw   []byte
@@ -8,18 +10,18 @@ type flushed struct {
 }
 
 // records calls visit for the records with the given ordinals, which must ascend.
-func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int64, begin, end int)) {
+func (l *flushed) records(ordinals []int64, walk *jsonscan.Walker, visit func(ordinal int64, begin, end int)) {
 	at := l.first
 	for _, p := range l.pages {
 		if len(ordinals) == 0 || l.raw == nil {
 			return
 		}
-		i := space(l.raw, p.begin)
-		for i = space(l.raw, i+1); i < p.end && l.raw[i] != ']' && len(ordinals) > 0; at++ {
+		i := jsonscan.Space(l.raw, p.begin)
+		for i = jsonscan.Space(l.raw, i+1); i < p.end && l.raw[i] != ']' && len(ordinals) > 0; at++ {
 			if l.raw[i] == ',' {
-				i = space(l.raw, i+1)
+				i = jsonscan.Space(l.raw, i+1)
 			}
-			end, _, ok := walk.value(l.raw, i)
+			end, _, ok := walk.Value(l.raw, i)
 			if !ok {
 				return // cannot happen, because the page was valid when it was first read
 			}
@@ -27,7 +29,7 @@ func (l *flushed) records(ordinals []int64, walk *walker, visit func(ordinal int
 				visit(at, i, end)
 				ordinals = ordinals[1:]
 			}
-			i = space(l.raw, end)
+			i = jsonscan.Space(l.raw, end)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
+
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. It truncates dates and
@@ -29,7 +31,7 @@ func newRounding(to string) *rounding {
 }
 
 func (r *rounding) int64(v int64) int64 {
-	unit := pow10[r.zeros]
+	unit := jsonscan.Pow10[r.zeros]
 	down := v - v%unit
 	switch rest := v % unit; {
 	case rest >= unit/2 && down <= math.MaxInt64-unit:
@@ -62,7 +64,7 @@ func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.
 }
 
 func (r *rounding) float64(v float64) float64 {
-	unit := float64(pow10[r.zeros])
+	unit := float64(jsonscan.Pow10[r.zeros])
 	return math.Round(v/unit)*unit + 0 // adding 0 turns negative zero into zero
 }
 
@@ -85,17 +87,14 @@ func (r *rounding) days(v int32) int32 {
 }
 
 func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
-	padded := append(slices.Clone(text), zeros[:]...)
-	if len(text) <= 64 && number(padded, 0) == len(text) {
-		n := parseNumeral(text, nil)
+	if len(text) <= 64 && jsonscan.IsNumber(text) {
+		n := jsonscan.ParseNumeral(text, nil)
 		return r.appendNumeral(dst, &n), true
 	}
-	if len(text) == len(time.DateOnly) {
-		if v, ok := parseDate(padded); ok {
-			return time.Unix(int64(r.days(v))*86400, 0).UTC().AppendFormat(dst, time.DateOnly), true
-		}
+	if v, ok := jsonscan.ParseDate(text); ok {
+		return time.Unix(int64(r.days(v))*86400, 0).UTC().AppendFormat(dst, time.DateOnly), true
 	}
-	if v, n := parseTime(padded); n > 0 && n == len(text) {
+	if v, ok := jsonscan.ParseTime(text); ok {
 		return time.UnixMicro(r.micros(v)).UTC().AppendFormat(dst, time.RFC3339Nano), true
 	}
 	return dst, false
@@ -105,26 +104,26 @@ func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
 // stays unchanged.
 const maxZeros = 400
 
-func (n *numeral) sign(dst []byte) []byte {
-	if n.negative && len(n.digits) > 0 {
+func appendSign(dst []byte, n *jsonscan.Numeral) []byte {
+	if n.Negative && len(n.Digits) > 0 {
 		return append(dst, '-')
 	}
 	return dst
 }
 
-func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
-	gone := n.scale + r.zeros
+func (r *rounding) appendNumeral(dst []byte, n *jsonscan.Numeral) []byte {
+	gone := n.Scale + r.zeros
 	kept := []byte{}
-	if gone <= 0 && n.scale < -maxZeros {
-		return append(dst, n.raw...)
+	if gone <= 0 && n.Scale < -maxZeros {
+		return append(dst, n.Raw...)
 	}
 	if gone <= 0 {
-		dst = n.sign(dst)
-		return append(append(dst, n.digits...), bytes.Repeat([]byte{'0'}, -n.scale)...)
+		dst = appendSign(dst, n)
+		return append(append(dst, n.Digits...), bytes.Repeat([]byte{'0'}, -n.Scale)...)
 	}
-	up := gone <= len(n.digits) && n.digits[len(n.digits)-gone] >= '5'
-	if gone < len(n.digits) {
-		kept = slices.Clone(n.digits[:len(n.digits)-gone])
+	up := gone <= len(n.Digits) && n.Digits[len(n.Digits)-gone] >= '5'
+	if gone < len(n.Digits) {
+		kept = slices.Clone(n.Digits[:len(n.Digits)-gone])
 	}
 	if up {
 		kept = increment(kept)
@@ -132,7 +131,7 @@ func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
 	if len(kept) == 0 {
 		return append(dst, '0')
 	}
-	dst = n.sign(dst)
+	dst = appendSign(dst, n)
 	return append(append(dst, kept...), bytes.Repeat([]byte{'0'}, r.zeros)...)
 }
 

@@ -1,6 +1,10 @@
 package transform
 
-import "github.com/zeebo/xxh3"
+import (
+	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/transform/jsonscan"
+)
 
 type cut struct {
 	begin, end int
@@ -15,7 +19,7 @@ func (m *Mapper) hashCut(begin, end int, with []byte) {
 // as received. The member begins at begin, and its value at i.
 func (m *Mapper) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
-		end, _ = m.void(i, 0)
+		end, _ = jsonscan.Empty(m.raw, i, maxDepth)
 		return end
 	}
 	if f.rule == nil {

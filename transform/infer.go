@@ -4,6 +4,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // Many sources write amounts as text, such as "1250.00". If a column has only such texts, and at least quotedDecimals
@@ -45,12 +46,12 @@ func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 		if c.null(row) {
 			continue
 		}
-		t := token{kind: '"', text: c.cell(row)}
-		n, ok := t.plainNumber()
-		if !ok || !n.fraction || n.minusZero() || texts > 0 && n.scale != scale {
+		t := jsonscan.Token{Kind: '"', Text: c.cell(row)}
+		n, ok := t.PlainNumber()
+		if !ok || !n.Fraction || n.MinusZero() || texts > 0 && n.Scale != scale {
 			return nil, false
 		}
-		texts, scale, whole = texts+1, n.scale, max(whole, n.whole())
+		texts, scale, whole = texts+1, n.Scale, max(whole, n.Whole())
 	}
 	if texts < quotedDecimals || whole > 38 || scale > 38 {
 		return nil, false

@@ -20,6 +20,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // Mapper converts the records of one pass over a stream to record batches. One batch is for the table of the stream.
@@ -69,8 +70,8 @@ type Mapper struct {
 	refused0 int64
 
 	bound bound
-	walk  walker
-	tokens
+	walk  jsonscan.Walker
+	scan  jsonscan.Scanner
 }
 
 type span struct {
@@ -153,7 +154,7 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	}
 	m.raw = append(m.raw, records...)
 	end := len(m.raw)
-	m.raw = append(m.raw, zeros[:]...)
+	m.raw = jsonscan.Pad(m.raw)
 
 	m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 	k, rows, fetched, refused := m.mark(), m.root.rows, m.fetched, m.refused
@@ -167,7 +168,7 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 		m.own.truncate(rows)
 		m.fetched, m.refused = fetched, refused
 		m.raw = m.raw[:begin]
-		if escaped, ok := escapeControls(records); ok {
+		if escaped, ok := jsonscan.EscapeControls(records); ok {
 			if rest, e := m.append(escaped, more); e == nil {
 				return rest, nil
 			}
@@ -177,7 +178,7 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	if taken < end {
 		rest = records[taken-begin:]
 		page.end = taken
-		m.raw = append(m.raw[:taken], zeros[:]...)
+		m.raw = jsonscan.Pad(m.raw[:taken])
 	}
 	if taken == begin {
 		m.raw = m.raw[:begin]
@@ -187,8 +188,6 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	m.rebuild()
 	return rest, nil
 }
-
-var zeros [padding]byte
 
 // maxBuffered limits the bytes of the pages in one batch. So the offsets of a text column fit into 32 bits.
 const maxBuffered = 1 << 30

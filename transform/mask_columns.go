@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // mask drops and masks columns. The masked values become part of the hash of each record.
@@ -68,7 +69,7 @@ type opaqueMask struct {
 }
 
 func (x *opaqueMask) cell(v []byte) []byte {
-	x.padded = append(append(x.padded[:0], v...), zeros[:]...)
+	x.padded = jsonscan.Pad(append(x.padded[:0], v...))
 	x.out, _ = x.value(x.out[:0], x.padded, 0, x.at, 0)
 	return x.out
 }

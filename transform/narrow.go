@@ -4,9 +4,11 @@ import (
 	"bytes"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 type narrowed struct {
@@ -41,7 +43,6 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 }
 
 type narrower struct {
-	padded    []byte
 	text      []byte
 	minusZero bool
 }
@@ -108,7 +109,6 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 }
 
 func (n *narrower) scalar(dst *column, row int, text []byte) bool {
-	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
 	switch dst.kind {
 	case kindText:
 		dst.putBytes(row, text)
@@ -116,23 +116,23 @@ func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	case kindBool:
 		return n.bool(dst, row, text)
 	case kindDate:
-		v, ok := parseDate(n.padded)
-		if ok = ok && len(text) == len("2006-01-02"); ok {
+		v, ok := jsonscan.ParseDate(text)
+		if ok {
 			dst.at(row)
 			dst.dates[row] = v
 			dst.set(row)
 		}
 		return ok
 	case kindTime:
-		v, size := parseTime(n.padded)
-		if size > 0 && size == len(text) {
+		v, ok := jsonscan.ParseTime(text)
+		if ok {
 			dst.at(row)
 			dst.ints[row] = v
 			dst.set(row)
 			return true
 		}
 	case kindInt, kindDecimal, kindFloat:
-		return len(text) > 0 && number(n.padded, 0) == len(text) && n.number(dst, row, text)
+		return jsonscan.IsNumber(text) && n.number(dst, row, text)
 	}
 	return false
 }
@@ -149,20 +149,20 @@ func (n *narrower) bool(dst *column, row int, text []byte) bool {
 }
 
 func (n *narrower) number(dst *column, row int, text []byte) bool {
-	v := parseNumeral(text, nil)
-	v.trim()
+	v := jsonscan.ParseNumeral(text, nil)
+	v.Trim()
 	switch dst.kind {
 	case kindInt:
-		i, ok := v.int64()
+		i, ok := v.Int64()
 		if ok {
 			dst.at(row)
 			dst.ints[row] = i
 			dst.set(row)
 		}
-		n.minusZero = n.minusZero || ok && v.minusZero()
+		n.minusZero = n.minusZero || ok && v.MinusZero()
 		return ok
 	case kindFloat:
-		f, ok := v.float()
+		f, ok := v.Float()
 		if ok {
 			dst.at(row)
 			dst.floats[row] = f
@@ -170,12 +170,12 @@ func (n *narrower) number(dst *column, row int, text []byte) bool {
 		}
 		return ok
 	}
-	if v.scale > int(dst.scale) || v.whole() > int(dst.whole) {
+	if v.Scale > int(dst.scale) || v.Whole() > int(dst.whole) {
 		return false
 	}
 	dst.at(row)
-	dst.decimals[row] = v.decimal(dst.scale)
+	dst.decimals[row] = decimal128.New(v.Int128(dst.scale))
 	dst.set(row)
-	n.minusZero = n.minusZero || v.minusZero()
+	n.minusZero = n.minusZero || v.MinusZero()
 	return true
 }

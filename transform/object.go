@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // Limits of a record. // Invariant 6
@@ -62,7 +64,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	b := m.raw
 	o.serial++
 	if b[i] <= ' ' {
-		i = space(b, i)
+		i = jsonscan.Space(b, i)
 	}
 	if b[i] == '}' {
 		return i + 1
@@ -70,7 +72,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 	for last := &o.first; ; {
 		begin := i
 		f := last.next
-		if f.mask[0]&load(b, i)^f.word[0]|f.mask[1]&load(b, i+8)^f.word[1] == 0 && f.hasRest(b, i+16) {
+		if f.mask[0]&jsonscan.Load(b, i)^f.word[0]|f.mask[1]&jsonscan.Load(b, i+8)^f.word[1] == 0 && f.hasRest(b, i+16) {
 			i += f.size
 		} else {
 			if f, i = m.name(o, i); i < 0 {
@@ -84,7 +86,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 		f.seen = o.serial
 		last = f
 		if b[i] <= ' ' {
-			i = space(b, i)
+			i = jsonscan.Space(b, i)
 		}
 		if f.special {
 			i = m.specialValue(f, begin, i, row)
@@ -106,14 +108,14 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 			}
 		}
 		if b[i] <= ' ' {
-			i = space(b, i)
+			i = jsonscan.Space(b, i)
 		}
 		if b[i] != ',' {
 			break
 		}
 		i++
 		if b[i] <= ' ' {
-			i = space(b, i)
+			i = jsonscan.Space(b, i)
 		}
 	}
 	if b[i] != '}' {
@@ -131,22 +133,17 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	if b[i] != '"' {
 		return nil, refuseSyntax
 	}
-	end, plain := text(b, i+1)
+	name, end := m.scan.String(b, i)
 	if end < 0 {
 		return nil, end
 	}
-	name := b[i+1 : end-1]
-	if !plain {
-		m.unescaped = unescape(m.unescaped[:0], b, i+1)
-		name = m.unescaped
-	}
-	end = space(b, end)
+	end = jsonscan.Space(b, end)
 	if b[end] != ':' {
 		return nil, refuseSyntax
 	}
 	f, ok := o.fields[string(name)]
 	if !ok {
-		if f = m.learn(o, string(name), space(b, end+1)); f == nil {
+		if f = m.learn(o, string(name), jsonscan.Space(b, end+1)); f == nil {
 			return nil, refuseBound
 		}
 	}
@@ -225,7 +222,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return m.skipNull(i)
+		return jsonscan.Null(m.raw, i)
 	case '{':
 		return m.nested(f, i, row)
 	case '[':
@@ -234,26 +231,18 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	if c.kind == kindJSON {
 		return m.opaque(f, i, row)
 	}
-	if end = m.token(i); end > 0 && !m.store(f, row) {
+	if end = m.scan.Scan(m.raw, i); end > 0 && !m.store(f, row) {
 		return m.opaque(f, i, row)
 	}
 	return end
 }
 
-// skipNull reads a null and stores nothing. Rows without a value are null.
-func (m *Mapper) skipNull(i int) (end int) {
-	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
-		return refuseSyntax
-	}
-	return i + 4
-}
-
 func (m *Mapper) nested(f *field, i, row int) (end int) {
 	b := m.raw
-	if k := space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
+	if k := jsonscan.Space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
 		return k + 1 // an empty object has no columns
 	}
-	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.numericNames(i) {
+	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.walk.NumericNames(m.raw, i) {
 		if f.column.key {
 			return refuseKey
 		}
@@ -264,32 +253,4 @@ func (m *Mapper) nested(f *field, i, row int) (end int) {
 		f.object = newObject(o.table, f.column.source, o.depth+1, o.level+1)
 	}
 	return m.members(f.object, i+1, row)
-}
-
-// numericNames reports whether all names of the object at i are numbers. Such an object is a map: its names are data,
-// not columns.
-func (m *Mapper) numericNames(i int) bool {
-	b := m.raw
-	i = space(b, i+1)
-	if b[i] != '"' || !isDigit(b[i+1]) {
-		return false
-	}
-	for {
-		end := digits(b, i+1)
-		if b[i] != '"' || end == i+1 || b[end] != '"' {
-			return false
-		}
-		i = space(b, end+1)
-		if b[i] != ':' {
-			return false
-		}
-		var ok bool
-		if i, _, ok = m.walk.value(b, space(b, i+1)); !ok {
-			return false // Mapper.record finds the position of the error later
-		}
-		if i = space(b, i); b[i] != ',' {
-			return true
-		}
-		i = space(b, i+1)
-	}
 }

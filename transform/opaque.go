@@ -8,7 +8,7 @@ import (
 
 // opaque stores the value at i as JSON text. The text is unchanged, except where a rule masks or drops a field in it.
 func (m *Mapper) opaque(f *field, i, row int) (end int) {
-	end, depth, ok := m.walk.value(m.raw, i)
+	end, depth, ok := m.walk.Value(m.raw, i)
 	if !ok {
 		return refuseSyntax
 	}

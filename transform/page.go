@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // SyntaxError is returned for a page that is not a valid JSON array.
@@ -31,13 +32,13 @@ func (m *Mapper) page(p span) (taken int, err error) {
 		}
 		return 0, &SyntaxError{Offset: i - begin, Record: m.fetched - first, Reason: reason}
 	}
-	i := space(b, begin)
+	i := jsonscan.Space(b, begin)
 	rest := b[i] == ','
 	if b[i] != '[' && !rest {
 		return broken(i, "not an array")
 	}
 	taken = begin
-	if i = space(b, i+1); b[i] != ']' || rest {
+	if i = jsonscan.Space(b, i+1); b[i] != ']' || rest {
 		for {
 			next, ok := m.record(i, end-begin > maxRecord)
 			if m.full {
@@ -47,7 +48,7 @@ func (m *Mapper) page(p span) (taken int, err error) {
 				return broken(next, "invalid JSON")
 			}
 			m.fetched++
-			if i = space(b, next); i == end && m.rereading {
+			if i = jsonscan.Space(b, next); i == end && m.rereading {
 				return end, nil
 			}
 			if b[i] != ',' {
@@ -56,13 +57,13 @@ func (m *Mapper) page(p span) (taken int, err error) {
 			if taken = i; m.overflows() {
 				return taken, nil
 			}
-			i = space(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
 	}
 	if b[i] != ']' {
 		return broken(i, "invalid JSON")
 	}
-	if i = space(b, i+1); i != end {
+	if i = jsonscan.Space(b, i+1); i != end {
 		return broken(i, "data after the array")
 	}
 	return end, nil
@@ -96,7 +97,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 		return begin, true
 	}
 	code := end
-	if end, _, ok = m.walk.value(m.raw, begin); !ok {
+	if end, _, ok = m.walk.Value(m.raw, begin); !ok {
 		return end, false
 	}
 	repaired := repairable(code) && m.repair(begin, end, row)
@@ -130,7 +131,7 @@ func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
 	}
-	if end, _, ok := m.walk.value(m.raw, begin); ok && end-begin > maxRecord {
+	if end, _, ok := m.walk.Value(m.raw, begin); ok && end-begin > maxRecord {
 		return refuseSize
 	}
 	return 0
@@ -146,7 +147,7 @@ func (m *Mapper) fill(i, row int) (end int) {
 		}
 		return end
 	case 'n':
-		if end = m.skipNull(i); end < 0 {
+		if end = jsonscan.Null(m.raw, i); end < 0 {
 			return end
 		}
 		return refuseNull

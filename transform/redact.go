@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 type place struct {
@@ -26,7 +27,7 @@ func (r *fieldRules) place(pointer string) *place {
 // onlyDigits reports whether a name has only digits. Such names are the keys of a map.
 func onlyDigits(name []byte) bool {
 	for _, c := range name {
-		if !isDigit(c) {
+		if !jsonscan.IsDigit(c) {
 			return false
 		}
 	}
@@ -76,7 +77,7 @@ type redactor struct {
 	rules   *fieldRules
 	reject  bool // the text is for a reject, so masked values are hidden completely
 	touched bool
-	walk    walker
+	walk    jsonscan.Walker
 	name    []byte
 	text    []byte
 }
@@ -86,14 +87,14 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 	switch {
 	case depth > maxLevels:
 		x.touched = true
-		end, _, _ = x.walk.value(b, i)
+		end, _, _ = x.walk.Value(b, i)
 		return append(dst, `"`+masked+`"`...), end
 	case b[i] == '{':
 		return x.object(dst, b, i, p, depth)
 	case b[i] == '[':
 		return x.array(dst, b, i, p, depth)
 	}
-	end, _ = x.walk.scalar(b, i)
+	end, _ = x.walk.Scalar(b, i)
 	if !p.rule.hides() || b[i] == 'n' {
 		return append(dst, b[i:end]...), end
 	}
@@ -123,13 +124,13 @@ func (x *redactor) scalar(dst, b []byte, i, end int, k *fieldRule) []byte {
 
 func (x *redactor) array(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	dst = append(dst, '[')
-	for i = space(b, i+1); b[i] != ']'; {
+	for i = jsonscan.Space(b, i+1); b[i] != ']'; {
 		if b[i] == ',' {
 			dst = append(dst, ',')
-			i = space(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
 		dst, i = x.value(dst, b, i, p, depth+1)
-		i = space(b, i)
+		i = jsonscan.Space(b, i)
 	}
 	return append(dst, ']'), i + 1
 }
@@ -137,18 +138,18 @@ func (x *redactor) array(dst, b []byte, i int, p *place, depth int) (out []byte,
 func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	dst = append(dst, '{')
 	first := true
-	for i = space(b, i+1); b[i] != '}'; {
+	for i = jsonscan.Space(b, i+1); b[i] != '}'; {
 		if b[i] == ',' {
-			i = space(b, i+1)
+			i = jsonscan.Space(b, i+1)
 		}
 		begin := i
-		i, _ = looseText(b, i+1)
+		i, _ = jsonscan.LooseText(b, i+1)
 		named := b[begin:i]
 		c := x.rules.member(p, x.plain(b, begin, i))
-		i = space(b, space(b, i)+1)
+		i = jsonscan.Space(b, jsonscan.Space(b, i)+1)
 		if k := c.rule; k != nil && k.Drop && !k.Partial {
 			x.touched = true
-			i, _, _ = x.walk.value(b, i)
+			i, _, _ = x.walk.Value(b, i)
 		} else {
 			if !first {
 				dst = append(dst, ',')
@@ -157,7 +158,7 @@ func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte
 			dst = append(append(dst, named...), ':')
 			dst, i = x.value(dst, b, i, c, depth+1)
 		}
-		i = space(b, i)
+		i = jsonscan.Space(b, i)
 	}
 	return append(dst, '}'), i + 1
 }
@@ -166,7 +167,7 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	if bytes.IndexByte(b[begin:end], '\\') < 0 {
 		return b[begin+1 : end-1]
 	}
-	x.name = unescape(x.name[:0], b, begin+1)
+	x.name = jsonscan.Unescape(x.name[:0], b, begin+1)
 	return x.name
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // rejects returns the rejects of the contract. If a whole record is rejected, it omits the rejects of the record's
@@ -59,7 +60,7 @@ func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
 // shownValue returns the value at a pointer in a record, in the form that a reject may show.
 func (m *Mapper) shownValue(record []byte, pointer string) string {
 	v := memberIn(record, pointer)
-	padded := append(slices.Clone(v), zeros[:]...)
+	padded := jsonscan.Pad(slices.Clone(v))
 	x := redactor{rules: m.rules, reject: true}
 	at := m.rules.below
 	for _, name := range namesIn(pointer) {

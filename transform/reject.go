@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // How many bytes a reject keeps: maxRaw of a value, and maxRawRecord of a record. The limit for records is higher,
@@ -32,6 +33,22 @@ const (
 // HasWholeRecord reports whether the reject of a whole record has the original record. reason is the reason of the
 // reject. If the record is appended to a mapper again, it may be stored.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
+
+// Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether
+// the page is invalid, or whether only the record is refused.
+const (
+	refuseSyntax    = jsonscan.BadSyntax
+	refuseEncoding  = jsonscan.BadEncoding
+	refuseDuplicate = -10 - iota // a name occurs twice in an object
+	refuseDepth                  // nested deeper than maxLevels
+	refuseSize
+	refuseKey   // no value in a key column
+	refuseClash // another record has the same key and different content
+	refuseNull  // null in the place of a record
+	refuseLong  // a key that is too long for an index
+	refuseBound // more columns, fields or child tables than the stream may have
+	refuseWide  // the rows of the record take too much memory
+)
 
 var reasons = map[int]string{
 	refuseDuplicate: "a name occurs twice in one object",
@@ -118,7 +135,7 @@ func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
 }
 
 func (m *Mapper) rejectElement(f *field, row, index int) {
-	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.tok.raw, minusZero)
+	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.scan.Raw, minusZero)
 }
 
 func (m *Mapper) rejectNull(f *field, row, index int) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // A record may have values that no column can hold. The record is stored with null in their place, and the values
@@ -35,7 +37,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	x := repairer{b: m.raw, rules: m.rules}
 	record, _ := x.value(nil, begin, valuePath{below: m.rules.below, level: 1})
 	page := m.raw
-	m.raw = append(record, zeros[:]...)
+	m.raw = jsonscan.Pad(record)
 	filled := m.readRecord(0, row)
 	m.raw = page
 	if filled < 0 || !m.hasKey(row) {
@@ -55,7 +57,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 type repairer struct {
 	b       []byte
 	rules   *fieldRules
-	walk    walker
+	walk    jsonscan.Walker
 	faults  []fault
 	changed int
 }
@@ -91,7 +93,7 @@ func (s valuePath) element(i int) valuePath {
 
 func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
-	end, depth, _ := x.walk.value(b, i)
+	end, depth, _ := x.walk.Value(b, i)
 	switch {
 	case s.level-1+depth > maxLevels && (b[i] != '{' || s.level > maxDepth):
 		return x.appendNull(dst, i, end, s, "JSON", reasons[refuseDepth]), end
@@ -104,7 +106,7 @@ func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	case b[i] == '[':
 		return x.array(dst, i, end, s), end
 	case b[i] == '"':
-		if code, _ := text(b, i+1); code < 0 {
+		if code, _ := jsonscan.Text(b, i+1); code < 0 {
 			return x.appendNull(dst, i, end, s, "text", reasons[code]), end
 		}
 	}
@@ -144,7 +146,7 @@ func (x *repairer) shown(v []byte, s valuePath) []byte {
 		return v
 	}
 	r := redactor{rules: x.rules, reject: true}
-	if out, _ := r.value(nil, append(slices.Clone(v), zeros[:]...), 0, s.below, 0); r.touched {
+	if out, _ := r.value(nil, jsonscan.Pad(slices.Clone(v)), 0, s.below, 0); r.touched {
 		return out
 	}
 	return v
@@ -153,13 +155,13 @@ func (x *repairer) shown(v []byte, s valuePath) []byte {
 func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 	from, changed := len(dst), x.changed
 	dst = append(dst, '[')
-	for n, at := 0, space(x.b, i+1); x.b[at] != ']'; n++ {
+	for n, at := 0, jsonscan.Space(x.b, i+1); x.b[at] != ']'; n++ {
 		if x.b[at] == ',' {
 			dst = append(dst, ',')
-			at = space(x.b, at+1)
+			at = jsonscan.Space(x.b, at+1)
 		}
 		dst, at = x.value(dst, at, s.element(n))
-		at = space(x.b, at)
+		at = jsonscan.Space(x.b, at)
 	}
 	if x.changed == changed {
 		return append(dst[:from], x.b[i:end]...)
@@ -229,21 +231,21 @@ func valuesOf(b []byte, parts []part) map[int][][]byte {
 func (x *repairer) parts(i int) []part {
 	var all []part
 	first := map[uint64]int{} // index of the first part with a name, by the hash of the name
-	for at := space(x.b, i+1); x.b[at] != '}'; {
+	for at := jsonscan.Space(x.b, i+1); x.b[at] != '}'; {
 		if x.b[at] == ',' {
-			at = space(x.b, at+1)
+			at = jsonscan.Space(x.b, at+1)
 		}
-		end, _ := looseText(x.b, at+1)
+		end, _ := jsonscan.LooseText(x.b, at+1)
 		p := part{name: x.b[at:end], first: len(all)}
-		code, plain := text(x.b, at+1)
+		code, plain := jsonscan.Text(x.b, at+1)
 		if p.broken = code < 0; !p.broken {
 			p.text = string(p.name[1 : len(p.name)-1])
 			if !plain {
-				p.text = string(unescape(nil, x.b, at+1))
+				p.text = string(jsonscan.Unescape(nil, x.b, at+1))
 			}
 		}
-		p.begin = space(x.b, space(x.b, end)+1)
-		p.end, _, _ = x.walk.value(x.b, p.begin)
+		p.begin = jsonscan.Space(x.b, jsonscan.Space(x.b, end)+1)
+		p.end, _, _ = x.walk.Value(x.b, p.begin)
 		if n, twice := first[xxh3.HashString(p.text)]; !p.broken && twice {
 			p.first = n
 			if !bytes.Equal(x.b[p.begin:p.end], x.b[all[n].begin:all[n].end]) {
@@ -253,30 +255,7 @@ func (x *repairer) parts(i int) []part {
 			first[xxh3.HashString(p.text)] = len(all)
 		}
 		all = append(all, p)
-		at = space(x.b, p.end)
+		at = jsonscan.Space(x.b, p.end)
 	}
 	return all
-}
-
-// escapeControls escapes raw control characters in strings, as JSON requires. ok is false if there are none.
-func escapeControls(page []byte) (out []byte, ok bool) {
-	inside := false
-	for i := 0; i < len(page); i++ {
-		c := page[i]
-		switch {
-		case inside && c == '\\' && i+1 < len(page) && page[i+1] >= ' ':
-			out = append(out, c, page[i+1])
-			i++
-			continue
-		case c == '"':
-			inside = !inside
-		case inside && c < ' ':
-			ok = true
-			out = append(out, `\u00`...)
-			out = append(out, "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
-			continue
-		}
-		out = append(out, c)
-	}
-	return out, ok
 }

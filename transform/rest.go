@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // A record may have more members than the stream may have columns. Such a record is split into two records with the
@@ -25,7 +26,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 		}
 		m.undo(k, m.root, row)
 	}
-	end, _, ok := m.walk.value(m.raw, i)
+	end, _, ok := m.walk.Value(m.raw, i)
 	if !ok || m.raw[i] != '{' {
 		return refuseSyntax
 	}
@@ -41,7 +42,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 		kept = []byte("{}")
 	}
 	page := m.raw
-	m.raw = append(slices.Clip(kept), zeros[:]...)
+	m.raw = jsonscan.Pad(slices.Clip(kept))
 	filled := m.fill(0, row)
 	m.raw = page
 	if filled < 0 {
@@ -59,7 +60,7 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 func (m *Mapper) storeRest(row int, rest []byte) bool {
 	if rest != nil && m.rules.any() {
 		x := redactor{rules: m.rules}
-		rest, _ = x.value(nil, append(rest, zeros[:]...), 0, m.rules.below, 0)
+		rest, _ = x.value(nil, jsonscan.Pad(rest), 0, m.rules.below, 0)
 	}
 	if rest == nil || string(rest) == "{}" {
 		return false
@@ -84,7 +85,7 @@ func (t *table) addRest(m *Mapper) {
 type splitter struct {
 	m      *Mapper
 	b      []byte
-	walk   walker
+	walk   jsonscan.Walker
 	beyond []string // pointers of the first few fields beyond a limit
 	tables []string // paths of the child tables whose first rows are in this record
 	left   int      // number of values so far that were dropped or put into the rest
@@ -111,21 +112,21 @@ func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	kept = append(kept, '{')
 	var parts []restMember
 	some := false
-	for i = space(x.b, i+1); x.b[i] != '}' && x.code == 0; i = space(x.b, i) {
+	for i = jsonscan.Space(x.b, i+1); x.b[i] != '}' && x.code == 0; i = jsonscan.Space(x.b, i) {
 		if x.b[i] == ',' {
-			i = space(x.b, i+1)
+			i = jsonscan.Space(x.b, i+1)
 		}
 		begin := i
-		code, plain := text(x.b, i+1)
+		code, plain := jsonscan.Text(x.b, i+1)
 		if code < 0 {
 			x.code = code
 			break
 		}
 		p := restMember{name: x.b[begin:code]}
 		if p.text = string(p.name[1 : len(p.name)-1]); !plain {
-			p.text = string(unescape(nil, x.b, begin+1))
+			p.text = string(jsonscan.Unescape(nil, x.b, begin+1))
 		}
-		i = space(x.b, space(x.b, code)+1)
+		i = jsonscan.Space(x.b, jsonscan.Space(x.b, code)+1)
 		named := x.b[begin:i]
 		var here []byte
 		here, p.value, i = x.value(i, s.member(p.text))
@@ -178,15 +179,15 @@ func (x *splitter) sorted(parts []restMember) []byte {
 
 func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 	c, m := s.table.sources[s.pointer], x.m
-	end, depth, _ := x.walk.value(x.b, i)
+	end, depth, _ := x.walk.Value(x.b, i)
 	whole := x.b[i:end]
-	switch _, void := x.void(i); {
+	switch _, void := jsonscan.Empty(x.b, i, maxDepth); {
 	case m.rules.drops && m.leavesOut(m.rules.peek(s.table.path+s.pointer), i):
 		x.left++ // the value is not loaded
 		return nil, nil, end
 	case void:
 		return whole, nil, end
-	case x.b[i] == '{' && s.depth < maxDepth && !(c != nil && c.declaredJSON()) && !x.numbered(i):
+	case x.b[i] == '{' && s.depth < maxDepth && !(c != nil && c.declaredJSON()) && !x.walk.NumericNames(x.b, i):
 		return x.nested(i, s)
 	case x.b[i] == '[' && s.depth < maxDepth && !(c != nil && (c.declaredJSON() || c.key)) && x.rows(i):
 		if t := x.table(s); t != nil {
@@ -227,9 +228,9 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
 	some := false
-	for i = space(x.b, i+1); x.b[i] != ']' && x.code == 0; i = space(x.b, i) {
+	for i = jsonscan.Space(x.b, i+1); x.b[i] != ']' && x.code == 0; i = jsonscan.Space(x.b, i) {
 		if x.b[i] == ',' {
-			i = space(x.b, i+1)
+			i = jsonscan.Space(x.b, i+1)
 			kept, rest = append(kept, ','), append(rest, ',')
 		}
 		var here, beyond []byte
@@ -259,16 +260,16 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 // objects only nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
-	for i = space(x.b, i+1); ; i = space(x.b, i+1) {
+	for i = jsonscan.Space(x.b, i+1); ; i = jsonscan.Space(x.b, i+1) {
 		switch {
 		case x.b[i] == 'n':
-		case x.b[i] != '{' || x.numbered(i):
+		case x.b[i] != '{' || x.walk.NumericNames(x.b, i):
 			return false
 		default:
 			objects = true
 		}
-		i, _, _ = x.walk.value(x.b, i)
-		if i = space(x.b, i); x.b[i] != ',' {
+		i, _, _ = x.walk.Value(x.b, i)
+		if i = jsonscan.Space(x.b, i); x.b[i] != ',' {
 			return objects
 		}
 	}
@@ -302,7 +303,3 @@ func (x *splitter) roomFor(s position) bool {
 func (m *Mapper) knows(path string) bool {
 	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }
-
-// These methods of the mapper also work on records outside a page.
-func (x *splitter) void(i int) (end int, ok bool) { return x.m.void(i, 0) }
-func (x *splitter) numbered(i int) bool           { return x.m.numericNames(i) }

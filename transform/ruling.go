@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 type fieldRule struct {
@@ -140,7 +141,7 @@ func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {
 	case m.leavesOut(k, i):
-		end, _, ok := m.walk.value(m.raw, i)
+		end, _, ok := m.walk.Value(m.raw, i)
 		if !ok {
 			return refuseSyntax
 		}
@@ -153,7 +154,7 @@ func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 	if end = m.value(f, i, row); end < 0 {
 		return end
 	}
-	if (m.lastOpaque == f || !m.contains(i)) && (k.Drop || !m.isNull(i)) {
+	if (m.lastOpaque == f || !jsonscan.BeginsObject(m.raw, i)) && (k.Drop || !jsonscan.NoValue(m.raw, i)) {
 		m.hashCut(begin, end, nil)
 	}
 	return end
@@ -161,37 +162,7 @@ func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
 
 // leavesOut reports whether the rule drops the whole value at i.
 func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
-	return k != nil && k.Drop && !k.needed && !(k.Partial && m.contains(i))
-}
-
-// isNull reports whether the value at i needs no mask: null, an empty object, or an array with only nulls.
-func (m *Mapper) isNull(i int) bool {
-	b := m.raw
-	switch b[i] {
-	case 'n':
-		return true
-	case '{':
-		return b[space(b, i+1)] == '}'
-	case '[':
-		for i = space(b, i+1); b[i] == 'n' || b[i] == ','; i = space(b, i) {
-			if b[i] == ',' {
-				i++
-			} else {
-				i += len("null")
-			}
-		}
-		return b[i] == ']'
-	}
-	return false
-}
-
-// contains reports whether the value at i is an object, or an array that begins with one. The members of these
-// objects have their own rules.
-func (m *Mapper) contains(i int) bool {
-	if m.raw[i] == '[' {
-		i = space(m.raw, i+1)
-	}
-	return m.raw[i] == '{'
+	return k != nil && k.Drop && !k.needed && !(k.Partial && jsonscan.BeginsObject(m.raw, i))
 }
 
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }

@@ -2,15 +2,17 @@ package transform
 
 import (
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// store stores the token m.tok in the column of f, and widens the column's type if necessary. A numeric column stores
+// store stores the token m.scan.Token in the column of f, and widens the column's type if necessary. A numeric column stores
 // negative zero as zero, and store adds a reject. store returns false if the column has become a JSON column. The
 // caller then stores the value. // Invariant 11
 func (m *Mapper) store(f *field, row int) bool {
-	c, t := f.column, &m.tok
+	c, t := f.column, &m.scan.Token
 	if !c.store(row, t) {
 		m.widen(c, schemas.Join(c.typ, c.typeOf(t)))
 		if c.kind == kindJSON {
@@ -27,12 +29,12 @@ func (m *Mapper) store(f *field, row int) bool {
 		}
 	}
 	if c.losesSign(t) {
-		m.rejectValue(f, row, t.raw, minusZero)
+		m.rejectValue(f, row, t.Raw, minusZero)
 	}
 	return true
 }
 
-func (c *column) typeOf(t *token) arrow.DataType {
+func (c *column) typeOf(t *jsonscan.Token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
 	}
@@ -40,10 +42,10 @@ func (c *column) typeOf(t *token) arrow.DataType {
 }
 
 // scalarType returns the narrowest type for t in this column, regardless of masks.
-func (c *column) scalarType(t *token) arrow.DataType {
-	if c.quoted && t.kind == '"' {
-		if n, ok := t.plainNumber(); ok && n.fraction {
-			if typ, fits := n.decimalType(); fits {
+func (c *column) scalarType(t *jsonscan.Token) arrow.DataType {
+	if c.quoted && t.Kind == '"' {
+		if n, ok := t.PlainNumber(); ok && n.Fraction {
+			if typ, fits := decimalType(&n); fits {
 				return typ
 			}
 		}
@@ -52,22 +54,22 @@ func (c *column) scalarType(t *token) arrow.DataType {
 }
 
 // losesSign reports whether t is a negative zero, which c stores as zero.
-func (c *column) losesSign(t *token) bool {
+func (c *column) losesSign(t *jsonscan.Token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
 	}
-	n := t.number()
-	return n.minusZero()
+	n := t.Number()
+	return n.MinusZero()
 }
 
 // store stores t in a row. It returns false if the type of the column cannot hold t.
-func (c *column) store(row int, t *token) bool {
+func (c *column) store(row int, t *jsonscan.Token) bool {
 	switch c.kind {
 	case kindText:
-		c.putBytes(row, t.spelling())
+		c.putBytes(row, t.Spelling())
 		return true
 	case kindJSON:
-		c.putBytes(row, t.raw)
+		c.putBytes(row, t.Raw)
 		return true
 	case kindNone, kindStale, kindList:
 		return false
@@ -90,22 +92,6 @@ func (c *column) store(row int, t *token) bool {
 	return false
 }
 
-// spelling returns the content of a string, and any other token as the source spelled it.
-func (t *token) spelling() []byte {
-	if t.kind == '"' {
-		return t.text
-	}
-	return t.raw
-}
-
-func (t *token) number() numeral {
-	if t.kind == '"' {
-		n, _ := t.plainNumber()
-		return n
-	}
-	return t.numeral
-}
-
 func (c *column) putBytes(row int, s []byte) {
 	c.at(row)
 	if c.used+len(s) > len(c.data) {
@@ -116,31 +102,31 @@ func (c *column) putBytes(row int, s []byte) {
 	c.set(row)
 }
 
-func (c *column) storeBool(row int, t *token) bool {
-	v, ok := flag(t.spelling())
-	c.putBool(row, ok && v || t.kind == 't')
+func (c *column) storeBool(row int, t *jsonscan.Token) bool {
+	v, ok := flag(t.Spelling())
+	c.putBool(row, ok && v || t.Kind == 't')
 	return true
 }
 
-func (c *column) storeInt(row int, t *token) bool {
-	n := t.number()
-	v, _ := n.int64()
+func (c *column) storeInt(row int, t *jsonscan.Token) bool {
+	n := t.Number()
+	v, _ := n.Int64()
 	c.at(row)
 	c.ints[row] = v
 	c.set(row)
 	return true
 }
 
-func (c *column) storeFloat(row int, t *token) bool {
-	n := t.number()
-	v, _ := n.float()
+func (c *column) storeFloat(row int, t *jsonscan.Token) bool {
+	n := t.Number()
+	v, _ := n.Float()
 	c.at(row)
 	c.floats[row] = v
 	c.set(row)
 	return true
 }
 
-func (c *column) storeDecimal(row int, t *token, typ arrow.DataType) bool {
+func (c *column) storeDecimal(row int, t *jsonscan.Token, typ arrow.DataType) bool {
 	switch typ := typ.(type) {
 	case *arrow.Int64Type:
 		if !c.anyInt {
@@ -153,23 +139,23 @@ func (c *column) storeDecimal(row int, t *token, typ arrow.DataType) bool {
 	default:
 		return false
 	}
-	n := t.number()
+	n := t.Number()
 	c.at(row)
-	c.decimals[row] = n.decimal(c.scale)
+	c.decimals[row] = decimal128.New(n.Int128(c.scale))
 	c.set(row)
 	return true
 }
 
-func (c *column) storeDate(row int, t *token) bool {
-	v, _ := parseDate(t.text)
+func (c *column) storeDate(row int, t *jsonscan.Token) bool {
+	v, _ := jsonscan.ParseDate(t.Text)
 	c.at(row)
 	c.dates[row] = v
 	c.set(row)
 	return true
 }
 
-func (c *column) storeTime(row int, t *token) bool {
-	v, _ := parseTime(t.text)
+func (c *column) storeTime(row int, t *jsonscan.Token) bool {
+	v, _ := jsonscan.ParseTime(t.Text)
 	c.at(row)
 	c.ints[row] = v
 	c.set(row)

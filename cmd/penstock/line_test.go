@@ -27,7 +27,8 @@ var line = map[string][]string{
 	"extract":                        {"extract/wire", "schemas", "state"},
 	"extract/sandbox":                {"extract/sandbox/servers", "schemas"},
 	"extract/sandbox/servers":        {"schemas"},
-	"transform":                      {"schemas"},
+	"transform":                      {"schemas", "transform/jsonscan"},
+	"transform/jsonscan":             nil,
 	"load":                           {"schemas", "state"},
 	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // load/parquet writes the data files of Iceberg tables
 	"load/loadtest":                  {"load", "schemas", "state"},
@@ -68,6 +69,7 @@ var foreign = map[string][]string{
 	"extract/wire":                {"arrow-go", "database/sql", "go-yaml"},
 	"extract/wire/budget":         {"arrow-go", "database/sql", "go-yaml"},
 	"transform":                   {"net/http", "database/sql", "duckdb-go", "go-yaml"},
+	"transform/jsonscan":          {"arrow-go", "jsontext"},
 	"load":                        {"net/http", "duckdb-go", "database/sql", "pgx"},
 	"cmd/internal/pipeline":       {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/pipeline/proof": {"net/http", "arrow-go", "database/sql", "time", "os"},

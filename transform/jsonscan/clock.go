@@ -1,18 +1,25 @@
-package transform
+package jsonscan
 
 // An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. Both must
 // be days of the calendar in the years 1 to 9999. Everything else is text, for example an instant without a zone,
 // with more than six decimals, with a leap second or with a space for the T.
-const (
-	shortestTime = len("2006-01-02T15:04:05Z")
-	longestTime  = len("2006-01-02T15:04:05.999999+07:00")
-)
+const shortestTime = len("2006-01-02T15:04:05Z")
 
-func parseTime(b []byte) (micros int64, n int) {
+// LongestTime is the length of the longest instant.
+const LongestTime = len("2006-01-02T15:04:05.999999+07:00")
+
+// ParseTime returns the instant that text spells, in microseconds since 1970.
+func ParseTime(text []byte) (micros int64, ok bool) {
+	micros, n := TimePrefix(text)
+	return micros, n > 0 && n == len(text)
+}
+
+// TimePrefix returns the instant with which b begins, and its length. Without one, the length is 0.
+func TimePrefix(b []byte) (micros int64, n int) {
 	if len(b) < shortestTime {
 		return 0, 0
 	}
-	days, ok := parseDate(b)
+	days, ok := date(b)
 	h, m, s := pair(b, 11), pair(b, 14), pair(b, 17)
 	if !ok || b[10] != 'T' || b[13] != ':' || b[16] != ':' || h > 23 || m > 59 || s > 59 {
 		return 0, 0
@@ -34,14 +41,14 @@ func fraction(b []byte, i int) (micros int64, end int) {
 		return 0, i
 	}
 	end = i + 1
-	for ; end < len(b) && isDigit(b[end]); end++ {
+	for ; end < len(b) && IsDigit(b[end]); end++ {
 		micros = micros*10 + int64(b[end]-'0')
 	}
 	count := end - i - 1
 	if count == 0 || count > 6 {
 		return 0, 0
 	}
-	return micros * pow10[6-count], end
+	return micros * Pow10[6-count], end
 }
 
 func zone(b []byte, i int) (east, end int) {
@@ -70,7 +77,15 @@ func pair(b []byte, i int) int {
 	return int(t)*10 + int(u)
 }
 
-func parseDate(b []byte) (days int32, ok bool) {
+// ParseDate returns the date that text spells, in days since 1970.
+func ParseDate(text []byte) (days int32, ok bool) {
+	if len(text) != len("2006-01-02") {
+		return 0, false
+	}
+	return date(text)
+}
+
+func date(b []byte) (days int32, ok bool) {
 	century, year, month, day := pair(b, 0), pair(b, 2), pair(b, 5), pair(b, 8)
 	if century > 99 || year > 99 || b[4] != '-' || b[7] != '-' {
 		return 0, false
