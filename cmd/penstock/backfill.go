@@ -76,11 +76,11 @@ func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	}
 	switch {
 	case from == "" && to != "":
-		return b, usage("", "--to needs --from: a range needs a start")
+		return b, Usage("", "--to needs --from: a range needs a start")
 	case b.From.After(now):
-		return b, usage("", "--from %s is in the future", from)
+		return b, Usage("", "--from %s is in the future", from)
 	case to != "" && !b.From.Before(b.Until):
-		return b, usage("", "--from %s is not before --to %s", from, to)
+		return b, Usage("", "--from %s is not before --to %s", from, to)
 	case b.Until.After(now):
 		b.Until = time.Time{}
 	}
@@ -96,7 +96,7 @@ func momentOf(flag, text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
+	return time.Time{}, Usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
 }
 
 // maxLeftOut is the number of skipped streams that a message names at most.
@@ -116,11 +116,11 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
+			return Usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
 	if len(r.streams) == 0 {
-		return usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
+		return Usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
 		names := strings.Join(left[:min(len(left), maxLeftOut)], ", ")

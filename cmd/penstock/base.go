@@ -52,7 +52,7 @@ func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipelin
 		hint = fmt.Sprintf("stream %s can be read at %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}
-	return &failure{err: fmt.Errorf("%w: %w", fault, err), hint: hint, code: exitUsage}
+	return &Error{Err: fmt.Errorf("%w: %w", fault, err), Hint: hint, Code: ExitUsage}
 }
 
 // answeringBase searches for the right base URL on the same origin. It requests one stream at up to maxSiblings

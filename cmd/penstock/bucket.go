@@ -39,7 +39,7 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 		if path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); o.Store.SecretKey == "" && path != "" {
 			o.Store.SecretKey, err = readSecret(path)
 			if err != nil {
-				err = usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
+				err = Usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
 			}
 		}
 	case "azblob":
@@ -65,9 +65,9 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
-		err = hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
+		err = Hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
 	} else if err != nil {
-		err = hinted(err, "give the key the rights to list, read, write and delete below the prefix")
+		err = Hinted(err, "give the key the rights to list, read, write and delete below the prefix")
 	}
 	return errors.Join(err, l.Close())
 }

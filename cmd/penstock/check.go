@@ -100,9 +100,9 @@ func once(findings []finding) []finding {
 }
 
 func (a *app) printFindings(findings []finding) error {
-	code := exitDone
+	code := ExitDone
 	for _, f := range findings {
-		if !f.OK && (code == exitDone || f.code == exitUsage) {
+		if !f.OK && (code == ExitDone || f.code == ExitUsage) {
 			code = f.code
 		}
 		if a.json {
@@ -120,15 +120,15 @@ func (a *app) printFindings(findings []finding) error {
 			_ = printHint(a.out, "      ", f.Hint)
 		}
 	}
-	return exit(code)
+	return Exit(code)
 }
 
 // failed returns the finding of a failed check.
 func failed(ctx context.Context, part string, err error, hint string) finding {
-	if f, ok := errors.AsType[*failure](err); ok && hint == "" {
-		hint = f.hint
+	if f, ok := errors.AsType[*Error](err); ok && hint == "" {
+		hint = f.Hint
 	}
-	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: codeOf(ctx, err)}
+	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: CodeOf(ctx, err)}
 }
 
 // checkPipeline reports what a pipeline would read, or why it cannot run.

@@ -249,11 +249,11 @@ func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sigh
 	code, _ := c.wait()
 	*all = append(*all, sighting{what, r.see(t)})
 	d.leave(t, plenty)
-	if code == exitDone {
+	if code == ExitDone {
 		require.Empty(t, r.compare(t), "after %s", what)
 		return true
 	}
-	require.Contains(t, []int{exitFailed, exitPartial}, code, "after %s:\n%s", what, &c.out)
+	require.Contains(t, []int{ExitFailed, ExitPartial}, code, "after %s:\n%s", what, &c.out)
 	require.Contains(t, c.out.String(), hintFull, "after %s", what)
 	r.recover(t, what)
 	return false

@@ -115,7 +115,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 		switch s.random.IntN(6) {
 		case 0:
 			code, out, errs := p.penstock(t, "sync")
-			require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+			require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 		case 1, 2:
 			apply()
 		default:
@@ -126,7 +126,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	s.deliver(10 * len(s.late))
 	apply()
 	code, out, errs := p.penstock(t, "sync", "--json")
-	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatalf("seed %d: %s", seed, strings.Join(d, "\n"))
 	}

@@ -101,7 +101,7 @@ func destinationKindOf(c *config.Config, d config.Destination) (destinationKind,
 // openDestination opens a configured destination.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
 	if d.PerSource() {
-		return nil, usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
+		return nil, Usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
 	p, err := destinationKindOf(c, d)
 	if err != nil {
@@ -148,15 +148,15 @@ func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) 
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return usage("", "invalid options: want ?name=value&name=value")
+		return Usage("", "invalid options: want ?name=value&name=value")
 	}
 	for _, name := range sortedKeys(values) {
 		read, ok := readers[name]
 		if !ok {
-			return usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+			return Usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
 		}
 		if err := read(values.Get(name)); err != nil {
-			return usage("", "%s %q: %w", name, values.Get(name), err)
+			return Usage("", "%s %q: %w", name, values.Get(name), err)
 		}
 	}
 	return nil

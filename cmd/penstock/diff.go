@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -36,9 +35,9 @@ if the pipeline or the stream has changes: true.`,
 			}
 			switch {
 			case table == "":
-				return usage("", "name a table with --table")
+				return Usage("", "name a table with --table")
 			case args[0] > args[1]:
-				return usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
+				return Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
 			return a.read(cmd.Context(), to, func(d *reader) error {
 				if err := d.one(); err != nil {
@@ -66,9 +65,9 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	for _, run := range []string{from, to} {
 		switch s, ok := spans[run]; {
 		case !ok:
-			return &failure{err: fmt.Errorf("no run %s", run), hint: "`penstock runs` lists them", code: exitFailed}
+			return &Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: ExitFailed}
 		case s.until.IsZero():
-			return &failure{err: fmt.Errorf("run %s has not ended", run), hint: "wait for it, or name an earlier one", code: exitFailed}
+			return &Error{Err: fmt.Errorf("run %s has not ended", run), Hint: "wait for it, or name an earlier one", Code: ExitFailed}
 		}
 	}
 	log, err := readLog(ctx, d, table, span{spans[from].until, spans[to].until})
@@ -76,8 +75,8 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 		return err
 	}
 	if log.stream == "" {
-		return &failure{err: fmt.Errorf("no changes of %s were logged", table), code: exitFailed,
-			hint: "set changes: true in the pipeline; later runs then log their changes"}
+		return &Error{Err: fmt.Errorf("no changes of %s were logged", table), Code: ExitFailed,
+			Hint: "set changes: true in the pipeline; later runs then log their changes"}
 	}
 	if err := a.warnUnlogged(ctx, d, log, spans); err != nil {
 		return err
@@ -279,15 +278,4 @@ func (a *app) printDiff(effects []effect) error {
 	g.render(a.out)
 	_, err := fmt.Fprintf(a.out, "%d inserted, %d updated, %d deleted\n", count["inserted"], count["updated"], count["deleted"])
 	return err
-}
-
-// encodeLines writes each value as JSON on its own line.
-func encodeLines[T any](w io.Writer, all []T) error {
-	enc := lineWriter(w)
-	for _, v := range all {
-		if err := enc.Encode(v); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -42,7 +42,7 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
   penstock discover --requests 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.requests < 0 {
-				return usage("", "--requests cannot be negative")
+				return Usage("", "--requests cannot be negative")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -272,7 +272,7 @@ func (d *discovery) conclude() error {
 		}
 	}
 	if d.failed > 0 {
-		return exit(exitPartial)
+		return Exit(ExitPartial)
 	}
 	return nil
 }

@@ -43,10 +43,10 @@ freshness and key tests.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			form, ok := docsForms[format]
 			if !ok {
-				return usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
+				return Usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
 			}
 			if a.json && cmd.Flags().Changed("format") {
-				return usage("", "--format and --json contradict each other")
+				return Usage("", "--format and --json contradict each other")
 			}
 			write := form.write
 			if a.json {

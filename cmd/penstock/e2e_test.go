@@ -89,13 +89,13 @@ func TestTruth(t *testing.T) {
 func testTruth(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}
 
 	code, out, errs = p.penstock(t, "sync", "--json")
-	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 	var again struct {
 		Run string `json:"run"`
 	}
@@ -112,7 +112,7 @@ func testTruth(t *testing.T, to target) {
 
 	p.change(t)
 	code, out, errs = p.penstock(t, "sync")
-	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}

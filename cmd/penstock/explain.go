@@ -49,7 +49,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		if err != nil {
 			return k, err
 		}
-		return k, usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
+		return k, Usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
 		carried, err := c.Select(p, []string{name})

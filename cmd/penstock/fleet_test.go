@@ -205,7 +205,7 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, "parquet:"+w.dir+"/lake", "'*'", "crm.leads")
 	code, _, errs := w.penstock(t, "worker")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, ExitUsage, code)
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 

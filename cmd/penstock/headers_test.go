@@ -73,7 +73,7 @@ state: %q
 		return code, text.String()
 	}
 	code, out := run("sync", "-v")
-	require.Equal(t, exitPartial, code, out)
+	require.Equal(t, ExitPartial, code, out)
 	require.Regexp(t, `(?m)^own\.strict +complete`, out)
 	require.Regexp(t, `(?m)^own\.other +complete`, out)
 	require.Contains(t, out, "own.broken")

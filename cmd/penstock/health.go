@@ -32,7 +32,7 @@ func (a *app) health(ctx context.Context) error {
 	client := &http.Client{Transport: healthTransport(c.Serve)}
 	resp, err := client.Do(r)
 	if err != nil {
-		return hinted(fmt.Errorf("request health of %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
+		return Hinted(fmt.Errorf("request health of %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -43,7 +43,7 @@ func (a *app) health(ctx context.Context) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return exit(exitFailed)
+		return Exit(ExitFailed)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destin
 	lakeOptions(&o.Options, readers)
 	if inBucket(path) {
 		if !strings.HasPrefix(path, "s3://") {
-			return nil, usage("", "want a folder or s3://bucket/prefix for Iceberg tables")
+			return nil, Usage("", "want a folder or s3://bucket/prefix for Iceberg tables")
 		}
 		if err := bucketOptions(&o.Options, d, readers); err != nil {
 			return nil, err

@@ -68,20 +68,20 @@ are reported and kept.`,
 
 func (f importing) check(format string) error {
 	if _, ok := descriptions[format]; !ok {
-		return usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
+		return Usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
 	}
 	if f.write && f.output != "" {
-		return usage("", "--write and -o contradict each other")
+		return Usage("", "--write and -o contradict each other")
 	}
 	if f.surface != "" && f.base != "" {
-		return usage("", "--surface and --base-url contradict each other")
+		return Usage("", "--surface and --base-url contradict each other")
 	}
 	if s := schemas.Surface(f.surface); f.surface != "" && s != schemas.SurfaceApp && s != schemas.SurfaceV2 {
-		return usage("", "--surface %q: want app or v2", f.surface)
+		return Usage("", "--surface %q: want app or v2", f.surface)
 	}
 	for _, p := range f.only {
 		if _, err := path.Match(p, ""); err != nil {
-			return usage("", "--only %q: not a valid pattern", p)
+			return Usage("", "--only %q: not a valid pattern", p)
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	}
 	data, err := readUpTo(file, imports.MaxBytes+1)
 	if err != nil {
-		return usage("", "read description: %w", err)
+		return Usage("", "read description: %w", err)
 	}
 	d, err := descriptions[format](file, data)
 	if err != nil {
@@ -227,7 +227,7 @@ func existing(file string, needed bool) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
+		return nil, Usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
 	}
 	return data, nil
 }
@@ -256,7 +256,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 // badDescription turns an error in the description into a usage error with the hint of the parser.
 func badDescription(err error) error {
 	if e, ok := errors.AsType[*imports.Error](err); ok {
-		return &failure{err: err, hint: e.Hint, code: exitUsage}
+		return &Error{Err: err, Hint: e.Hint, Code: ExitUsage}
 	}
 	return err
 }

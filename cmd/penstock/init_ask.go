@@ -96,7 +96,7 @@ func (c *conversation) application(ctx context.Context) error {
 	}
 	if c.AppURL == "" {
 		if c.V2URL == "" {
-			return usage("", "an address is needed: there is nothing to read without one")
+			return Usage("", "an address is needed: there is nothing to read without one")
 		}
 		return nil
 	}
@@ -130,7 +130,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		delete(c.typed, variable)
 		if _, ok := c.lookup(variable); ok {
-			return usage("", "the credential was not accepted; nothing was written")
+			return Usage("", "the credential was not accepted; nothing was written")
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) 
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
+		return "", Usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)

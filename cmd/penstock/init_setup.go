@@ -61,7 +61,7 @@ func defaultState(path string) string {
 func (s *setup) refuse() error {
 	for _, to := range s.To {
 		if hasPassword(to) {
-			return usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
+			return Usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
 				"--to contains a password, and everyone on this machine can see command lines")
 		}
 	}

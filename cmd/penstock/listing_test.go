@@ -79,7 +79,7 @@ func TestListingCommandEnds(t *testing.T) {
 			pid = n
 			return err == nil
 		}, time.Minute, 5*time.Millisecond)
-		cancel(&stopped{signal: syscall.SIGTERM})
+		cancel(&Stopped{Signal: syscall.SIGTERM})
 	}()
 	_, err := listedBy(ctx, []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + child + "; wait"})
 	require.True(t, <-begun)

@@ -64,9 +64,9 @@ func (d *reader) table(ctx context.Context, name string) (schemas.Table, error) 
 }
 
 func (d *reader) unknownTable(name string) error {
-	return &failure{
-		err:  fmt.Errorf("no table %q in destination %s", name, d.name),
-		hint: "`penstock docs` lists what is loaded",
-		code: exitFailed,
+	return &Error{
+		Err:  fmt.Errorf("no table %q in destination %s", name, d.name),
+		Hint: "`penstock docs` lists what is loaded",
+		Code: ExitFailed,
 	}
 }

@@ -35,7 +35,7 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
 				return err
 			}
 			if len(all) > 1 {
-				return usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
+				return Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
 			}
 			return a.logout(cmd.Context(), c, all[0], local)
 		},
@@ -54,7 +54,7 @@ func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, lo
 	out, err := client.SignOut(ctx, local)
 	if err = errors.Join(err, client.Close(), done()); err != nil {
 		hint := "the tokens were not removed; try again, or only remove them with `penstock logout --local`"
-		return hinted(fmt.Errorf("logout %s: %w", name, err), hint)
+		return Hinted(fmt.Errorf("logout %s: %w", name, err), hint)
 	}
 	st, err := s.Credential.(wire.Keeper).State()
 	if err != nil {

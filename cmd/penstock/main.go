@@ -24,7 +24,7 @@ const defaultHeap = 128 << 20
 func main() {
 	if err := forbidCore(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
-		os.Exit(exitFailed)
+		os.Exit(ExitFailed)
 	}
 	keepHeap(defaultHeap)
 	ctx, stop := withSignals(context.Background())
@@ -67,9 +67,9 @@ func withSignals(parent context.Context) (context.Context, func()) {
 			case !ok:
 				return
 			case n > 0:
-				os.Exit(signalCode(s))
+				os.Exit(SignalCode(s))
 			}
-			cancel(&stopped{signal: s, cause: pipeline.Stop(s)})
+			cancel(&Stopped{Signal: s, Cause: pipeline.Stop(s)})
 		}
 	}()
 	return ctx, func() {
@@ -77,12 +77,4 @@ func withSignals(parent context.Context) (context.Context, func()) {
 		close(signals)
 		cancel(nil)
 	}
-}
-
-// signalCode returns the exit code of a process that a signal ended.
-func signalCode(s os.Signal) int {
-	if s == syscall.SIGTERM {
-		return 143
-	}
-	return 130
 }

@@ -59,7 +59,7 @@ state: %[1]s/state
 	require.Error(t, child.Wait())
 
 	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "50 of 50 sources complete")
 	w.holds(t, "v2_contacts", "v2.contacts")
 	mu.Lock()

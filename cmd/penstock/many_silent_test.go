@@ -68,7 +68,7 @@ func TestManySourcesSilent(t *testing.T) {
 	out := &lineCount{left: len(w.made) - len(hang), done: stop}
 	var errs bytes.Buffer
 	code := execute(ctx, []string{"sync", "--json", "-c", w.config(), "--no-progress"}, out, &errs)
-	require.NotEqual(t, exitDone, code)
+	require.NotEqual(t, ExitDone, code)
 	require.Equal(t, len(w.made)-len(hang), strings.Count(out.text.String(), `"exit_code":0`), "%s\n%s", out.text.String(), errs.String())
 	w.holds(t, "crm_lead_stages", "crm.lead_stages", hang...)
 }

@@ -33,7 +33,7 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if err := a.concludeAll(t, paused); err != nil {
 		return err
 	}
-	return exit(t.ExitCode())
+	return Exit(t.ExitCode())
 }
 
 // multiSource is a run over the sources of a pipeline.
@@ -159,7 +159,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 			continue
 		}
 		dest, err := m.openDestination(ctx, m.conf, d)
-		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
+		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && CodeOf(ctx, err) != ExitUsage {
 			continue // the other destinations still get their rows
 		}
 		if err != nil {

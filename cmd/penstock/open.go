@@ -40,18 +40,18 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	data, err := readUpTo(a.config, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("`penstock init` writes one; -c names another file",
+		return nil, Usage("`penstock init` writes one; -c names another file",
 			"no configuration: %s does not exist", a.config)
 	case err != nil:
-		return nil, usage("", "read configuration: %w", err)
+		return nil, Usage("", "read configuration: %w", err)
 	}
 	env := newDotenv(a.config)
 	c, err := a.parse(data, env.lookup, places, rows)
 	switch unread, missed := env.trouble(); {
 	case unread != nil && err != nil:
-		return nil, usage("", "%w\n%w", err, unread)
+		return nil, Usage("", "%w\n%w", err, unread)
 	case missed:
-		return nil, usage("", "%w", unread)
+		return nil, Usage("", "%w", unread)
 	}
 	return c, err
 }
@@ -149,11 +149,11 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	}
 	switch {
 	case name != "":
-		return none, usage(hint, "no %s %q in %s", what, name, file)
+		return none, Usage(hint, "no %s %q in %s", what, name, file)
 	case flag != "":
 		hint += "; choose with " + flag
 	}
-	return none, usage(hint, "name a %s: %s has %d", what, file, len(all))
+	return none, Usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
 // loadPipeline reads the configuration and picks the pipeline that args name.
@@ -192,7 +192,7 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	}
 	key, made, where, err := a.maskKey(c)
 	if err != nil {
-		return nil, usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
+		return nil, Usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
 		a.log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)

@@ -40,7 +40,7 @@ func TestUnchangedParents(t *testing.T) {
 			before := p.Stats().Requests
 			begin := time.Now()
 			code, out, errs := p.penstock(t, "sync")
-			require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+			require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
 			n := p.Stats().Requests - before
 			t.Logf("%d requests in %v", n, time.Since(begin))
 			if d := p.compare(t); len(d) > 0 {

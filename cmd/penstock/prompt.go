@@ -103,11 +103,11 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	}
 	p := a.asker()
 	if p == nil {
-		return usage("pass --yes", "cannot ask without a terminal: %s", question)
+		return Usage("pass --yes", "cannot ask without a terminal: %s", question)
 	}
 	agreed, err := p.yes(ctx, question)
 	if err == nil && !agreed {
-		return usage("", "nothing was changed")
+		return Usage("", "nothing was changed")
 	}
 	return err
 }

@@ -77,11 +77,11 @@ func (a *app) queryForm(f queryFlags) (form, error) {
 	out, _ := a.out.(*outlet)
 	switch {
 	case is < 0:
-		return 0, usage("", "--format %q: want table, csv, json or parquet", f.format)
+		return 0, Usage("", "--format %q: want table, csv, json or parquet", f.format)
 	case a.json && is != formJSON:
-		return 0, usage("", "--format %s and --json contradict each other", f.format)
+		return 0, Usage("", "--format %s and --json contradict each other", f.format)
 	case is == formParquet && f.file == "" && out != nil && isTerminal(out.Writer):
-		return 0, usage("name a file with -o", "cannot print a Parquet file to a terminal")
+		return 0, Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
 }

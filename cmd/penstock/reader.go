@@ -40,7 +40,7 @@ func addDestinationFlag(cmd *cobra.Command, q *selection) {
 func (q selection) find(c *config.Config) (d config.Destination, source string, err error) {
 	to, source, at := strings.Cut(q.to, "@")
 	if at && q.source != "" && q.source != source {
-		return d, "", usage("", "--to %s and --source %s contradict each other", q.to, q.source)
+		return d, "", Usage("", "--to %s and --source %s contradict each other", q.to, q.source)
 	}
 	if !at {
 		source = q.source
@@ -50,13 +50,13 @@ func (q selection) find(c *config.Config) (d config.Destination, source string, 
 		return d, "", err
 	}
 	if (at || source != "") && !c.MayRead(source) {
-		return d, "", usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
+		return d, "", Usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
 	}
 	switch {
 	case d.PerSource() && source == "":
-		err = usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
+		err = Usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
 	case source != "" && !d.PerSource() && !c.Shared(d):
-		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
+		err = Usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
 	}
 	return d, source, err
 }
@@ -90,7 +90,7 @@ func (a *app) read(ctx context.Context, q selection, use func(*reader) error) er
 	}
 	if p.absent != nil {
 		if err := p.absent(d); err != nil {
-			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
+			return Hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
 		}
 	}
 	open := a.openDestination
@@ -114,7 +114,7 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 		return use(q)
 	}
 	if r.kind.asker == nil {
-		return usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
+		return Usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
 	}
 	q, err := r.kind.asker(ctx, r)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *reader) one() error {
 	if !r.all() {
 		return nil
 	}
-	return usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
+	return Usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
 }
 
 // together returns an error if one of several sources is selected. Some verbs can only work on all sources of a
@@ -140,7 +140,7 @@ func (r *reader) together(hint string) error {
 	if !r.shared || r.source == "" {
 		return nil
 	}
-	return usage(hint, "several sources share the tables of destination %s", r.name)
+	return Usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
 // project is like the function [project]. If the reader reads several sources, the first column is the source of

@@ -353,9 +353,9 @@ func (h *home) login(d decision) (asked *url.URL, code int, out string) {
 func (h *home) signIn(t *testing.T) {
 	t.Helper()
 	_, code, out := h.login(accept)
-	require.Equal(t, exitDone, code, out)
+	require.Equal(t, ExitDone, code, out)
 	code, out = h.run("sync", "--stream", "real.people0") // the API knows the token from now on
-	require.Equal(t, exitDone, code, out)
+	require.Equal(t, ExitDone, code, out)
 }
 
 // paste signs in with a browser on another machine.

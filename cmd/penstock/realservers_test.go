@@ -93,12 +93,12 @@ streams: {real.%[3]s: {path: %[4]q}}
 		return cmd.ProcessState.ExitCode(), string(all)
 	}
 	code, out := sync()
-	if want.stops && code != exitDone {
+	if want.stops && code != ExitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("the list was not read, and the output says so:\n%s", out)
 		return
 	}
-	require.Equal(t, exitDone, code, out)
+	require.Equal(t, ExitDone, code, out)
 	w := to.open(t)
 	table := "real_" + want.name
 	require.EqualValues(t, want.count, w.count(t, "SELECT count(*) FROM "+table), out)
@@ -107,12 +107,12 @@ streams: {real.%[3]s: {path: %[4]q}}
 	require.NoError(t, w.db.Close())
 
 	code, out = sync()
-	if want.stops && code != exitDone {
+	if want.stops && code != ExitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("the list was read once but not a second time, and the output says so:\n%s", out)
 		return
 	}
-	require.Equal(t, exitDone, code, out)
+	require.Equal(t, ExitDone, code, out)
 	w = to.open(t)
 	require.Zero(t, w.count(t, "SELECT sum(written + deleted) FROM (FROM _penstock_certificates QUALIFY row_number() OVER (ORDER BY run DESC) = 1)"), "the second run wrote rows")
 }

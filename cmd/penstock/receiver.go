@@ -230,6 +230,6 @@ func pinPlace(c *config.Config, source string) string {
 }
 
 func badPin(c *config.Config, s config.Source, err error) error {
-	return usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
+	return Usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
 		"webhooks of source %s: %w", s.Name, err)
 }

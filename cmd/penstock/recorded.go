@@ -61,7 +61,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 }
 
 // errCancelled is the cause that ends a run whose units were cancelled.
-var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`"), hint: "committed data is safe; the next run continues from there", code: exitPartial}
+var errCancelled = &Error{Err: errors.New("cancelled by `penstock runs cancel`"), Hint: "committed data is safe; the next run continues from there", Code: ExitPartial}
 
 // attempt makes one attempt at the units, and returns them with their outcome. If the source was put off, another
 // attempt follows.

@@ -92,8 +92,8 @@ func cliPage(t *testing.T) string {
 	flagTable(b, root.PersistentFlags())
 	b.WriteString("Exit codes:\n\n")
 	writeTable(b, []string{"code", "meaning"}, [][]string{
-		{strconv.Itoa(exitDone), "done"}, {strconv.Itoa(exitFailed), "failed"}, {strconv.Itoa(exitUsage), "the command line or the configuration is wrong"},
-		{strconv.Itoa(exitPartial), "partial: some streams failed or wait for a decision; run again later"},
+		{strconv.Itoa(ExitDone), "done"}, {strconv.Itoa(ExitFailed), "failed"}, {strconv.Itoa(ExitUsage), "the command line or the configuration is wrong"},
+		{strconv.Itoa(ExitPartial), "partial: some streams failed or wait for a decision; run again later"},
 		{"130, 143", "stopped by SIGINT (130) or by SIGTERM (143)"},
 	})
 	eachVerb(root, func(c *cobra.Command) {

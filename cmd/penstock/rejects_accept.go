@@ -35,11 +35,11 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
-		return exit(r.ExitCode())
+		return Exit(r.ExitCode())
 	}
 	if len(r.Streams) == 0 {
 		fmt.Fprintln(a.out, "nothing to accept")
-		return exit(r.ExitCode())
+		return Exit(r.ExitCode())
 	}
 	g := newGrid("stream", "destination", "#records", "#values", "#left")
 	for _, s := range r.Streams {
@@ -49,5 +49,5 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	for _, s := range r.Streams {
 		a.failedRejects(s.Stream, s.Destination, s.Error)
 	}
-	return exit(r.ExitCode())
+	return Exit(r.ExitCode())
 }

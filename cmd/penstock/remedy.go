@@ -165,3 +165,9 @@ func nextSteps(r pipeline.Report, config string) []string {
 	}
 	return append(steps, verb("runs "+r.Run))
 }
+
+// hintFull is the hint for a full disk.
+const hintFull = "the disk is full: free some space and run again; committed data is safe"
+
+// hintSignIn is the hint for a sign-in that has ended.
+const hintSignIn = "sign in with `penstock login`; committed data is safe"

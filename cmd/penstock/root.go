@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/state"
 )
 
 // app has what all verbs share: the global flags and the outputs. Data is written to out, everything
@@ -74,14 +78,14 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	switch {
 	case err == nil && out.err == nil:
-		return exitDone
+		return ExitDone
 	case err == nil:
 		err = out.err
 	case !a.started: // an error of cobra: unknown verb, flag or argument
-		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", code: exitUsage}
+		err = &Error{Err: err, Hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", Code: ExitUsage}
 	}
 	a.printError(err)
-	return codeOf(ctx, err)
+	return CodeOf(ctx, err)
 }
 
 // processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
@@ -163,4 +167,40 @@ func (a *app) terminal() bool {
 // live reports whether progress may be redrawn in place.
 func (a *app) live() bool {
 	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && a.terminal()
+}
+
+// printError prints err, one line per fault, and then the hint.
+func (a *app) printError(err error) {
+	f, ok := errors.AsType[*Error](err)
+	if ok && f.Err == nil {
+		return
+	}
+	w := a.err
+	hint := ""
+	_, unprinted := errors.AsType[*outputError](err)
+	switch {
+	case ok && f.Hint != "":
+		hint = f.Hint
+	case errors.Is(err, state.ErrLocked):
+		hint = "wait for the other process or stop it, then run again; nothing was changed"
+	case errors.Is(err, syscall.ENOSPC) && !unprinted:
+		hint = hintFull
+	}
+	if a.started && a.logFormat == "json" {
+		for line := range strings.Lines(err.Error()) {
+			a.log.Error(strings.TrimSpace(line))
+		}
+		if hint != "" {
+			a.log.Info(hint)
+		}
+		return
+	}
+	for line := range strings.Lines(printable(err.Error(), true)) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			fmt.Fprintf(w, "penstock: %s\n", line)
+		}
+	}
+	if hint != "" {
+		_ = printHint(w, "", hint)
+	}
 }

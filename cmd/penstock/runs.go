@@ -48,7 +48,7 @@ var runID = regexp.MustCompile(`^[0-9a-z]{1,32}$`)
 
 func checkRunID(s string) error {
 	if !runID.MatchString(s) {
-		return usage("`penstock runs` lists them", "%q is not a run id", s)
+		return Usage("`penstock runs` lists them", "%q is not a run id", s)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	case err != nil:
 		return err
 	case len(out.rows) == 0:
-		return &failure{err: fmt.Errorf("no run %s", run), hint: "`penstock runs` lists them", code: exitFailed}
+		return &Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: ExitFailed}
 	}
 	form := a.form()
 	if form == formTable {

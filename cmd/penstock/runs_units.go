@@ -65,7 +65,7 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 
 // noUnits is the error for a run without stored units.
 func noUnits(run string) error {
-	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), code: exitFailed}
+	return &Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: ExitFailed}
 }
 
 // ofRun returns the configuration, which says where the state of the run is. It returns an error if run does not

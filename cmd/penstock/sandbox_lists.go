@@ -27,11 +27,11 @@ func namedLists(words []string) ([]servers.Named, error) {
 		case filepath.Ext(word) == ".json":
 			n, err := listFromFile(word)
 			if err != nil {
-				return nil, usage("", "--faults: %w", err)
+				return nil, Usage("", "--faults: %w", err)
 			}
 			chosen = append(chosen, n)
 		case word != "help":
-			return nil, usage("`penstock sandbox --faults help` prints them", "--faults: no list %q", word)
+			return nil, Usage("`penstock sandbox --faults help` prints them", "--faults: no list %q", word)
 		}
 	}
 	return chosen, nil

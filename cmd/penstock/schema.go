@@ -97,7 +97,7 @@ func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
 	}
 	changes, err := d.Accept(ctx, table)
 	if err != nil {
-		return hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
+		return Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
 	out := answer{columns: fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
 	for _, c := range changes {

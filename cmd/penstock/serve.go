@@ -116,8 +116,8 @@ func connections(descriptors int) receive.Connections {
 
 // stoppedBy returns the outcome of a verb that runs until it is stopped.
 func stoppedBy(ctx context.Context) error {
-	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
-		return exit(signalCode(s.signal))
+	if s, ok := errors.AsType[*Stopped](context.Cause(ctx)); ok {
+		return Exit(SignalCode(s.Signal))
 	}
 	return nil
 }

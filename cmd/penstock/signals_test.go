@@ -68,7 +68,7 @@ func serveIn(t *testing.T, dir, conf string) *daemon {
 		code <- (&app{out: io.Discard, err: d.log}).execute(ctx, []string{"serve", "-c", path, "--log-format", "json", "--no-progress"})
 	}()
 	d.stop = sync.OnceValue(func() int {
-		cancel(&stopped{signal: syscall.SIGTERM, cause: pipeline.Stop(syscall.SIGTERM)})
+		cancel(&Stopped{Signal: syscall.SIGTERM, Cause: pipeline.Stop(syscall.SIGTERM)})
 		return <-code
 	})
 	t.Cleanup(func() { d.stop() })

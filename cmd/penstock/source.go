@@ -97,7 +97,7 @@ func (a *app) share(ctx context.Context, c *config.Config, g *budget.Governor, n
 		return nil
 	}
 	if err := g.ShareFile(filepath.Join(c.State.Dir, budgetDir), name); err != nil {
-		return usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
+		return Usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func sqliteKind() destinationKind {
 // openSQLite opens sqlite:PATH, with the option ?wait_lock=30s.
 func openSQLite(_ context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, usage("", "an SQLite destination does not support schema")
+		return nil, Usage("", "an SQLite destination does not support schema")
 	}
 	path, query := filePath(d)
 	o := sqlite.Options{Path: path, Mode: d.Mode, Step: a.step}

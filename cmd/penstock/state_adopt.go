@@ -89,7 +89,7 @@ func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []ado
 	}
 	source, known := d.conf.Source(cmp.Or(d.source, p.From[0].Text))
 	if !known {
-		return nil, usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
+		return nil, Usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
 	}
 	origins := originsOf(source, streams)
 	for _, s := range streams {

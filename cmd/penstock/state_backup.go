@@ -71,7 +71,7 @@ func (a *app) stateDir() (string, error) {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
+		return "", Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
 	}
 	return c.State.Dir, nil
 }
@@ -79,9 +79,9 @@ func (a *app) stateDir() (string, error) {
 func backupTrouble(err error) error {
 	switch {
 	case errors.Is(err, state.ErrOccupied):
-		return usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
+		return Usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
 	case errors.Is(err, state.ErrDamaged):
-		return hinted(err, "nothing was restored; use another backup")
+		return Hinted(err, "nothing was restored; use another backup")
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, usage("", "read cursors: %w", err)
+			return nil, Usage("", "read cursors: %w", err)
 		}
 		defer f.Close()
 		in = f
@@ -92,10 +92,10 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 		faults = append(faults, fmt.Errorf("%s: %w", path, err))
 	}
 	if len(faults) > 0 {
-		return nil, usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
+		return nil, Usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
 	}
 	if len(moves) == 0 {
-		return nil, usage("", "%s has no such cursors", path)
+		return nil, Usage("", "%s has no such cursors", path)
 	}
 	return moves, nil
 }

@@ -60,7 +60,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 	defer unlock()
 	for _, m := range todo {
 		if err := a.commitMove(ctx, d, m, backup); err != nil {
-			return hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
+			return Hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ func (a *app) printStreams(streams []config.Stream, module string) error {
 		g.add(s.Name, string(s.Class), s.Method, s.Origin+s.Path, table, s.Parent, note)
 	}
 	if listed == 0 {
-		return usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
+		return Usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
 	}
 	if !a.json {
 		g.render(a.out)

@@ -93,8 +93,8 @@ func hintsOf(err error) (hints []string) {
 		return hints
 	}
 	h := remedyFor(err, "")
-	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" {
-		h = f.hint
+	if f, ok := errors.AsType[*Error](err); ok && f.Hint != "" {
+		h = f.Hint
 	}
 	if h == "" {
 		return nil

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -102,43 +100,4 @@ func shown(v any) string {
 		return brief(v)
 	}
 	return fmt.Sprint(v)
-}
-
-// grouped formats 1234567 as 1,234,567.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
-// plural formats n and a noun: 1 stream, 2 streams.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return grouped(int64(n)) + " " + noun
-}
-
-// brief formats a duration with few digits.
-func brief(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
-// lineWriter returns an encoder that writes one JSON value per line.
-func lineWriter(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e
 }

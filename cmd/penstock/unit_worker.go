@@ -176,5 +176,5 @@ func (h *unitWorker) end(key string) {
 // final reports whether a retry would fail again with err. It returns true for an error in the configuration
 // or the command line, unless the state database causes the error.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
-	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
+	return CodeOf(ctx, err) == ExitUsage && !h.db.Troubled(err)
 }

@@ -16,7 +16,7 @@ func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) 
 		return nil, err
 	}
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
-		return nil, usage("tokens are stored there; nothing was written", "%w", err)
+		return nil, Usage("tokens are stored there; nothing was written", "%w", err)
 	} else if err != nil {
 		return nil, stateTrouble(err)
 	}

@@ -34,7 +34,7 @@ found but not everything could be compared.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.options.Requests < 0 || f.options.Keys < 1 {
-				return usage("", "--requests cannot be negative, and --rows must be at least 1")
+				return Usage("", "--requests cannot be negative, and --rows must be at least 1")
 			}
 			c, p, err := a.loadOneSource(args, source)
 			if err != nil {
@@ -47,7 +47,7 @@ found but not everything could be compared.`,
 			if err := a.printVerified(r); err != nil {
 				return err
 			}
-			return exit(r.ExitCode())
+			return Exit(r.ExitCode())
 		},
 	}
 	fl := cmd.Flags()

@@ -59,7 +59,7 @@ func (k eventFilter) sources(c *config.Config) ([]string, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
+		return nil, Usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
 	}
 	return all, nil
 }

@@ -44,7 +44,7 @@ const maxReplay = 10_000
 
 func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
-		return usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
+		return Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
 	c, err := a.load()
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	}
 	b, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
-		return hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
+		return Hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -66,7 +66,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	for _, n := range ordinals {
 		l, err := b.Event(ctx, n)
 		if errors.Is(err, state.ErrNoEvent) {
-			return hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
+			return Hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
 		}
 		if err == nil {
 			_, err = b.AppendAgain(ctx, n)
@@ -85,7 +85,7 @@ func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, usage("`penstock webhooks list` shows the ordinals", "%q is not an ordinal", arg)
+			return nil, Usage("`penstock webhooks list` shows the ordinals", "%q is not an ordinal", arg)
 		}
 		all = append(all, n)
 	}
@@ -115,7 +115,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 		}
 	}
 	if waits {
-		return exit(exitPartial)
+		return Exit(ExitPartial)
 	}
 	return nil
 }

@@ -32,14 +32,14 @@ at once, from the last commit.`,
 // worker executes units until it is stopped.
 func (a *app) worker(ctx context.Context, slots int) error {
 	if slots < 1 {
-		return usage("", "--slots %d: want at least 1", slots)
+		return Usage("", "--slots %d: want at least 1", slots)
 	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
 	if c.State.URL == "" {
-		return usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
+		return Usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
 			"a worker needs a state database, but the state is the folder %s", c.State.Dir)
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)

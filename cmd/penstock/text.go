@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// printHint prints a hint, each line behind indent.
+func printHint(w io.Writer, indent, hint string) error {
+	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
+	return err
+}
+
+// printable escapes control characters, so that text is safe for a terminal and a log. If lines is true, it keeps
+// newlines.
+func printable(s string, lines bool) string {
+	clean := func(r rune) bool {
+		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	}
+	if !strings.ContainsFunc(s, clean) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !clean(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteByte(' ')
+		default:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		}
+	}
+	return b.String()
+}
+
+// grouped formats 1234567 as 1,234,567.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// plural formats n and a noun: 1 stream, 2 streams.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return grouped(int64(n)) + " " + noun
+}
+
+// brief formats a duration with few digits.
+func brief(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// lineWriter returns an encoder that writes one JSON value per line.
+func lineWriter(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}
+
+// encodeLines writes each value as JSON on its own line.
+func encodeLines[T any](w io.Writer, all []T) error {
+	enc := lineWriter(w)
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
