@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -76,11 +77,11 @@ func rangeOf(from, to string, now time.Time) (b pipeline.Backfill, err error) {
 	}
 	switch {
 	case from == "" && to != "":
-		return b, Usage("", "--to needs --from: a range needs a start")
+		return b, failure.Usage("", "--to needs --from: a range needs a start")
 	case b.From.After(now):
-		return b, Usage("", "--from %s is in the future", from)
+		return b, failure.Usage("", "--from %s is in the future", from)
 	case to != "" && !b.From.Before(b.Until):
-		return b, Usage("", "--from %s is not before --to %s", from, to)
+		return b, failure.Usage("", "--from %s is not before --to %s", from, to)
 	case b.Until.After(now):
 		b.Until = time.Time{}
 	}
@@ -96,7 +97,7 @@ func momentOf(flag, text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, Usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
+	return time.Time{}, failure.Usage("", "%s %q: want a date such as 2025-01-31, or a time such as 2025-01-31T10:00:00Z", flag, text)
 }
 
 // maxLeftOut is the number of skipped streams that a message names at most.
@@ -116,11 +117,11 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return Usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
+			return failure.Usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
 	if len(r.streams) == 0 {
-		return Usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
+		return failure.Usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
 		names := strings.Join(left[:min(len(left), maxLeftOut)], ", ")

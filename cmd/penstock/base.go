@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -52,7 +53,7 @@ func (a *app) locateBase(ctx context.Context, c *config.Config, p config.Pipelin
 		hint = fmt.Sprintf("stream %s can be read at %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}
-	return &Error{Err: fmt.Errorf("%w: %w", fault, err), Hint: hint, Code: ExitUsage}
+	return &failure.Error{Err: fmt.Errorf("%w: %w", fault, err), Hint: hint, Code: failure.ExitUsage}
 }
 
 // answeringBase searches for the right base URL on the same origin. It requests one stream at up to maxSiblings

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
@@ -39,7 +40,7 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 		if path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); o.Store.SecretKey == "" && path != "" {
 			o.Store.SecretKey, err = readSecret(path)
 			if err != nil {
-				err = Usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
+				err = failure.Usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
 			}
 		}
 	case "azblob":
@@ -65,9 +66,9 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
-		err = Hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
+		err = failure.Hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
 	} else if err != nil {
-		err = Hinted(err, "give the key the rights to list, read, write and delete below the prefix")
+		err = failure.Hinted(err, "give the key the rights to list, read, write and delete below the prefix")
 	}
 	return errors.Join(err, l.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -100,9 +101,9 @@ func once(findings []finding) []finding {
 }
 
 func (a *app) printFindings(findings []finding) error {
-	code := ExitDone
+	code := failure.ExitDone
 	for _, f := range findings {
-		if !f.OK && (code == ExitDone || f.code == ExitUsage) {
+		if !f.OK && (code == failure.ExitDone || f.code == failure.ExitUsage) {
 			code = f.code
 		}
 		if a.json {
@@ -120,15 +121,15 @@ func (a *app) printFindings(findings []finding) error {
 			_ = printHint(a.out, "      ", f.Hint)
 		}
 	}
-	return Exit(code)
+	return failure.Exit(code)
 }
 
 // failed returns the finding of a failed check.
 func failed(ctx context.Context, part string, err error, hint string) finding {
-	if f, ok := errors.AsType[*Error](err); ok && hint == "" {
+	if f, ok := errors.AsType[*failure.Error](err); ok && hint == "" {
 		hint = f.Hint
 	}
-	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: CodeOf(ctx, err)}
+	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: failure.CodeOf(ctx, err)}
 }
 
 // checkPipeline reports what a pipeline would read, or why it cannot run.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
@@ -249,11 +250,11 @@ func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sigh
 	code, _ := c.wait()
 	*all = append(*all, sighting{what, r.see(t)})
 	d.leave(t, plenty)
-	if code == ExitDone {
+	if code == failure.ExitDone {
 		require.Empty(t, r.compare(t), "after %s", what)
 		return true
 	}
-	require.Contains(t, []int{ExitFailed, ExitPartial}, code, "after %s:\n%s", what, &c.out)
+	require.Contains(t, []int{failure.ExitFailed, failure.ExitPartial}, code, "after %s:\n%s", what, &c.out)
 	require.Contains(t, c.out.String(), hintFull, "after %s", what)
 	r.recover(t, what)
 	return false

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -71,7 +72,7 @@ func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	b = bytes.Replace(b, []byte("/state\n"), []byte("/state-of-another-machine\n"), 1)
 	require.NoError(t, os.WriteFile(r.other, b, 0o600))
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	to.keep(t)
 	p.change(t)
 	return r

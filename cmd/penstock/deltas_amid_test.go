@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -52,7 +53,7 @@ func TestWebhooksDuringARun(t *testing.T) {
 func testWebhooksDuringARun(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()

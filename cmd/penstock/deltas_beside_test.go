@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -25,7 +26,7 @@ func TestWebhooksUpdateBothTables(t *testing.T) {
 func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.contact"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()
@@ -47,7 +48,7 @@ func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	}
 	require.NoError(t, w.db.Close())
 	code, out, errs = p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}

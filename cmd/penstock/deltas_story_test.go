@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -115,7 +116,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 		switch s.random.IntN(6) {
 		case 0:
 			code, out, errs := p.penstock(t, "sync")
-			require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+			require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 		case 1, 2:
 			apply()
 		default:
@@ -126,7 +127,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	s.deliver(10 * len(s.late))
 	apply()
 	code, out, errs := p.penstock(t, "sync", "--json")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatalf("seed %d: %s", seed, strings.Join(d, "\n"))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -46,7 +47,7 @@ func TestWebhooksAreApplied(t *testing.T) {
 func testWebhooksAreApplied(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.tickets", "crm.deals", "sales.quotes"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()
@@ -93,12 +94,12 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	require.Empty(t, left, "applied events leave the inbox")
 
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.tickets", "--stream", "crm.deals")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the rows that events have written equal the list")
 }
 
@@ -112,7 +113,7 @@ func TestWebhooksDrain(t *testing.T) {
 	to := duckTarget{t.TempDir()}
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load"
@@ -63,7 +64,7 @@ GROUP BY ALL ORDER BY turnover DESC LIMIT 5`},
 // demo shows a sync from end to end, without an account or a network.
 func (a *app) demo(ctx context.Context, dir string) error {
 	if duckdbMissing != "" {
-		return Usage("", "the demo needs duckdb: %s", duckdbMissing)
+		return failure.Usage("", "the demo needs duckdb: %s", duckdbMissing)
 	}
 	s, err := serveSandbox("127.0.0.1:0", sandbox.Options{Seed: 1, Gzip: true})
 	if err != nil {
@@ -128,7 +129,7 @@ func (a *app) demoRun(ctx context.Context, c *config.Config, title string, uncha
 	t := r.Totals().Counts
 	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, grouped(t.Fetched), grouped(t.Written), brief(time.Since(start)))
 	if r.Status == pipeline.StatusComplete && unchanged && t.Written+t.Deleted > 0 {
-		return &Error{Err: fmt.Errorf("second run: %d rows were written and %d deleted although nothing had changed", t.Written, t.Deleted), Code: ExitFailed}
+		return &failure.Error{Err: fmt.Errorf("second run: %d rows were written and %d deleted although nothing had changed", t.Written, t.Deleted), Code: failure.ExitFailed}
 	}
-	return Exit(r.ExitCode())
+	return failure.Exit(r.ExitCode())
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -101,7 +102,7 @@ func destinationKindOf(c *config.Config, d config.Destination) (destinationKind,
 // openDestination opens a configured destination.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
 	if d.PerSource() {
-		return nil, Usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
+		return nil, failure.Usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
 	p, err := destinationKindOf(c, d)
 	if err != nil {
@@ -148,15 +149,15 @@ func limitColumns(c *config.Config, p config.Pipeline, streams []config.Stream) 
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return Usage("", "invalid options: want ?name=value&name=value")
+		return failure.Usage("", "invalid options: want ?name=value&name=value")
 	}
 	for _, name := range sortedKeys(values) {
 		read, ok := readers[name]
 		if !ok {
-			return Usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+			return failure.Usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
 		}
 		if err := read(values.Get(name)); err != nil {
-			return Usage("", "%s %q: %w", name, values.Get(name), err)
+			return failure.Usage("", "%s %q: %w", name, values.Get(name), err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -35,9 +36,9 @@ if the pipeline or the stream has changes: true.`,
 			}
 			switch {
 			case table == "":
-				return Usage("", "name a table with --table")
+				return failure.Usage("", "name a table with --table")
 			case args[0] > args[1]:
-				return Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
+				return failure.Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
 			return a.read(cmd.Context(), to, func(d *reader) error {
 				if err := d.one(); err != nil {
@@ -65,9 +66,9 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	for _, run := range []string{from, to} {
 		switch s, ok := spans[run]; {
 		case !ok:
-			return &Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: ExitFailed}
+			return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 		case s.until.IsZero():
-			return &Error{Err: fmt.Errorf("run %s has not ended", run), Hint: "wait for it, or name an earlier one", Code: ExitFailed}
+			return &failure.Error{Err: fmt.Errorf("run %s has not ended", run), Hint: "wait for it, or name an earlier one", Code: failure.ExitFailed}
 		}
 	}
 	log, err := readLog(ctx, d, table, span{spans[from].until, spans[to].until})
@@ -75,7 +76,7 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 		return err
 	}
 	if log.stream == "" {
-		return &Error{Err: fmt.Errorf("no changes of %s were logged", table), Code: ExitFailed,
+		return &failure.Error{Err: fmt.Errorf("no changes of %s were logged", table), Code: failure.ExitFailed,
 			Hint: "set changes: true in the pipeline; later runs then log their changes"}
 	}
 	if err := a.warnUnlogged(ctx, d, log, spans); err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -42,7 +43,7 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
   penstock discover --requests 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.requests < 0 {
-				return Usage("", "--requests cannot be negative")
+				return failure.Usage("", "--requests cannot be negative")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -272,7 +273,7 @@ func (d *discovery) conclude() error {
 		}
 	}
 	if d.failed > 0 {
-		return Exit(ExitPartial)
+		return failure.Exit(failure.ExitPartial)
 	}
 	return nil
 }

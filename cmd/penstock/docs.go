@@ -12,6 +12,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 //go:embed templates
@@ -43,10 +45,10 @@ freshness and key tests.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			form, ok := docsForms[format]
 			if !ok {
-				return Usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
+				return failure.Usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
 			}
 			if a.json && cmd.Flags().Changed("format") {
-				return Usage("", "--format and --json contradict each other")
+				return failure.Usage("", "--format and --json contradict each other")
 			}
 			write := form.write
 			if a.json {

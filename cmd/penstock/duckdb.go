@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
@@ -46,7 +47,7 @@ func duckdbKind() destinationKind {
 // storage_version=v1.0.0.
 func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, Usage("", "a DuckDB destination does not support schema in this release")
+		return nil, failure.Usage("", "a DuckDB destination does not support schema in this release")
 	}
 	path, query := filePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
@@ -60,7 +61,7 @@ func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destina
 	}
 	db, err := duckdb.Open(ctx, o)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
-		return nil, Hinted(err, "build with `make build`, which sets both and needs only a C compiler")
+		return nil, failure.Hinted(err, "build with `make build`, which sets both and needs only a C compiler")
 	}
 	if err != nil {
 		return nil, err
@@ -113,13 +114,13 @@ func checkFile(_ context.Context, _ *app, d config.Destination) error {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && d.Mode == 0 && info.Mode().Perm()&0o002 != 0 {
-		return Hinted(fmt.Errorf("everyone may write to %s (mode %04o)", path, info.Mode().Perm()),
+		return failure.Hinted(fmt.Errorf("everyone may write to %s (mode %04o)", path, info.Mode().Perm()),
 			fmt.Sprintf("run chmod o-w on it, or set mode: %04o on the destination if this is intended", info.Mode().Perm()))
 	}
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 		return f.Close()
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return Hinted(fmt.Errorf("write %s: %w", path, pathCause(err)), "let penstock write to it")
+		return failure.Hinted(fmt.Errorf("write %s: %w", path, pathCause(err)), "let penstock write to it")
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func checkFile(_ context.Context, _ *app, d config.Destination) error {
 func checkFolder(dir, hint string) error {
 	f, err := os.CreateTemp(dir, ".penstock-check-*")
 	if err != nil {
-		return Hinted(fmt.Errorf("write to %s: %w", dir, pathCause(err)), hint)
+		return failure.Hinted(fmt.Errorf("write to %s: %w", dir, pathCause(err)), hint)
 	}
 	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 		return fmt.Errorf("write to %s: %w", dir, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -89,13 +90,13 @@ func TestTruth(t *testing.T) {
 func testTruth(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
 	code, out, errs := p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}
 
 	code, out, errs = p.penstock(t, "sync", "--json")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	var again struct {
 		Run string `json:"run"`
 	}
@@ -112,7 +113,7 @@ func testTruth(t *testing.T, to target) {
 
 	p.change(t)
 	code, out, errs = p.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}

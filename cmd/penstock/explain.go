@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -49,7 +50,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		if err != nil {
 			return k, err
 		}
-		return k, Usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
+		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
 		carried, err := c.Select(p, []string{name})

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
@@ -205,7 +206,7 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, "parquet:"+w.dir+"/lake", "'*'", "crm.leads")
 	code, _, errs := w.penstock(t, "worker")
-	require.Equal(t, ExitUsage, code)
+	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 

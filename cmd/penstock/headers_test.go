@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // TestHeaderCredentials reads lists of two hosts. The first needs a key in a header of its own, and its responses have
@@ -73,7 +75,7 @@ state: %q
 		return code, text.String()
 	}
 	code, out := run("sync", "-v")
-	require.Equal(t, ExitPartial, code, out)
+	require.Equal(t, failure.ExitPartial, code, out)
 	require.Regexp(t, `(?m)^own\.strict +complete`, out)
 	require.Regexp(t, `(?m)^own\.other +complete`, out)
 	require.Contains(t, out, "own.broken")

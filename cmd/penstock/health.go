@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // healthTime is the timeout of the health request.
@@ -32,7 +33,7 @@ func (a *app) health(ctx context.Context) error {
 	client := &http.Client{Transport: healthTransport(c.Serve)}
 	resp, err := client.Do(r)
 	if err != nil {
-		return Hinted(fmt.Errorf("request health of %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
+		return failure.Hinted(fmt.Errorf("request health of %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -43,7 +44,7 @@ func (a *app) health(ctx context.Context) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return Exit(ExitFailed)
+		return failure.Exit(failure.ExitFailed)
 	}
 	return nil
 }

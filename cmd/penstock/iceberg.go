@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/iceberg"
 	"github.com/penstock-data/penstock/load/parquet"
@@ -52,7 +53,7 @@ func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destin
 	lakeOptions(&o.Options, readers)
 	if inBucket(path) {
 		if !strings.HasPrefix(path, "s3://") {
-			return nil, Usage("", "want a folder or s3://bucket/prefix for Iceberg tables")
+			return nil, failure.Usage("", "want a folder or s3://bucket/prefix for Iceberg tables")
 		}
 		if err := bucketOptions(&o.Options, d, readers); err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/imports"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -68,20 +69,20 @@ are reported and kept.`,
 
 func (f importing) check(format string) error {
 	if _, ok := descriptions[format]; !ok {
-		return Usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
+		return failure.Usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
 	}
 	if f.write && f.output != "" {
-		return Usage("", "--write and -o contradict each other")
+		return failure.Usage("", "--write and -o contradict each other")
 	}
 	if f.surface != "" && f.base != "" {
-		return Usage("", "--surface and --base-url contradict each other")
+		return failure.Usage("", "--surface and --base-url contradict each other")
 	}
 	if s := schemas.Surface(f.surface); f.surface != "" && s != schemas.SurfaceApp && s != schemas.SurfaceV2 {
-		return Usage("", "--surface %q: want app or v2", f.surface)
+		return failure.Usage("", "--surface %q: want app or v2", f.surface)
 	}
 	for _, p := range f.only {
 		if _, err := path.Match(p, ""); err != nil {
-			return Usage("", "--only %q: not a valid pattern", p)
+			return failure.Usage("", "--only %q: not a valid pattern", p)
 		}
 	}
 	return nil
@@ -93,7 +94,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	}
 	data, err := readUpTo(file, imports.MaxBytes+1)
 	if err != nil {
-		return Usage("", "read description: %w", err)
+		return failure.Usage("", "read description: %w", err)
 	}
 	d, err := descriptions[format](file, data)
 	if err != nil {
@@ -227,7 +228,7 @@ func existing(file string, needed bool) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, Usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
+		return nil, failure.Usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
 	}
 	return data, nil
 }
@@ -256,7 +257,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 // badDescription turns an error in the description into a usage error with the hint of the parser.
 func badDescription(err error) error {
 	if e, ok := errors.AsType[*imports.Error](err); ok {
-		return &Error{Err: err, Hint: e.Hint, Code: ExitUsage}
+		return &failure.Error{Err: err, Hint: e.Hint, Code: failure.ExitUsage}
 	}
 	return err
 }

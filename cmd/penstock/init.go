@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
@@ -54,7 +56,7 @@ only you can read.`,
 // init collects the answers, checks them, and writes the configuration.
 func (a *app) init(ctx context.Context, f initFlags) error {
 	if _, err := os.Lstat(a.config); err == nil && !f.force {
-		return Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.config)
+		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.config)
 	}
 	s := f.setup
 	s.typed, s.State = map[string]string{}, defaultState(a.config)
@@ -84,7 +86,7 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 // takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
 func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
-		return Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
+		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
 	s.fill()
 	c, err := a.parseSetup(*s)
@@ -95,7 +97,7 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 		return nil
 	}
 	if lacking := s.lacking(); len(lacking) > 0 {
-		return Usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
+		return failure.Usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
 	}
 	if err := a.check(ctx, c, c.Pipelines); err != nil {
 		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.config)
@@ -146,10 +148,10 @@ func writeConfig(path string, text []byte, force bool) error {
 	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return Usage("--force replaces it", "%s already exists", path)
+			return failure.Usage("--force replaces it", "%s already exists", path)
 		}
 		if err != nil {
-			return Usage("", "write configuration: %w", err)
+			return failure.Usage("", "write configuration: %w", err)
 		}
 		_, err = f.Write(text)
 		return errors.Join(err, f.Close())

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -96,7 +97,7 @@ func (c *conversation) application(ctx context.Context) error {
 	}
 	if c.AppURL == "" {
 		if c.V2URL == "" {
-			return Usage("", "an address is needed: there is nothing to read without one")
+			return failure.Usage("", "an address is needed: there is nothing to read without one")
 		}
 		return nil
 	}
@@ -130,7 +131,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 		}
 		delete(c.typed, variable)
 		if _, ok := c.lookup(variable); ok {
-			return Usage("", "the credential was not accepted; nothing was written")
+			return failure.Usage("", "the credential was not accepted; nothing was written")
 		}
 	}
 }
@@ -240,7 +241,7 @@ func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) 
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", Usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
+		return "", failure.Usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)

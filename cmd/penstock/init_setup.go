@@ -12,6 +12,7 @@ import (
 	"text/template"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // The environment variables for secrets in a configuration that init writes.
@@ -61,7 +62,7 @@ func defaultState(path string) string {
 func (s *setup) refuse() error {
 	for _, to := range s.To {
 		if hasPassword(to) {
-			return Usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
+			return failure.Usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
 				"--to contains a password, and everyone on this machine can see command lines")
 		}
 	}

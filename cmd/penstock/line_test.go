@@ -40,6 +40,7 @@ var line = map[string][]string{
 	"load/postgres/pgtest":           nil,
 	"cmd/internal/signature":         {"extract/wire"},
 	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
+	"cmd/internal/failure":           {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
@@ -25,12 +26,12 @@ func (a *app) listen(c *config.Config) (net.Listener, error) {
 	if t := c.Serve.TLS; t != nil {
 		files = &certificateFiles{cert: t.Cert, key: t.Key, log: a.log}
 		if err := files.load(time.Now()); err != nil {
-			return nil, Hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
+			return nil, failure.Hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
 		}
 	}
 	l, err := openListener(c.Serve)
 	if err != nil {
-		return nil, Hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "another process may use the address; `serve: {listen: …}` in the configuration sets it")
+		return nil, failure.Hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "another process may use the address; `serve: {listen: …}` in the configuration sets it")
 	}
 	l = receive.Listener(l, connections(descriptors()), a.log)
 	if files != nil {

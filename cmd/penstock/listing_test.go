@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 func TestJSONRowsReadsToTheEnd(t *testing.T) {
@@ -79,7 +81,7 @@ func TestListingCommandEnds(t *testing.T) {
 			pid = n
 			return err == nil
 		}, time.Minute, 5*time.Millisecond)
-		cancel(&Stopped{Signal: syscall.SIGTERM})
+		cancel(&failure.Stopped{Signal: syscall.SIGTERM})
 	}()
 	_, err := listedBy(ctx, []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + child + "; wait"})
 	require.True(t, <-begun)

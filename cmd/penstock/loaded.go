@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -64,9 +65,9 @@ func (d *reader) table(ctx context.Context, name string) (schemas.Table, error) 
 }
 
 func (d *reader) unknownTable(name string) error {
-	return &Error{
+	return &failure.Error{
 		Err:  fmt.Errorf("no table %q in destination %s", name, d.name),
 		Hint: "`penstock docs` lists what is loaded",
-		Code: ExitFailed,
+		Code: failure.ExitFailed,
 	}
 }

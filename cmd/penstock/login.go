@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -51,7 +52,7 @@ other tokens of the user.`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paste && f.device {
-				return Usage("use only one of the two flags", "--paste and --device contradict each other")
+				return failure.Usage("use only one of the two flags", "--paste and --device contradict each other")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -65,7 +66,7 @@ other tokens of the user.`,
 				return a.loginStatus(all)
 			}
 			if len(all) > 1 {
-				return Usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign in to: %s has %d", c.File, len(all))
+				return failure.Usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign in to: %s has %d", c.File, len(all))
 			}
 			return a.login(cmd.Context(), c, all[0], f)
 		},
@@ -94,7 +95,7 @@ func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error
 		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
 	}
 	if len(all) == 0 {
-		return nil, Usage("API keys and tokens need no sign-in; `auth: {oauth: …}` needs one, and so does `auth: {login: …}` of app",
+		return nil, failure.Usage("API keys and tokens need no sign-in; `auth: {oauth: …}` needs one, and so does `auth: {login: …}` of app",
 			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), " "))
 	}
 	return all, nil
@@ -113,7 +114,7 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 	name := s.Name + " " + string(s.Surface)
 	err := a.signIn(ctx, at, s, f)
 	if err != nil {
-		return Hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
+		return failure.Hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
 	}
 	st, err := s.Credential.(wire.Keeper).State()
 	if err != nil {
@@ -276,14 +277,14 @@ func statusOf(s config.SignIn, st wire.CredentialState) loginState {
 
 // loginStatus prints the stored sign-ins.
 func (a *app) loginStatus(all []config.SignIn) error {
-	code := ExitDone
+	code := failure.ExitDone
 	for _, s := range all {
 		st, err := s.Credential.(wire.Keeper).State()
 		if err != nil {
 			return err
 		}
 		if st.Trouble != "" {
-			code = ExitFailed
+			code = failure.ExitFailed
 		}
 		if a.json {
 			err = lineWriter(a.out).Encode(statusOf(s, st))
@@ -294,7 +295,7 @@ func (a *app) loginStatus(all []config.SignIn) error {
 			return err
 		}
 	}
-	return Exit(code)
+	return failure.Exit(code)
 }
 
 // standing describes a stored sign-in in one line.

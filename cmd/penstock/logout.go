@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -35,7 +36,7 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
 				return err
 			}
 			if len(all) > 1 {
-				return Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
+				return failure.Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
 			}
 			return a.logout(cmd.Context(), c, all[0], local)
 		},
@@ -54,7 +55,7 @@ func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, lo
 	out, err := client.SignOut(ctx, local)
 	if err = errors.Join(err, client.Close(), done()); err != nil {
 		hint := "the tokens were not removed; try again, or only remove them with `penstock logout --local`"
-		return Hinted(fmt.Errorf("logout %s: %w", name, err), hint)
+		return failure.Hinted(fmt.Errorf("logout %s: %w", name, err), hint)
 	}
 	st, err := s.Credential.(wire.Keeper).State()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -24,7 +25,7 @@ const defaultHeap = 128 << 20
 func main() {
 	if err := forbidCore(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
-		os.Exit(ExitFailed)
+		os.Exit(failure.ExitFailed)
 	}
 	keepHeap(defaultHeap)
 	ctx, stop := withSignals(context.Background())
@@ -67,9 +68,9 @@ func withSignals(parent context.Context) (context.Context, func()) {
 			case !ok:
 				return
 			case n > 0:
-				os.Exit(SignalCode(s))
+				os.Exit(failure.SignalCode(s))
 			}
-			cancel(&Stopped{Signal: s, Cause: pipeline.Stop(s)})
+			cancel(&failure.Stopped{Signal: s, Cause: pipeline.Stop(s)})
 		}
 	}()
 	return ctx, func() {

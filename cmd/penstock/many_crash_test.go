@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // TestManySourcesKilled kills a run in the middle. Its 50 sources share one key. The next run begins at once, and is
@@ -59,7 +61,7 @@ state: %[1]s/state
 	require.Error(t, child.Wait())
 
 	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "50 of 50 sources complete")
 	w.holds(t, "v2_contacts", "v2.contacts")
 	mu.Lock()

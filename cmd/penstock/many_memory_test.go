@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // perSource limits the bytes of heap that a run may use per source: for its configuration, its position in the order, and
@@ -61,7 +63,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 		http.StripPrefix("/"+last, w.of(last)).ServeHTTP(rw, r)
 	}
 	var errs bytes.Buffer
-	require.Equal(t, ExitDone, execute(t.Context(), []string{"sync", "--json", "-c", w.config(), "--no-progress"}, &ends{left: len(w.made) - 1, done: others}, &errs), errs.String())
+	require.Equal(t, failure.ExitDone, execute(t.Context(), []string{"sync", "--json", "-c", w.config(), "--no-progress"}, &ends{left: len(w.made) - 1, done: others}, &errs), errs.String())
 	require.NotZero(t, h.heap)
 	return h
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // lineCount is an output that stores what is written, and counts lines. After left lines, it calls done.
@@ -68,7 +70,7 @@ func TestManySourcesSilent(t *testing.T) {
 	out := &lineCount{left: len(w.made) - len(hang), done: stop}
 	var errs bytes.Buffer
 	code := execute(ctx, []string{"sync", "--json", "-c", w.config(), "--no-progress"}, out, &errs)
-	require.NotEqual(t, ExitDone, code)
+	require.NotEqual(t, failure.ExitDone, code)
 	require.Equal(t, len(w.made)-len(hang), strings.Count(out.text.String(), `"exit_code":0`), "%s\n%s", out.text.String(), errs.String())
 	w.holds(t, "crm_lead_stages", "crm.lead_stages", hang...)
 }

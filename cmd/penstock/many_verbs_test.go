@@ -12,13 +12,15 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // told runs a verb that must succeed and returns the lines that it prints with --json.
 func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, append(args, "--json")...)
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	for line := range strings.Lines(out) {
 		var l map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &l), line)
@@ -81,7 +83,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		"no source \"nobody\"":             {"status", "--source", "nobody"},
 	} {
 		code, out, errs := w.penstock(t, args...)
-		require.Equal(t, ExitUsage, code, "%v: %s", args, out)
+		require.Equal(t, failure.ExitUsage, code, "%v: %s", args, out)
 		require.Contains(t, errs, hint)
 	}
 
@@ -105,12 +107,12 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	alone := filepath.Join(w.dir, "alone.jsonl")
 	require.NoError(t, os.WriteFile(alone, []byte(`{"pipeline":"all","stream":"crm.leads","cursor":""}`), 0o600))
 	code, _, errs := w.penstock(t, "state", "import", alone, "--yes")
-	require.Equal(t, ExitUsage, code)
+	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, errs, "names no source")
 	w.dbtHolds(t)
 	for _, args := range [][]string{{"verify", "--source", "ws003"}, {"rejects", "retry", "--source", "ws003"}, {"rejects", "list", "--source", "ws003"}, {"docs", "--source", "ws003"}} {
 		code, out, errs := w.penstock(t, args...)
-		require.Equal(t, ExitDone, code, "%v: %s\n%s", args, out, errs)
+		require.Equal(t, failure.ExitDone, code, "%v: %s\n%s", args, out, errs)
 	}
 }
 
@@ -118,7 +120,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 func (w *worlds) dbtHolds(t *testing.T) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "docs", "--format", "dbt")
-	require.Equal(t, ExitDone, code, errs)
+	require.Equal(t, failure.ExitDone, code, errs)
 	var file struct {
 		Sources []struct {
 			Tables []struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
@@ -33,7 +34,7 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if err := a.concludeAll(t, paused); err != nil {
 		return err
 	}
-	return Exit(t.ExitCode())
+	return failure.Exit(t.ExitCode())
 }
 
 // multiSource is a run over the sources of a pipeline.
@@ -159,7 +160,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 			continue
 		}
 		dest, err := m.openDestination(ctx, m.conf, d)
-		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && CodeOf(ctx, err) != ExitUsage {
+		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
 			continue // the other destinations still get their rows
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -145,7 +146,7 @@ func testManySources(t *testing.T, to target) {
 	w.odd["ws003"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) }
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices", "v2.contacts"]`)
 	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, ExitPartial, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitPartial, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "6 of 7 sources complete")
 	require.Regexp(t, `(?m)^failed +ws003: .*401`, out)
 	for table, stream := range map[string]string{"crm_leads": "crm.leads", "sales_invoices": "sales.invoices", "v2_contacts": "v2.contacts"} {
@@ -153,7 +154,7 @@ func testManySources(t *testing.T, to target) {
 	}
 	delete(w.odd, "ws003")
 	code, out, errs = w.penstock(t, "sync", "--json", "--source", "ws00*")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 8, "one per source, and the totals")
 	for _, line := range lines[:7] {
@@ -191,19 +192,19 @@ state: %[3]s/state
 	}
 	configure("{file: " + csv + ", secret: [key]}")
 	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, ExitPartial, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitPartial, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "2 of 3 sources complete")
 	require.Regexp(t, `(?m)^failed +ws001: .*api_key is empty`, out)
 
 	code, out, errs = w.penstock(t, "sources", "add", "ws002", "--set", "key=sk_sandbox_readonly")
 	require.Zero(t, code, out+errs)
 	code, out, _ = w.penstock(t, "sync")
-	require.Equal(t, ExitPartial, code)
+	require.Equal(t, failure.ExitPartial, code)
 	require.Contains(t, out, "2 of 4 sources complete")
 	code, out, errs = w.penstock(t, "sources", "pause", "ws001", "ws002")
 	require.Zero(t, code, out+errs)
 	code, out, _ = w.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Contains(t, out, "2 of 2 sources complete, 2 paused")
 	code, out, errs = w.penstock(t, "sources", "list", "--json")
 	require.Zero(t, code, errs)
@@ -215,16 +216,16 @@ state: %[3]s/state
 
 	configure("{command: [" + lines + "]}")
 	code, out, errs = w.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "2 of 2 sources complete")
 	configure(`{query: "SELECT DISTINCT _penstock_source AS name, 'sk_sandbox_readonly' AS key FROM v2_contacts", of: warehouse}`)
 	code, out, errs = w.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	require.Contains(t, out, "2 of 2 sources complete")
 	require.NoError(t, os.Chmod(csv, 0o644))
 	configure("{file: " + csv + "}")
 	code, out, errs = w.penstock(t, "sources", "add", "ws009", "--set", "key=s")
-	require.Equal(t, ExitUsage, code, out+errs)
+	require.Equal(t, failure.ExitUsage, code, out+errs)
 	require.Contains(t, errs, "chmod 600")
 }
 
@@ -238,23 +239,23 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 	} {
 		w.configure(t, to, `[ws000, ws001, ws002]`, `["crm.leads"]`)
 		code, out, errs := w.penstock(t, "check")
-		require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 		code, out, errs = w.penstock(t, "sync")
-		require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 		answers := map[string]bool{}
 		for _, name := range w.made {
 			code, out, errs = w.penstock(t, "query", "--json", "--to", "warehouse@"+name, "SELECT count(*) AS n, min(email) AS first FROM crm_leads")
-			require.Equal(t, ExitDone, code, errs)
+			require.Equal(t, failure.ExitDone, code, errs)
 			answers[out] = true
 		}
 		require.Len(t, answers, 3, "each source's own, in %s", to)
 		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "penstock sources list"} {
 			code, _, errs = w.penstock(t, "status", "--to", arg)
-			require.Equal(t, ExitUsage, code)
+			require.Equal(t, failure.ExitUsage, code)
 			require.Contains(t, errs, hint)
 		}
 		code, out, errs = w.penstock(t, "plan", "--source", "ws001")
-		require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 		require.Contains(t, out, "measured")
 	}
 	for _, name := range w.made {
@@ -280,10 +281,10 @@ func testViewsOfManySources(t *testing.T, to target) {
 	w := newWorlds(t, 4) // ws003 has the records of ws000
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
 	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if _, text := to.(sqliteTarget); text {
 		code, _, errs = w.penstock(t, "views")
-		require.Equal(t, ExitUsage, code)
+		require.Equal(t, failure.ExitUsage, code)
 		require.Contains(t, errs, "cannot run in destination")
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -40,18 +41,18 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	data, err := readUpTo(a.config, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, Usage("`penstock init` writes one; -c names another file",
+		return nil, failure.Usage("`penstock init` writes one; -c names another file",
 			"no configuration: %s does not exist", a.config)
 	case err != nil:
-		return nil, Usage("", "read configuration: %w", err)
+		return nil, failure.Usage("", "read configuration: %w", err)
 	}
 	env := newDotenv(a.config)
 	c, err := a.parse(data, env.lookup, places, rows)
 	switch unread, missed := env.trouble(); {
 	case unread != nil && err != nil:
-		return nil, Usage("", "%w\n%w", err, unread)
+		return nil, failure.Usage("", "%w\n%w", err, unread)
 	case missed:
-		return nil, Usage("", "%w", unread)
+		return nil, failure.Usage("", "%w", unread)
 	}
 	return c, err
 }
@@ -149,11 +150,11 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	}
 	switch {
 	case name != "":
-		return none, Usage(hint, "no %s %q in %s", what, name, file)
+		return none, failure.Usage(hint, "no %s %q in %s", what, name, file)
 	case flag != "":
 		hint += "; choose with " + flag
 	}
-	return none, Usage(hint, "name a %s: %s has %d", what, file, len(all))
+	return none, failure.Usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
 // loadPipeline reads the configuration and picks the pipeline that args name.
@@ -192,7 +193,7 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	}
 	key, made, where, err := a.maskKey(c)
 	if err != nil {
-		return nil, Usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
+		return nil, failure.Usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
 		a.log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)

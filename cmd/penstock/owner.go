@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -115,7 +116,7 @@ func (a *app) checkOwner(ctx context.Context, c *config.Config, d config.Destina
 	}
 	if here := a.host(); o.host != here {
 		e := &elsewhereError{destination: d.Name, shown: d.Shown, owner: o, here: here}
-		return false, text, Usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
+		return false, text, failure.Usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
 	}
 	return true, text, nil
 }
@@ -187,7 +188,7 @@ func (a *app) own(ctx context.Context, to selection) error {
 	}
 	note := a.ownerNote(c, d)
 	if note == "" {
-		return Usage("only files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
+		return failure.Usage("only files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
 	}
 	was, text, err := a.ownerOf(ctx, c, note)
 	if err == nil && was.host != a.host() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
@@ -46,27 +47,27 @@ func TestOwner(t *testing.T) {
 			p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, to)
 			p.sharedState(t)
 			code, out := p.on(t, alpha, "sync")
-			require.Equal(t, ExitDone, code, out)
+			require.Equal(t, failure.ExitDone, code, out)
 			for _, args := range [][]string{{"sync"}, {"query", "SELECT 1"}, {"state", "reset", "--stream", "crm.sources", "--yes"}, {"check"}, {"verify"}} {
 				code, out = p.on(t, beta, args...)
-				require.Equal(t, ExitUsage, code, "%v: %s", args, out)
+				require.Equal(t, failure.ExitUsage, code, "%v: %s", args, out)
 				require.Contains(t, out, "belongs to host alpha, which has written it since ", args)
 				require.Contains(t, out, "this is beta", args)
 				require.Contains(t, out, "penstock state own --to warehouse", args)
 			}
 			code, out = p.on(t, host{Name: "alpha", Machine: "2"}, "sync")
-			require.Equal(t, ExitUsage, code, out)
+			require.Equal(t, failure.ExitUsage, code, out)
 			require.Contains(t, out, "this is another machine with that name")
 			code, out = p.on(t, alpha, "sync")
-			require.Equal(t, ExitDone, code, out)
+			require.Equal(t, failure.ExitDone, code, out)
 
 			code, out = p.on(t, beta, "state", "own")
-			require.Equal(t, ExitDone, code, out)
+			require.Equal(t, failure.ExitDone, code, out)
 			require.Contains(t, out, "owned by beta; previously by alpha")
 			code, out = p.on(t, beta, "sync")
-			require.Equal(t, ExitDone, code, out)
+			require.Equal(t, failure.ExitDone, code, out)
 			code, out = p.on(t, alpha, "sync")
-			require.Equal(t, ExitUsage, code, out)
+			require.Equal(t, failure.ExitUsage, code, out)
 			require.Empty(t, p.compare(t))
 		})
 	}
@@ -90,7 +91,7 @@ func TestOwnerFirst(t *testing.T) {
 	for _, c := range codes {
 		count[c]++
 	}
-	require.Equal(t, map[int]int{ExitDone: 1, ExitUsage: 3}, count)
+	require.Equal(t, map[int]int{failure.ExitDone: 1, failure.ExitUsage: 3}, count)
 	require.Empty(t, p.compare(t))
 }
 
@@ -98,10 +99,10 @@ func TestOwnerFirst(t *testing.T) {
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	code, out := p.on(t, host{Name: "alpha"}, "sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	code, out = p.on(t, host{Name: "beta"}, "sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	code, out = p.on(t, host{Name: "beta"}, "state", "own")
-	require.Equal(t, ExitUsage, code, out)
+	require.Equal(t, failure.ExitUsage, code, out)
 	require.Contains(t, out, "has no owner")
 }

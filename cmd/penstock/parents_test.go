@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -40,7 +41,7 @@ func TestUnchangedParents(t *testing.T) {
 			before := p.Stats().Requests
 			begin := time.Now()
 			code, out, errs := p.penstock(t, "sync")
-			require.Equal(t, ExitDone, code, "%s\n%s", out, errs)
+			require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 			n := p.Stats().Requests - before
 			t.Logf("%d requests in %v", n, time.Since(begin))
 			if d := p.compare(t); len(d) > 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
@@ -91,7 +92,7 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	}
 	v, err := duckdb.OpenParquet(ctx, files, views)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
-		return nil, Hinted(fmt.Errorf("query a lake in SQL: %w", err), "`penstock path TABLE` prints where the files are, for use with another engine")
+		return nil, failure.Hinted(fmt.Errorf("query a lake in SQL: %w", err), "`penstock path TABLE` prints where the files are, for use with another engine")
 	}
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 // endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, Usage("", "a Parquet destination does not support schema")
+		return nil, failure.Usage("", "a Parquet destination does not support schema")
 	}
 	path, query := filePath(d)
 	o := parquet.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
@@ -148,7 +149,7 @@ func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destin
 	lakeOptions(&o, readers)
 	if inBucket(path) {
 		if d.Mode != 0 {
-			return nil, Usage("", "mode works only with local files; objects in a bucket have no mode")
+			return nil, failure.Usage("", "mode works only with local files; objects in a bucket have no mode")
 		}
 		if err := bucketOptions(&o, d, readers); err != nil {
 			return nil, err

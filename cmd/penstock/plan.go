@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/load"
@@ -43,17 +44,17 @@ and how many workspaces they could read within the deadline (default 8h).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if deadline < 0 {
-				return Usage("", "--deadline %s: want a duration, such as 30m", deadline)
+				return failure.Usage("", "--deadline %s: want a duration, such as 30m", deadline)
 			}
 			c, p, err := a.loadOneSource(args, source)
 			if err != nil {
 				return err
 			}
 			if !options.enabled && (options.workspaces != 1 || options.records != 0) {
-				return Usage("add --fleet", "--workspaces and --records need --fleet")
+				return failure.Usage("add --fleet", "--workspaces and --records need --fleet")
 			}
 			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
-				return Usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(maxWorkspaces))
+				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(maxWorkspaces))
 			}
 			return a.plan(cmd.Context(), c, p, only, deadline, options)
 		},

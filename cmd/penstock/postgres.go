@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres"
 )
@@ -63,10 +64,10 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	}
 	db, err := postgres.Open(ctx, o)
 	switch {
-	case errors.Is(err, postgres.ErrPooled), errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*Error)), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, postgres.ErrPooled), errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure.Error)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
-		return nil, Hinted(err, "check the destination's url (host, port, database, user, password, sslmode) and that the server is running")
+		return nil, failure.Hinted(err, "check the destination's url (host, port, database, user, password, sslmode) and that the server is running")
 	}
 	return db, nil
 }
@@ -75,7 +76,7 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 func splitOptions(query string, names ...string) (theirs, ours string, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", Usage("", "invalid options: want ?name=value&name=value")
+		return "", "", failure.Usage("", "invalid options: want ?name=value&name=value")
 	}
 	own := url.Values{}
 	for _, name := range names {
@@ -95,7 +96,7 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = db.Check(ctx)
 	if _, lacking := errors.AsType[postgres.Problems](err); lacking {
-		err = Hinted(err, "let an administrator run the statements above, or use another role in the destination's url")
+		err = failure.Hinted(err, "let an administrator run the statements above, or use another role in the destination's url")
 	}
 	return errors.Join(err, db.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -27,7 +28,7 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 1 || n > maxRows {
-				return Usage("", "-n %d: want 1 to %d", n, maxRows)
+				return failure.Usage("", "-n %d: want 1 to %d", n, maxRows)
 			}
 			c, err := a.load()
 			if err != nil {
@@ -68,7 +69,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 		return err
 	}
 	if len(streams) != 1 {
-		return Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
+		return failure.Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
 	k, err := a.knowledgeOf(ctx, c, streams[0].Name)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *transform.Mapper, n int) error {
 	for page, err := range s.client.Pages(ctx, st, "") {
 		if err != nil {
-			return &Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: remedyFor(err, st.Name)}
+			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: remedyFor(err, st.Name)}
 		}
 		rest, err := m.Append(page.Records)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // asker prompts a person at a terminal. It does not use stdout, which is for data.
@@ -103,11 +105,11 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	}
 	p := a.asker()
 	if p == nil {
-		return Usage("pass --yes", "cannot ask without a terminal: %s", question)
+		return failure.Usage("pass --yes", "cannot ask without a terminal: %s", question)
 	}
 	agreed, err := p.yes(ctx, question)
 	if err == nil && !agreed {
-		return Usage("", "nothing was changed")
+		return failure.Usage("", "nothing was changed")
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -77,11 +78,11 @@ func (a *app) queryForm(f queryFlags) (form, error) {
 	out, _ := a.out.(*outlet)
 	switch {
 	case is < 0:
-		return 0, Usage("", "--format %q: want table, csv, json or parquet", f.format)
+		return 0, failure.Usage("", "--format %q: want table, csv, json or parquet", f.format)
 	case a.json && is != formJSON:
-		return 0, Usage("", "--format %s and --json contradict each other", f.format)
+		return 0, failure.Usage("", "--format %s and --json contradict each other", f.format)
 	case is == formParquet && f.file == "" && out != nil && isTerminal(out.Writer):
-		return 0, Usage("name a file with -o", "cannot print a Parquet file to a terminal")
+		return 0, failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
 }

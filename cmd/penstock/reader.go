@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -40,7 +41,7 @@ func addDestinationFlag(cmd *cobra.Command, q *selection) {
 func (q selection) find(c *config.Config) (d config.Destination, source string, err error) {
 	to, source, at := strings.Cut(q.to, "@")
 	if at && q.source != "" && q.source != source {
-		return d, "", Usage("", "--to %s and --source %s contradict each other", q.to, q.source)
+		return d, "", failure.Usage("", "--to %s and --source %s contradict each other", q.to, q.source)
 	}
 	if !at {
 		source = q.source
@@ -50,13 +51,13 @@ func (q selection) find(c *config.Config) (d config.Destination, source string, 
 		return d, "", err
 	}
 	if (at || source != "") && !c.MayRead(source) {
-		return d, "", Usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
+		return d, "", failure.Usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
 	}
 	switch {
 	case d.PerSource() && source == "":
-		err = Usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
+		err = failure.Usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
 	case source != "" && !d.PerSource() && !c.Shared(d):
-		err = Usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
+		err = failure.Usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
 	}
 	return d, source, err
 }
@@ -90,7 +91,7 @@ func (a *app) read(ctx context.Context, q selection, use func(*reader) error) er
 	}
 	if p.absent != nil {
 		if err := p.absent(d); err != nil {
-			return Hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
+			return failure.Hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
 		}
 	}
 	open := a.openDestination
@@ -114,7 +115,7 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 		return use(q)
 	}
 	if r.kind.asker == nil {
-		return Usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
+		return failure.Usage("", "destination %s (%s) does not support SQL", r.name, r.of.Scheme)
 	}
 	q, err := r.kind.asker(ctx, r)
 	if err != nil {
@@ -131,7 +132,7 @@ func (r *reader) one() error {
 	if !r.all() {
 		return nil
 	}
-	return Usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
+	return failure.Usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.name)
 }
 
 // together returns an error if one of several sources is selected. Some verbs can only work on all sources of a
@@ -140,7 +141,7 @@ func (r *reader) together(hint string) error {
 	if !r.shared || r.source == "" {
 		return nil
 	}
-	return Usage(hint, "several sources share the tables of destination %s", r.name)
+	return failure.Usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
 // project is like the function [project]. If the reader reads several sources, the first column is the source of

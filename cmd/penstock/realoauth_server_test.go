@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // authKind is an authorization server that a public package registry offers, and how to start and use it.
@@ -353,9 +355,9 @@ func (h *home) login(d decision) (asked *url.URL, code int, out string) {
 func (h *home) signIn(t *testing.T) {
 	t.Helper()
 	_, code, out := h.login(accept)
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	code, out = h.run("sync", "--stream", "real.people0") // the API knows the token from now on
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 }
 
 // paste signs in with a browser on another machine.

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // TestRealOAuth signs in to real authorization servers, and renews, revokes and breaks their tokens. `make oauth`
@@ -75,26 +77,26 @@ func TestRealOAuth(t *testing.T) {
 func realSignIn(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public", "")
 	code, out := h.run("sync")
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "no sign-in yet")
 	code, out = h.run("check")
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "the redirect address to register with the server is http://127.0.0.1/callback (with any port)")
 
 	asked, code, out := h.login(accept)
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Equal(t, "S256", asked.Query().Get("code_challenge_method"))
 	require.NotContains(t, out, "no refresh token")
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	s.expire()
 	for range 2 {
 		code, out = h.run("sync")
-		require.Equal(t, ExitDone, code, out)
+		require.Equal(t, failure.ExitDone, code, out)
 	}
 	require.EqualValues(t, 1, s.renewals.Load())
 	code, out = h.run("login", "--status", "--json")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Contains(t, out, `"refresh_token":true`)
 	require.NotContains(t, out, "lacking")
 	_, err := os.ReadFile(h.tokens(t))
@@ -104,7 +106,7 @@ func realSignIn(t *testing.T, s *authServer) {
 func realRefusals(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public", "")
 	_, code, out := h.login(deny)
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "access_denied")
 	require.Contains(t, out, "the redirect address to register for client public is http://127.0.0.1/callback")
 	code, out = h.paste(func(end *url.URL) {
@@ -112,11 +114,11 @@ func realRefusals(t *testing.T, s *authServer) {
 		q.Set("state", "another")
 		end.RawQuery = q.Encode()
 	})
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "its state differs; nothing was exchanged")
 	require.Zero(t, s.codes.Load(), "codes that were exchanged")
 	code, out = h.run("login", "--status")
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "no sign-in yet")
 }
 
@@ -134,20 +136,20 @@ func realOutage(t *testing.T, s *authServer) {
 		s.intercept(answer, 2)
 		before := s.renewals.Load()
 		code, out := h.run("sync")
-		require.Equal(t, ExitDone, code, "%s: %s", name, out)
+		require.Equal(t, failure.ExitDone, code, "%s: %s", name, out)
 		require.EqualValues(t, 1, s.renewals.Load()-before, name)
 
 		s.expire()
 		s.intercept(answer, 1000)
 		start := time.Now()
 		code, out = h.run("sync")
-		require.Equal(t, ExitPartial, code, "%s: %s", name, out)
+		require.Equal(t, failure.ExitPartial, code, "%s: %s", name, out)
 		require.Contains(t, out, "the sign-in and committed data are safe")
 		require.Greater(t, time.Since(start), 2*time.Second)
 		s.intercept(nil, 0)
 		h.settle()
 		code, out = h.run("sync")
-		require.Equal(t, ExitDone, code, "%s: %s", name, out)
+		require.Equal(t, failure.ExitDone, code, "%s: %s", name, out)
 	}
 }
 
@@ -158,10 +160,10 @@ func realLate(t *testing.T, s *authServer) {
 	s.after = func(http.ResponseWriter) bool { time.Sleep(33 * time.Second); return false }
 	code, out := h.run("sync")
 	s.after = nil
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.EqualValues(t, 1, s.renewals.Load())
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 }
 
 // cut lets the token endpoint close the connection once instead of sending its response.
@@ -182,14 +184,14 @@ func realLost(t *testing.T, s *authServer) {
 		if renewed {
 			s.expire()
 			code, out := h.run("sync")
-			require.Equal(t, ExitDone, code, out)
+			require.Equal(t, failure.ExitDone, code, out)
 		}
 		s.expire()
 		s.cut()
 		before := s.presented()
 		for range 3 {
 			code, out := h.run("sync")
-			require.Equal(t, ExitFailed, code, out)
+			require.Equal(t, failure.ExitFailed, code, out)
 			require.Regexp(t, "the answer to the renewal at .* was lost", out)
 			require.Contains(t, out, "sign in with `penstock login`")
 		}
@@ -197,7 +199,7 @@ func realLost(t *testing.T, s *authServer) {
 		s.after = nil
 		h.signIn(t)
 		code, out := h.run("sync")
-		require.Equal(t, ExitDone, code, out)
+		require.Equal(t, failure.ExitDone, code, out)
 	}
 }
 
@@ -207,12 +209,12 @@ func realGrace(t *testing.T, s *authServer) {
 	s.expire()
 	s.cut()
 	code, out := h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Equal(t, 2, s.presented())
 	s.after = nil
 	s.expire()
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	if s.kind.grace != "always" {
 		return
 	}
@@ -221,11 +223,11 @@ func realGrace(t *testing.T, s *authServer) {
 	h.signIn(t)
 	s.expire()
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	s.expire()
 	s.cut()
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	s.after = nil
 }
 
@@ -234,7 +236,7 @@ func realOneRenewal(t *testing.T, s *authServer) {
 	h.signIn(t)
 	s.expire()
 	code, out := h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.EqualValues(t, 1, s.renewals.Load())
 	require.GreaterOrEqual(t, s.reads.Load(), int64(realPeople), "each stream was read")
 }
@@ -244,19 +246,19 @@ func realShort(t *testing.T, s *authServer) {
 	h.signIn(t)
 	for range 3 {
 		code, out := h.run("sync", "--stream", "real.people1")
-		require.Equal(t, ExitDone, code, out)
+		require.Equal(t, failure.ExitDone, code, out)
 	}
 	require.LessOrEqual(t, s.renewals.Load(), int64(1), "renewals of a token of 20 s in some seconds")
 	time.Sleep(21 * time.Second)
 	code, out := h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.LessOrEqual(t, s.renewals.Load(), int64(2))
 }
 
 func realRedirect(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public, redirect_uri: 'http://localhost:8123/oauth/back'", "")
 	asked, code, out := h.login(accept)
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Equal(t, "http://localhost:8123/oauth/back", asked.Query().Get("redirect_uri"))
 	require.Contains(t, out, "redirect address to register with the server: http://localhost:8123/oauth/back\n")
 }
@@ -267,14 +269,14 @@ func realSecrets(t *testing.T, s *authServer) {
 		h.signIn(t)
 		s.expire()
 		code, out := h.run("sync")
-		require.Equal(t, ExitDone, code, out)
+		require.Equal(t, failure.ExitDone, code, out)
 		require.NotContains(t, out, "oauth-client-secret")
 		code, out = h.run("logout")
-		require.Equal(t, ExitDone, code, out)
+		require.Equal(t, failure.ExitDone, code, out)
 	}
 	h := s.home(t, "client_id: basic, client_secret: wrong", "")
 	_, code, out := h.login(accept)
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "invalid_client")
 }
 
@@ -282,10 +284,10 @@ func realApp(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public", "app")
 	h.signIn(t)
 	code, out := h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	s.expire()
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.EqualValues(t, 1, s.renewals.Load())
 }
 
@@ -301,18 +303,18 @@ func realDevice(t *testing.T, s *authServer) {
 	require.Contains(t, printed, "signed in to main v2")
 	require.NotContains(t, printed, "device_code")
 	code, text := h.run("sync")
-	require.Equal(t, ExitDone, code, text)
+	require.Equal(t, failure.ExitDone, code, text)
 	s.expire()
 	code, text = h.run("sync")
-	require.Equal(t, ExitDone, code, text)
+	require.Equal(t, failure.ExitDone, code, text)
 }
 
 func realPaste(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: public", "")
 	code, out := h.paste(nil)
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 }
 
 func realSignOut(t *testing.T, s *authServer) {
@@ -330,12 +332,12 @@ func realSignOut(t *testing.T, s *authServer) {
 
 	s.revokeDown.Store(true)
 	code, out := h.run("logout")
-	require.Equal(t, ExitPartial, code, out)
+	require.Equal(t, failure.ExitPartial, code, out)
 	require.Contains(t, out, "the tokens were not removed")
 	require.True(t, s.active(kept.Access))
 	s.revokeDown.Store(false)
 	code, out = h.run("logout")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Contains(t, out, "the server has revoked the tokens")
 	require.False(t, s.active(kept.Access))
 	require.False(t, s.active(kept.Refresh))
@@ -347,11 +349,11 @@ func realSignOut(t *testing.T, s *authServer) {
 		require.NotContains(t, string(text), kept.Refresh)
 	}
 	code, out = h.run("sync")
-	require.Equal(t, ExitFailed, code, out)
+	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "signed out at")
 	h.signIn(t)
 	code, out = h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 }
 
 func realForbidden(t *testing.T, s *authServer) {
@@ -360,11 +362,11 @@ func realForbidden(t *testing.T, s *authServer) {
 	s.deadStatus.Store(http.StatusForbidden)
 	s.expire()
 	code, out := h.run("sync")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.EqualValues(t, 1, s.renewals.Load(), "a dead token under 403 is renewed")
 	s.needs.Store("helpdesk.read")
 	code, out = h.run("sync")
-	require.Equal(t, ExitPartial, code, out)
+	require.Equal(t, failure.ExitPartial, code, out)
 	require.Contains(t, out, `the token lacks the scope "helpdesk.read": for oauth, add it to scopes and run `+"`penstock login`")
 	require.EqualValues(t, 1, s.renewals.Load(), "a missing scope causes no renewal")
 }
@@ -380,10 +382,10 @@ func realRevoked(t *testing.T, s *authServer) {
 		return os.Chmod(path, 0o600)
 	}))
 	code, out := h.run("logout")
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	for range 2 {
 		code, out = other.run("sync")
-		require.Equal(t, ExitFailed, code, out)
+		require.Equal(t, failure.ExitFailed, code, out)
 		require.Contains(t, out, "the server did not renew the token")
 		require.Contains(t, out, "invalid_grant")
 	}
@@ -407,14 +409,14 @@ func realMetrics(t *testing.T, s *authServer) {
 	s.expire()
 	s.intercept(refuseWith(503, "text/html", "<html>", ""), 1000)
 	code, out := h.run("sync")
-	require.Equal(t, ExitPartial, code, out)
+	require.Equal(t, failure.ExitPartial, code, out)
 	require.NotContains(t, h.metrics(t), `penstock_grant_failing_since_timestamp_seconds{source="main",surface="v2"} 0`)
 }
 
 func realNoRefresh(t *testing.T, s *authServer) {
 	h := s.home(t, "client_id: "+s.kind.noRefresh, "")
 	_, code, out := h.login(accept)
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	require.Contains(t, out, "the server issued no refresh token")
 	require.Contains(t, out, "offline_access")
 	code, out = h.run("check")

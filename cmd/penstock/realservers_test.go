@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // realRecords is how many records each server gets. It is not a multiple of any page size.
@@ -93,12 +95,12 @@ streams: {real.%[3]s: {path: %[4]q}}
 		return cmd.ProcessState.ExitCode(), string(all)
 	}
 	code, out := sync()
-	if want.stops && code != ExitDone {
+	if want.stops && code != failure.ExitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("the list was not read, and the output says so:\n%s", out)
 		return
 	}
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	w := to.open(t)
 	table := "real_" + want.name
 	require.EqualValues(t, want.count, w.count(t, "SELECT count(*) FROM "+table), out)
@@ -107,12 +109,12 @@ streams: {real.%[3]s: {path: %[4]q}}
 	require.NoError(t, w.db.Close())
 
 	code, out = sync()
-	if want.stops && code != ExitDone {
+	if want.stops && code != failure.ExitDone {
 		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
 		t.Logf("the list was read once but not a second time, and the output says so:\n%s", out)
 		return
 	}
-	require.Equal(t, ExitDone, code, out)
+	require.Equal(t, failure.ExitDone, code, out)
 	w = to.open(t)
 	require.Zero(t, w.count(t, "SELECT sum(written + deleted) FROM (FROM _penstock_certificates QUALIFY row_number() OVER (ORDER BY run DESC) = 1)"), "the second run wrote rows")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 	"github.com/penstock-data/penstock/state"
@@ -230,6 +231,6 @@ func pinPlace(c *config.Config, source string) string {
 }
 
 func badPin(c *config.Config, s config.Source, err error) error {
-	return Usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
+	return failure.Usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
 		"webhooks of source %s: %w", s.Name, err)
 }

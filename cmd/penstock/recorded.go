@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -61,7 +62,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 }
 
 // errCancelled is the cause that ends a run whose units were cancelled.
-var errCancelled = &Error{Err: errors.New("cancelled by `penstock runs cancel`"), Hint: "committed data is safe; the next run continues from there", Code: ExitPartial}
+var errCancelled = &failure.Error{Err: errors.New("cancelled by `penstock runs cancel`"), Hint: "committed data is safe; the next run continues from there", Code: failure.ExitPartial}
 
 // attempt makes one attempt at the units, and returns them with their outcome. If the source was put off, another
 // attempt follows.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -52,7 +53,7 @@ func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 func TestUnitsOfARun(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.leads", "crm.lead_stages"]`)
-	require.Equal(t, ExitFailed, first(w.penstock(t, "runs", "units", "000000000000")))
+	require.Equal(t, failure.ExitFailed, first(w.penstock(t, "runs", "units", "000000000000")))
 	killed, err := state.OpenUnits(t.Context(), w.dir+"/state")
 	require.NoError(t, err)
 	_, err = killed.AddUnits(t.Context(), []state.Unit{{Run: "000000000001", Pipeline: "all", Source: "ws000", Part: "crm.leads"}})

@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -92,8 +93,8 @@ func cliPage(t *testing.T) string {
 	flagTable(b, root.PersistentFlags())
 	b.WriteString("Exit codes:\n\n")
 	writeTable(b, []string{"code", "meaning"}, [][]string{
-		{strconv.Itoa(ExitDone), "done"}, {strconv.Itoa(ExitFailed), "failed"}, {strconv.Itoa(ExitUsage), "the command line or the configuration is wrong"},
-		{strconv.Itoa(ExitPartial), "partial: some streams failed or wait for a decision; run again later"},
+		{strconv.Itoa(failure.ExitDone), "done"}, {strconv.Itoa(failure.ExitFailed), "failed"}, {strconv.Itoa(failure.ExitUsage), "the command line or the configuration is wrong"},
+		{strconv.Itoa(failure.ExitPartial), "partial: some streams failed or wait for a decision; run again later"},
 		{"130, 143", "stopped by SIGINT (130) or by SIGTERM (143)"},
 	})
 	eachVerb(root, func(c *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 )
@@ -128,7 +129,7 @@ var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "po
 
 func (a *app) listRejects(ctx context.Context, d *reader, stream string, all bool) error {
 	if _, err := path.Match(stream, ""); err != nil {
-		return Usage("", "--stream %q: only * is a wildcard", stream)
+		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
 	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r row) bool {
 		if !all && r.value("resolved_at") != nil {
@@ -203,11 +204,11 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
 			return err
 		}
-		return Exit(r.ExitCode())
+		return failure.Exit(r.ExitCode())
 	}
 	if len(r.Streams) == 0 {
 		fmt.Fprintln(a.out, "nothing to retry")
-		return Exit(r.ExitCode())
+		return failure.Exit(r.ExitCode())
 	}
 	g := newGrid("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
 	for _, s := range r.Streams {
@@ -221,7 +222,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, printable(still.Reason, false))
 		}
 	}
-	return Exit(r.ExitCode())
+	return failure.Exit(r.ExitCode())
 }
 
 // failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".

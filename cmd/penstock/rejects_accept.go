@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -35,11 +36,11 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
-		return Exit(r.ExitCode())
+		return failure.Exit(r.ExitCode())
 	}
 	if len(r.Streams) == 0 {
 		fmt.Fprintln(a.out, "nothing to accept")
-		return Exit(r.ExitCode())
+		return failure.Exit(r.ExitCode())
 	}
 	g := newGrid("stream", "destination", "#records", "#values", "#left")
 	for _, s := range r.Streams {
@@ -49,5 +50,5 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	for _, s := range r.Streams {
 		a.failedRejects(s.Stream, s.Destination, s.Error)
 	}
-	return Exit(r.ExitCode())
+	return failure.Exit(r.ExitCode())
 }

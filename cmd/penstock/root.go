@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/state"
@@ -78,14 +79,14 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	switch {
 	case err == nil && out.err == nil:
-		return ExitDone
+		return failure.ExitDone
 	case err == nil:
 		err = out.err
 	case !a.started: // an error of cobra: unknown verb, flag or argument
-		err = &Error{Err: err, Hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", Code: ExitUsage}
+		err = &failure.Error{Err: err, Hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", Code: failure.ExitUsage}
 	}
 	a.printError(err)
-	return CodeOf(ctx, err)
+	return failure.CodeOf(ctx, err)
 }
 
 // processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
@@ -171,7 +172,7 @@ func (a *app) live() bool {
 
 // printError prints err, one line per fault, and then the hint.
 func (a *app) printError(err error) {
-	f, ok := errors.AsType[*Error](err)
+	f, ok := errors.AsType[*failure.Error](err)
 	if ok && f.Err == nil {
 		return
 	}

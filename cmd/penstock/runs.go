@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -48,7 +49,7 @@ var runID = regexp.MustCompile(`^[0-9a-z]{1,32}$`)
 
 func checkRunID(s string) error {
 	if !runID.MatchString(s) {
-		return Usage("`penstock runs` lists them", "%q is not a run id", s)
+		return failure.Usage("`penstock runs` lists them", "%q is not a run id", s)
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	case err != nil:
 		return err
 	case len(out.rows) == 0:
-		return &Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: ExitFailed}
+		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
 	form := a.form()
 	if form == formTable {

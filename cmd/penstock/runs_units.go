@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -65,7 +66,7 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 
 // noUnits is the error for a run without stored units.
 func noUnits(run string) error {
-	return &Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: ExitFailed}
+	return &failure.Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: failure.ExitFailed}
 }
 
 // ofRun returns the configuration, which says where the state of the run is. It returns an error if run does not

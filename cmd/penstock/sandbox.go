@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
@@ -98,22 +99,22 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := budget.ParseRate(f.appRate)
 	if err != nil {
-		return o, Usage("", "--app-rate: %w", err)
+		return o, failure.Usage("", "--app-rate: %w", err)
 	}
 	o.AppRate = sandbox.Rate{Requests: rate.Limit, Window: rate.Window}
 	switch u := sandbox.ResetUnit(f.reset); u {
 	case sandbox.ResetDelta, sandbox.ResetEpoch, sandbox.ResetEpochMs:
 		o.Reset = u
 	default:
-		return o, Usage("", "--reset %q: want delta, epoch or epoch_ms", f.reset)
+		return o, failure.Usage("", "--reset %q: want delta, epoch or epoch_ms", f.reset)
 	}
 	if o.Scale < 1 || o.Contacts < 0 || o.Rate < 0 || o.Latency < 0 {
-		return o, Usage("", "--scale must be at least 1; --contacts, --rate and --latency cannot be negative")
+		return o, failure.Usage("", "--scale must be at least 1; --contacts, --rate and --latency cannot be negative")
 	}
 	for _, text := range f.faults {
 		fault, err := sandbox.ParseFault(text)
 		if err != nil {
-			return o, Usage("`penstock sandbox --help` lists the kinds", "--fault: %w", err)
+			return o, failure.Usage("`penstock sandbox --help` lists the kinds", "--fault: %w", err)
 		}
 		o.Faults = append(o.Faults, fault)
 	}
@@ -193,11 +194,11 @@ type served struct {
 func serveSandbox(listen string, o sandbox.Options) (*served, error) {
 	handler, err := sandbox.New(o)
 	if err != nil {
-		return nil, Usage("", "%w", err)
+		return nil, failure.Usage("", "%w", err)
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return nil, Hinted(fmt.Errorf("open sandbox: %w", err), "--listen 127.0.0.1:0 picks a free port")
+		return nil, failure.Hinted(fmt.Errorf("open sandbox: %w", err), "--listen 127.0.0.1:0 picks a free port")
 	}
 	s := &served{
 		url:     "http://" + l.Addr().String(),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
@@ -27,11 +28,11 @@ func namedLists(words []string) ([]servers.Named, error) {
 		case filepath.Ext(word) == ".json":
 			n, err := listFromFile(word)
 			if err != nil {
-				return nil, Usage("", "--faults: %w", err)
+				return nil, failure.Usage("", "--faults: %w", err)
 			}
 			chosen = append(chosen, n)
 		case word != "help":
-			return nil, Usage("`penstock sandbox --faults help` prints them", "--faults: no list %q", word)
+			return nil, failure.Usage("`penstock sandbox --faults help` prints them", "--faults: no list %q", word)
 		}
 	}
 	return chosen, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -32,7 +33,7 @@ func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	const see = "`penstock sandbox --help` lists the names"
 	if f.webhook.URL == "" {
 		if f.fault != "" || f.flood != "" {
-			return nil, nil, Usage("", "--webhook-fault and --webhook-flood need --webhook")
+			return nil, nil, failure.Usage("", "--webhook-fault and --webhook-flood need --webhook")
 		}
 		return nil, nil, nil
 	}
@@ -40,7 +41,7 @@ func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	var err error
 	if f.fault != "" {
 		if w.Faults, err = sandbox.ParseWebhookFaults(f.fault); err != nil {
-			return nil, nil, Usage(see, "--webhook-fault: %w", err)
+			return nil, nil, failure.Usage(see, "--webhook-fault: %w", err)
 		}
 	}
 	if f.flood == "" {
@@ -48,7 +49,7 @@ func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	}
 	flood, err := sandbox.ParseFlood(f.flood)
 	if err != nil {
-		return nil, nil, Usage(see, "--webhook-flood: %w", err)
+		return nil, nil, failure.Usage(see, "--webhook-flood: %w", err)
 	}
 	return &w, &flood, nil
 }
@@ -58,7 +59,7 @@ func (s *served) subscribe(w *sandbox.Webhook) error {
 		return nil
 	}
 	if _, err := s.handler.Subscribe(*w); err != nil {
-		return Usage("", "%w", err)
+		return failure.Usage("", "%w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -97,7 +98,7 @@ func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
 	}
 	changes, err := d.Accept(ctx, table)
 	if err != nil {
-		return Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
+		return failure.Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
 	out := answer{columns: fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
 	for _, c := range changes {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -116,8 +117,8 @@ func connections(descriptors int) receive.Connections {
 
 // stoppedBy returns the outcome of a verb that runs until it is stopped.
 func stoppedBy(ctx context.Context) error {
-	if s, ok := errors.AsType[*Stopped](context.Cause(ctx)); ok {
-		return Exit(SignalCode(s.Signal))
+	if s, ok := errors.AsType[*failure.Stopped](context.Cause(ctx)); ok {
+		return failure.Exit(failure.SignalCode(s.Signal))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -68,7 +69,7 @@ func serveIn(t *testing.T, dir, conf string) *daemon {
 		code <- (&app{out: io.Discard, err: d.log}).execute(ctx, []string{"serve", "-c", path, "--log-format", "json", "--no-progress"})
 	}()
 	d.stop = sync.OnceValue(func() int {
-		cancel(&Stopped{Signal: syscall.SIGTERM, Cause: pipeline.Stop(syscall.SIGTERM)})
+		cancel(&failure.Stopped{Signal: syscall.SIGTERM, Cause: pipeline.Stop(syscall.SIGTERM)})
 		return <-code
 	})
 	t.Cleanup(func() { d.stop() })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -97,7 +98,7 @@ func (a *app) share(ctx context.Context, c *config.Config, g *budget.Governor, n
 		return nil
 	}
 	if err := g.ShareFile(filepath.Join(c.State.Dir, budgetDir), name); err != nil {
-		return Usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
+		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
 	}
 	return nil
 }

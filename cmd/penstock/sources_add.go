@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 func (a *app) sourcesAddCmd() *cobra.Command {
@@ -41,18 +42,18 @@ func (a *app) addSource(c *config.Config, name string, set []string) error {
 	l := c.Listing
 	switch {
 	case l == nil || !strings.EqualFold(filepath.Ext(l.File), ".csv"):
-		return Usage("use `sources: {from: {file: workspaces.csv}, template: …}`", "the sources of this configuration are not listed in a CSV file")
+		return failure.Usage("use `sources: {from: {file: workspaces.csv}, template: …}`", "the sources of this configuration are not listed in a CSV file")
 	case !config.IsName(name):
-		return Usage("", "%q is not a valid source name; want a letter, then letters, digits, - and _", name)
+		return failure.Usage("", "%q is not a valid source name; want a letter, then letters, digits, - and _", name)
 	}
 	if slices.ContainsFunc(c.Sources, func(s config.Source) bool { return strings.EqualFold(s.Name, name) }) {
-		return Usage("", "source %s already exists", name)
+		return failure.Usage("", "source %s already exists", name)
 	}
 	fields := map[string]string{l.Name: name}
 	for _, s := range set {
 		field, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return Usage("", "--set: want field=value")
+			return failure.Usage("", "--set: want field=value")
 		}
 		fields[field] = value
 	}
@@ -69,7 +70,7 @@ func appendRow(path string, fields map[string]string) error {
 		return pathCause(err)
 	}
 	if len(fields) > 1 && info.Mode().Perm()&0o077 != 0 { // Invariant 5
-		return Usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
+		return failure.Usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
 			"other users can read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
 	}
 	text, err := readUpTo(path, maxListBytes)
@@ -87,7 +88,7 @@ func appendRow(path string, fields map[string]string) error {
 		delete(fields, name)
 	}
 	for name := range fields {
-		return Usage("its fields are "+strings.Join(header, ", "), "%s has no field %q", path, name)
+		return failure.Usage("its fields are "+strings.Join(header, ", "), "%s has no field %q", path, name)
 	}
 	out := bytes.NewBuffer(text)
 	if !bytes.HasSuffix(text, []byte("\n")) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlite"
 )
@@ -31,7 +32,7 @@ func sqliteKind() destinationKind {
 // openSQLite opens sqlite:PATH, with the option ?wait_lock=30s.
 func openSQLite(_ context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, Usage("", "an SQLite destination does not support schema")
+		return nil, failure.Usage("", "an SQLite destination does not support schema")
 	}
 	path, query := filePath(d)
 	o := sqlite.Options{Path: path, Mode: d.Mode, Step: a.step}

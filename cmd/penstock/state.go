@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -79,7 +80,7 @@ positions are read again; after a move forward, they are not read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			next := state.Cursor(args[1])
 			if err := pipeline.CheckCursor(next); err != nil || next == "" {
-				return Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
+				return failure.Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
 				p, err := f.carrier(d, args[:1])
@@ -132,7 +133,7 @@ that have not changed are counted as unchanged.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(f.streams) == 0 {
-				return Usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
+				return failure.Usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.resetCursors(cmd.Context(), d, f) })
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 )
@@ -89,7 +90,7 @@ func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []ado
 	}
 	source, known := d.conf.Source(cmp.Or(d.source, p.From[0].Text))
 	if !known {
-		return nil, Usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
+		return nil, failure.Usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
 	}
 	origins := originsOf(source, streams)
 	for _, s := range streams {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -71,7 +72,7 @@ func (a *app) stateDir() (string, error) {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
+		return "", failure.Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
 	}
 	return c.State.Dir, nil
 }
@@ -79,9 +80,9 @@ func (a *app) stateDir() (string, error) {
 func backupTrouble(err error) error {
 	switch {
 	case errors.Is(err, state.ErrOccupied):
-		return Usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
+		return failure.Usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
 	case errors.Is(err, state.ErrDamaged):
-		return Hinted(err, "nothing was restored; use another backup")
+		return failure.Hinted(err, "nothing was restored; use another backup")
 	}
 	return err
 }

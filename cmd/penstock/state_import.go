@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -53,7 +54,7 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, Usage("", "read cursors: %w", err)
+			return nil, failure.Usage("", "read cursors: %w", err)
 		}
 		defer f.Close()
 		in = f
@@ -92,10 +93,10 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 		faults = append(faults, fmt.Errorf("%s: %w", path, err))
 	}
 	if len(faults) > 0 {
-		return nil, Usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
+		return nil, failure.Usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
 	}
 	if len(moves) == 0 {
-		return nil, Usage("", "%s has no such cursors", path)
+		return nil, failure.Usage("", "%s has no such cursors", path)
 	}
 	return moves, nil
 }

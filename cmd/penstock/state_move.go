@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -60,7 +61,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 	defer unlock()
 	for _, m := range todo {
 		if err := a.commitMove(ctx, d, m, backup); err != nil {
-			return Hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
+			return failure.Hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
@@ -70,15 +71,15 @@ const hintKey = "create a key with `age-keygen -o state.key`, and set it with `s
 func stateTrouble(err error) error {
 	switch {
 	case errors.Is(err, postgres.ErrUnmigrated):
-		return Usage("run `penstock migrate` with a role that may create tables", "%w", err)
+		return failure.Usage("run `penstock migrate` with a role that may create tables", "%w", err)
 	case errors.Is(err, state.ErrNewer):
-		return Usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
+		return failure.Usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
 	case errors.Is(err, postgres.ErrNoKey):
-		return Usage(hintKey, "%w", err)
+		return failure.Usage(hintKey, "%w", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):
-		return Usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
+		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
 	}
-	return Usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
+	return failure.Usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
 }
 
 // stateHost returns where a state database is, without user and password.
@@ -129,7 +130,7 @@ func (a *app) migrate(ctx context.Context) error {
 	case errors.Is(err, state.ErrNewer):
 		return stateTrouble(err)
 	case err != nil:
-		return Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
+		return failure.Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
 		return lineWriter(a.out).Encode(migrated{from, to})
 	case from == to && steps == 0:
@@ -178,7 +179,7 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	case err != nil:
 		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
-		return []finding{failed(ctx, "state", Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
 	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -131,7 +132,7 @@ func (a *app) printStreams(streams []config.Stream, module string) error {
 		g.add(s.Name, string(s.Class), s.Method, s.Origin+s.Path, table, s.Parent, note)
 	}
 	if listed == 0 {
-		return Usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
+		return failure.Usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
 	}
 	if !a.json {
 		g.render(a.out)

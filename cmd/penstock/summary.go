@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -93,7 +94,7 @@ func hintsOf(err error) (hints []string) {
 		return hints
 	}
 	h := remedyFor(err, "")
-	if f, ok := errors.AsType[*Error](err); ok && f.Hint != "" {
+	if f, ok := errors.AsType[*failure.Error](err); ok && f.Hint != "" {
 		h = f.Hint
 	}
 	if h == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
@@ -56,7 +57,7 @@ wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.
 				return a.syncAll(cmd.Context(), c, p, f)
 			}
 			if len(f.sources) > 0 {
-				return Usage("", "pipeline %s reads only one source, %s", p.Name, p.From[0].Text)
+				return failure.Usage("", "pipeline %s reads only one source, %s", p.Name, p.From[0].Text)
 			}
 			r, err := a.sync(cmd.Context(), c, p, f)
 			if err != nil {
@@ -84,7 +85,7 @@ func (a *app) conclude(r pipeline.Report) error {
 	case !a.quiet || r.Status != pipeline.StatusComplete:
 		a.summarise(a.out, r)
 	}
-	return Exit(r.ExitCode())
+	return failure.Exit(r.ExitCode())
 }
 
 // sync makes one run. It returns an error if the run could not begin. Errors of single streams are in the report.
@@ -140,7 +141,7 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
 		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // these have their own hints
-			err = Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
+			err = failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
 		}
 		return report, err
 	}
@@ -261,7 +262,7 @@ func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.P
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
 		dest, err := a.openPart(ctx, c, d, p.From[0].Text)
-		if err != nil && len(p.To) > 1 && ctx.Err() == nil && CodeOf(ctx, err) != ExitUsage {
+		if err != nil && len(p.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
 			dest, err = unavailable{err}, nil
 		}
 		if err != nil {

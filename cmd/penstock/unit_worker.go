@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -176,5 +177,5 @@ func (h *unitWorker) end(key string) {
 // final reports whether a retry would fail again with err. It returns true for an error in the configuration
 // or the command line, unless the state database causes the error.
 func (h *unitWorker) final(ctx context.Context, err error) bool {
-	return CodeOf(ctx, err) == ExitUsage && !h.db.Troubled(err)
+	return failure.CodeOf(ctx, err) == failure.ExitUsage && !h.db.Troubled(err)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -16,7 +17,7 @@ func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) 
 		return nil, err
 	}
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
-		return nil, Usage("tokens are stored there; nothing was written", "%w", err)
+		return nil, failure.Usage("tokens are stored there; nothing was written", "%w", err)
 	} else if err != nil {
 		return nil, stateTrouble(err)
 	}

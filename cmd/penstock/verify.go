@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -34,7 +35,7 @@ found but not everything could be compared.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.options.Requests < 0 || f.options.Keys < 1 {
-				return Usage("", "--requests cannot be negative, and --rows must be at least 1")
+				return failure.Usage("", "--requests cannot be negative, and --rows must be at least 1")
 			}
 			c, p, err := a.loadOneSource(args, source)
 			if err != nil {
@@ -47,7 +48,7 @@ found but not everything could be compared.`,
 			if err := a.printVerified(r); err != nil {
 				return err
 			}
-			return Exit(r.ExitCode())
+			return failure.Exit(r.ExitCode())
 		},
 	}
 	fl := cmd.Flags()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -49,7 +50,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 		return fmt.Errorf("load views: %w", err)
 	}
 	if why := d.kind.noViews; why != "" {
-		return Usage(why, "penstock's views cannot run in destination %s (%s)", d.name, d.of.Scheme)
+		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.name, d.of.Scheme)
 	}
 	if err := d.together("views cover all of them: omit --source"); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	}
 	viewer, able := d.Destination.(load.Viewer)
 	if apply && !able {
-		return Usage("`penstock query` offers these views without creating them", "destination %s (%s) does not support views", d.name, d.of.Scheme)
+		return failure.Usage("`penstock query` offers these views without creating them", "destination %s (%s) does not support views", d.name, d.of.Scheme)
 	}
 	taken, schema := 0, ""
 	if able {
@@ -83,7 +84,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 		}
 	}
 	if taken > 0 {
-		return Hinted(&Error{Err: fmt.Errorf("%s not created", plural(taken, "view")), Code: ExitFailed},
+		return failure.Hinted(&failure.Error{Err: fmt.Errorf("%s not created", plural(taken, "view")), Code: failure.ExitFailed},
 			"the name is already used; rename or drop the existing table or view, and run again")
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
@@ -30,7 +31,7 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 	keys, live := keyTerms(w.Keys, now)
 	switch {
 	case live == 0:
-		return []finding{failed(ctx, part, Usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
+		return []finding{failed(ctx, part, failure.Usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
 	case len(w.Schemes) > 0:
 		return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
 	case pins[source] != nil:

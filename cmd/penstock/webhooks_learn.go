@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 	"github.com/penstock-data/penstock/state"
@@ -70,12 +71,12 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return config.Source{}, Usage("configure `webhooks: {secret: …}` under a source",
+		return config.Source{}, failure.Usage("configure `webhooks: {secret: …}` under a source",
 			"no source in %s receives webhooks", strings.Join(append([]string{c.File}, args...), " "))
 	case len(all) > 1:
-		return config.Source{}, Usage("", "name a source: %s has %s", c.File, strings.Join(names, ", "))
+		return config.Source{}, failure.Usage("", "name a source: %s has %s", c.File, strings.Join(names, ", "))
 	case len(all[0].Webhooks.Schemes) > 0:
-		return config.Source{}, Usage("set `scheme: learn` to capture deliveries", "the scheme of source %s is configured in %s; there is nothing to learn", names[0], c.File)
+		return config.Source{}, failure.Usage("set `scheme: learn` to capture deliveries", "the scheme of source %s is configured in %s; there is nothing to learn", names[0], c.File)
 	}
 	return all[0], nil
 }
@@ -140,7 +141,7 @@ func (a *app) pin(ctx context.Context, c *config.Config, source string, text []b
 
 // captured returns the captured deliveries, except those with the ordinals in without.
 func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
-	none := Hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
+	none := failure.Hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
 	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,23 +172,23 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 	err := fmt.Errorf("learn %s: %w", s.Name, why)
 	switch {
 	case errors.Is(why, signature.ErrFew):
-		return &Error{Err: fmt.Errorf("%w: %d so far, want %d", err, f.Bodies, signature.MinBodies),
-			Hint: "captured deliveries are kept; run this again when there are more", Code: ExitPartial}
+		return &failure.Error{Err: fmt.Errorf("%w: %d so far, want %d", err, f.Bodies, signature.MinBodies),
+			Hint: "captured deliveries are kept; run this again when there are more", Code: failure.ExitPartial}
 	case errors.Is(why, signature.ErrAmbiguous):
 		var all []string
 		for _, o := range f.Others {
 			all = append(all, indented("scheme:\n"+indented(o.YAML())))
 		}
-		return Hinted(err, "find out which one the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
+		return failure.Hinted(err, "find out which one the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
 	case f.Partial >= signature.MinBodies:
 		var numbers []string
 		for _, i := range f.Failing {
 			numbers = append(numbers, fmt.Sprint(captures[i].Ordinal))
 		}
-		return Hinted(fmt.Errorf("%w; one scheme verifies %d of %d deliveries", err, f.Partial, f.Judged),
+		return failure.Hinted(fmt.Errorf("%w; one scheme verifies %d of %d deliveries", err, f.Partial, f.Judged),
 			"the others may be forged or signed with another secret: add the secret, or exclude them with --without "+strings.Join(numbers, ","))
 	}
-	return Hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, plural(f.Judged, "webhook")), `usual causes:
+	return failure.Hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, plural(f.Judged, "webhook")), `usual causes:
   the secret is not that of this endpoint
   a proxy rewrites the body or drops headers
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
@@ -112,14 +113,14 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Empty(t, c.events(), "nothing was learned yet")
 
 	code, stdout, stderr := c.learn()
-	require.Equal(t, ExitUsage, code, stderr)
+	require.Equal(t, failure.ExitUsage, code, stderr)
 	require.Contains(t, stdout, "verifies all 4 deliveries (4 different bodies), signed with secret 1")
 	require.Contains(t, stdout, `parse: {style: kv, pair_sep: ",", kv_sep: "=", sig: ["v1"], ts: "t"}`)
 	require.Contains(t, stderr, "--yes")
 	require.NoFileExists(t, filepath.Join(c.path("state"), "webhooks", "main.yaml"))
 
 	code, stdout, stderr = c.learn("--yes", "--json")
-	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, failure.ExitDone, code, stderr)
 	var got learnReport
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	require.Equal(t, 4, got.Judged)
@@ -145,7 +146,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	}
 	require.NoError(t, c.inbox.Close())
 	code, stdout, stderr := c.learn("main", "--yes")
-	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, failure.ExitDone, code, stderr)
 	require.Contains(t, stdout, "3 webhooks became events")
 	var err error
 	c.inbox, err = state.OpenInbox(t.Context(), c.path("state"), state.InboxOptions{})
@@ -161,7 +162,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "learned", conf.Sources[0].Webhooks.Schemes[0].Name)
 	code, _, stderr = c.learn("--yes")
-	require.Equal(t, ExitUsage, code)
+	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, stderr, "nothing to learn")
 	pins, err := readPins(t.Context(), conf, c.app.stateOf(conf).Notes())
 	require.NoError(t, err)
@@ -171,23 +172,23 @@ func TestWebhooksLearnAlone(t *testing.T) {
 func TestWebhooksLearnFindsNothing(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	code, _, stderr := c.learn("--yes")
-	require.Equal(t, ExitFailed, code)
+	require.Equal(t, failure.ExitFailed, code)
 	require.Contains(t, stderr, "nothing was captured")
 	for i := range 2 {
 		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
 	}
 	code, _, stderr = c.learn("--yes")
-	require.Equal(t, ExitPartial, code)
+	require.Equal(t, failure.ExitPartial, code)
 	require.Contains(t, stderr, "2 so far, want 3")
 
 	c.deliver("evt_2", "whsec_hush")
 	c.deliver("evt_3", "whsec_forged")
 	code, _, stderr = c.learn("--yes")
-	require.Equal(t, ExitFailed, code)
+	require.Equal(t, failure.ExitFailed, code)
 	require.Contains(t, stderr, "one scheme verifies 3 of 4 deliveries")
 	require.Contains(t, stderr, "--without 4")
 	code, stdout, stderr := c.learn("--yes", "--without", "4")
-	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, failure.ExitDone, code, stderr)
 	require.Contains(t, stdout, "all 3 deliveries")
 	c.recv.refresh(t.Context())
 	c.recv.adopt(t.Context())
@@ -198,11 +199,11 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 		other.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
 	}
 	code, _, stderr = other.learn("--yes")
-	require.Equal(t, ExitFailed, code)
+	require.Equal(t, failure.ExitFailed, code)
 	require.Contains(t, stderr, "usual causes:")
 	require.NoFileExists(t, filepath.Join(other.path("state"), "webhooks", "main.yaml"))
 	code, _, stderr = other.learn("nobody")
-	require.Equal(t, ExitUsage, code)
+	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, stderr, "no source")
 }
 
@@ -251,7 +252,7 @@ func TestCheckWebhooks(t *testing.T) {
 	require.Contains(t, told().Hint, "penstock webhooks learn main")
 	require.Equal(t, "learn", shown())
 	code, _, stderr := c.learn("--yes")
-	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, failure.ExitDone, code, stderr)
 	require.Regexp(t, "^scheme learned; secret 1; replayed deliveries are recognized by their id", told().Detail)
 	require.NotEqual(t, "learn", shown(), "the dashboard knows it as well")
 
@@ -262,7 +263,7 @@ func TestCheckWebhooks(t *testing.T) {
 	c.write("{scheme: hex, secrets: [{secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
 	got := told()
 	require.False(t, got.OK)
-	require.Equal(t, ExitUsage, got.code)
+	require.Equal(t, failure.ExitUsage, got.code)
 	require.Equal(t, "every secret has expired: secret old expired", got.Detail)
 
 	c.write("{secret: whsec_hush}")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -59,7 +60,7 @@ func (k eventFilter) sources(c *config.Config) ([]string, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, Usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
+		return nil, failure.Usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
 	}
 	return all, nil
 }

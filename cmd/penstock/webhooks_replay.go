@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -44,7 +45,7 @@ const maxReplay = 10_000
 
 func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
-		return Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
+		return failure.Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
 	c, err := a.load()
 	if err != nil {
@@ -52,7 +53,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	}
 	b, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
-		return Hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
+		return failure.Hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -66,7 +67,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	for _, n := range ordinals {
 		l, err := b.Event(ctx, n)
 		if errors.Is(err, state.ErrNoEvent) {
-			return Hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
+			return failure.Hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
 		}
 		if err == nil {
 			_, err = b.AppendAgain(ctx, n)
@@ -85,7 +86,7 @@ func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, Usage("`penstock webhooks list` shows the ordinals", "%q is not an ordinal", arg)
+			return nil, failure.Usage("`penstock webhooks list` shows the ordinals", "%q is not an ordinal", arg)
 		}
 		all = append(all, n)
 	}
@@ -115,7 +116,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 		}
 	}
 	if waits {
-		return Exit(ExitPartial)
+		return failure.Exit(failure.ExitPartial)
 	}
 	return nil
 }

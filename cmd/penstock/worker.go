@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -32,14 +33,14 @@ at once, from the last commit.`,
 // worker executes units until it is stopped.
 func (a *app) worker(ctx context.Context, slots int) error {
 	if slots < 1 {
-		return Usage("", "--slots %d: want at least 1", slots)
+		return failure.Usage("", "--slots %d: want at least 1", slots)
 	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
 	if c.State.URL == "" {
-		return Usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
+		return failure.Usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
 			"a worker needs a state database, but the state is the folder %s", c.State.Dir)
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)

@@ -1,4 +1,6 @@
-package main
+// Package failure has the errors that penstock shows to users: what went wrong, a hint about what to do next, and the exit
+// code.
+package failure
 
 import (
 	"context"
