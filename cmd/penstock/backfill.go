@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -117,11 +115,11 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return failure.Usage(hintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
+			return failure.Usage(HintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
 	if len(r.streams) == 0 {
-		return failure.Usage(hintRange(""), "none of %s can be read by range", plural(len(left), "stream"))
+		return failure.Usage(HintRange(""), "none of %s can be read by range", Plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
 		names := strings.Join(left[:min(len(left), maxLeftOut)], ", ")
@@ -152,34 +150,4 @@ func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	}
 	m, found := known[s.Name]
 	return m.Apply(s.Stream).Ranged() || s.Incremental.Auto && !(found && m.Fits(s.Stream))
-}
-
-// hintRange returns a hint with the settings that make a stream readable by range.
-func hintRange(stream string) string {
-	if stream == "" {
-		stream = "NAME"
-	}
-	return "set the filter under streams: `" + stream + ": {incremental: {field: updated_at, param: updated_since, until: updated_before}}`, or `incremental: auto`; " +
-		"without --from every stream is read whole"
-}
-
-// printDone reports the streams that an earlier backfill has finished.
-func printDone(w io.Writer, streams []pipeline.StreamReport) {
-	n := 0
-	for _, s := range streams {
-		if s.Done.IsZero() {
-			continue
-		}
-		if n++; n > maxProblems {
-			continue
-		}
-		name := s.Title()
-		if severalDestinations(streams) {
-			name += " → " + s.Destination
-		}
-		fmt.Fprintf(w, "%s was finished on %s; --again reads it again\n", name, s.Done.Local().Format(time.DateTime))
-	}
-	if n > maxProblems {
-		fmt.Fprintf(w, "and %s more\n", plural(n-maxProblems, "stream"))
-	}
 }

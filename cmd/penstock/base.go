@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"slices"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
@@ -16,12 +15,6 @@ import (
 )
 
 const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
-
-// misplaced reports whether a stream failed because the base URL of its surface is wrong. The run's error
-// reports this once for all streams, so the stream's own error is not printed.
-func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
-	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
-}
 
 // locateBases returns the run's error. For each wrong base URL, it adds the position in the configuration and a
 // suggestion.

@@ -34,5 +34,5 @@ func (a *app) cancelRun(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	return a.say("run %s: %s cancelled\n", run, plural(n, "unit"))
+	return a.say("run %s: %s cancelled\n", run, Plural(n, "unit"))
 }

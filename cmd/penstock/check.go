@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +58,7 @@ type finding struct {
 
 // check runs every check, even if some fail, and prints the findings.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
-	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
+	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + Plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
 	findings = append(findings, checkAlerts(c)...)
 	findings = append(findings, checkTLS(ctx, c)...)
@@ -107,7 +106,7 @@ func (a *app) printFindings(findings []finding) error {
 			code = f.code
 		}
 		if a.json {
-			if err := lineWriter(a.out).Encode(f); err != nil {
+			if err := NewEncoder(a.out).Encode(f); err != nil {
 				return err
 			}
 			continue
@@ -116,9 +115,9 @@ func (a *app) printFindings(findings []finding) error {
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, printable(f.Detail, false))
+		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, Printable(f.Detail, false))
 		if f.Hint != "" {
-			_ = printHint(a.out, "      ", f.Hint)
+			_ = Hint(a.out, "      ", f.Hint)
 		}
 	}
 	return failure.Exit(code)
@@ -139,7 +138,7 @@ func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	if err != nil {
 		return failed(context.Background(), part, err, "")
 	}
-	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, now)}
+	return finding{Part: part, OK: true, Detail: Plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
 // upcoming returns the next times at which `serve` runs a pipeline, as text for a finding.
@@ -180,7 +179,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		if err != nil {
 			hint := surfaceRemedy(err, probe.Name)
 			if own {
-				hint = remedyFor(err, probe.Name)
+				hint = Remedy(err, probe.Name)
 			}
 			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), hint))
 			continue
@@ -281,7 +280,7 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 		}
 		break
 	}
-	detail := fmt.Sprintf("%s answered in %s", s.Name, brief(time.Since(start)))
+	detail := fmt.Sprintf("%s answered in %s", s.Name, Brief(time.Since(start)))
 	if l := source.limit(); l != "" {
 		detail += ", limit " + l
 	}
@@ -331,16 +330,5 @@ func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase
 	}
-	return remedyFor(err, stream)
-}
-
-// remedyFor returns the hint for an error of the source, or for a full disk.
-func remedyFor(err error, stream string) string {
-	if e, ok := errors.AsType[*wire.Error](err); ok {
-		return remedyOf(e, stream)
-	}
-	if errors.Is(err, syscall.ENOSPC) {
-		return hintFull
-	}
-	return ""
+	return Remedy(err, stream)
 }

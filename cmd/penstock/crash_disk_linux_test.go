@@ -255,7 +255,7 @@ func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sigh
 		return true
 	}
 	require.Contains(t, []int{failure.ExitFailed, failure.ExitPartial}, code, "after %s:\n%s", what, &c.out)
-	require.Contains(t, c.out.String(), hintFull, "after %s", what)
+	require.Contains(t, c.out.String(), HintFull, "after %s", what)
 	r.recover(t, what)
 	return false
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -61,21 +63,21 @@ type dbtColumn struct {
 // freshness fits a nightly pipeline: one missed night is a warning, two missed nights are an error.
 var freshness = dbtFreshness{WarnAfter: dbtPeriod{36, "hour"}, ErrorAfter: dbtPeriod{60, "hour"}}
 
-// writeDBT writes the tables as dbt sources.
-func writeDBT(w io.Writer, d dictionary) error {
+// WriteDBT writes the tables as dbt sources.
+func WriteDBT(w io.Writer, d Dictionary) error {
 	src := dbtSource{
 		Name:        d.Destination,
 		Description: fmt.Sprintf("Loaded by penstock into %s.", d.Destination),
 		Schema:      cmp.Or(d.Schema, dbtSchemas[d.Kind]),
 		Freshness:   freshness,
 	}
-	tables := map[string]docTable{}
+	tables := map[string]TableDoc{}
 	for _, g := range d.Groups {
 		for _, t := range g.Tables {
 			tables[t.Name] = t
 		}
 	}
-	for _, name := range sortedKeys(tables) {
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		src.Tables = append(src.Tables, dbtTableOf(src, tables[name], tables))
 	}
 	if _, err := io.WriteString(w, "# Made by `penstock docs --format dbt`. A table is as fresh as the last complete read of its stream,\n"+
@@ -88,7 +90,7 @@ func writeDBT(w io.Writer, d dictionary) error {
 // dbtSchemas has the default schema of tables, by the kind of destination.
 var dbtSchemas = map[string]string{"duckdb": "main", "sqlite": "main", "postgres": "public", "postgresql": "public"}
 
-func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
+func dbtTableOf(src dbtSource, t TableDoc, all map[string]TableDoc) dbtTable {
 	out := dbtTable{Name: t.Name, Description: describe(t)}
 	if t.Files != "" {
 		out.Meta = &dbtMeta{ExternalLocation: readFiles(t.Files)}
@@ -96,7 +98,7 @@ func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
 	if t.Stream != "" {
 		own := src.Schema + "." + load.Certificates.Name
 		if t.Files != "" {
-			own = readFiles(t.certificates)
+			own = readFiles(t.Certificates)
 		}
 		out.LoadedAtField = fmt.Sprintf(`(select max(c."at") from %s c where c.stream = '%s')`, own, t.Stream)
 	}
@@ -115,7 +117,7 @@ func readFiles(pattern string) string {
 }
 
 // dbtTests returns the tests of a column: keys are unique and not null, and a child row has a parent.
-func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) []any {
+func dbtTests(src dbtSource, t TableDoc, c ColumnDoc, all map[string]TableDoc) []any {
 	var tests []any
 	if c.Key || c.Name == schemas.ColParent || c.Name == schemas.ColHash {
 		tests = append(tests, "not_null")
@@ -135,7 +137,7 @@ func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) [
 
 // dbtKeyTests returns the tests of keys with several columns. Tables that several sources share have such keys.
 // The tests use the columns as one row value: ("_penstock_source", "id").
-func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
+func dbtKeyTests(src dbtSource, t TableDoc, all map[string]TableDoc) []any {
 	if t.Mode != string(schemas.Merge) && t.Mode != string(schemas.Replace) {
 		return nil
 	}
@@ -157,13 +159,13 @@ func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
 func sqlRow(columns ...string) string {
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
-		quoted[i] = sqlName(c)
+		quoted[i] = SQLName(c)
 	}
 	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
 // describe returns a sentence that says what a table is.
-func describe(t docTable) string {
+func describe(t TableDoc) string {
 	var b strings.Builder
 	switch {
 	case t.Parent != "":
@@ -180,7 +182,7 @@ func describe(t docTable) string {
 	return b.String()
 }
 
-func sentence(c docColumn) string {
+func sentence(c ColumnDoc) string {
 	if c.Source == "" {
 		return c.Meaning
 	}

@@ -82,7 +82,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
 		err := a.read(ctx, selection{}, func(d *reader) error {
-			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &printer{w: a.out}) })
+			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &Printer{W: a.out}) })
 		})
 		if err != nil {
 			return err
@@ -124,10 +124,10 @@ func (a *app) demoRun(ctx context.Context, c *config.Config, title string, uncha
 		return err
 	}
 	if r.Status != pipeline.StatusComplete || !unchanged {
-		a.summarise(a.out, r)
+		Summary(a.out, r, a.summaryOptions())
 	}
 	t := r.Totals().Counts
-	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, grouped(t.Fetched), grouped(t.Written), brief(time.Since(start)))
+	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, Grouped(t.Fetched), Grouped(t.Written), Brief(time.Since(start)))
 	if r.Status == pipeline.StatusComplete && unchanged && t.Written+t.Deleted > 0 {
 		return &failure.Error{Err: fmt.Errorf("second run: %d rows were written and %d deleted although nothing had changed", t.Written, t.Deleted), Code: failure.ExitFailed}
 	}

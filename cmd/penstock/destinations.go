@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -167,12 +165,4 @@ func options(query string, readers map[string]func(string) error) error {
 func filePath(d config.Destination) (path, query string) {
 	path, query, _ = strings.Cut(strings.TrimPrefix(d.URL.Reveal(), d.Scheme+":"), "?")
 	return path, query
-}
-
-// pathCause returns the cause of a file system error without the path, for messages that already name the path.
-func pathCause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }

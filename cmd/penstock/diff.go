@@ -262,21 +262,21 @@ func document(text string) json.RawMessage {
 
 func (a *app) printDiff(effects []effect) error {
 	if a.json {
-		return encodeLines(a.out, effects)
+		return EncodeLines(a.out, effects)
 	}
-	g := newGrid("change", "key", "column", "before", "after")
+	g := NewTable("change", "key", "column", "before", "after")
 	count := map[string]int{}
 	for _, e := range effects {
 		count[e.Change]++
 		key := strings.Trim(string(e.Key), "[]")
 		for _, name := range sortedKeys(e.Columns) {
-			g.add(e.Change, key, name, string(e.Columns[name].Before), string(e.Columns[name].After))
+			g.Add(e.Change, key, name, string(e.Columns[name].Before), string(e.Columns[name].After))
 		}
 		if e.Columns == nil {
-			g.add(e.Change, key, "", string(e.Before), string(e.After))
+			g.Add(e.Change, key, "", string(e.Before), string(e.After))
 		}
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	_, err := fmt.Fprintf(a.out, "%d inserted, %d updated, %d deleted\n", count["inserted"], count["updated"], count["deleted"])
 	return err
 }

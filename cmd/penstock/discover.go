@@ -244,19 +244,19 @@ func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, e
 	} else {
 		out.Error = err.Error()
 		if !known {
-			out.Hint = remedyFor(err, s.Name)
+			out.Hint = Remedy(err, s.Name)
 		}
 	}
 	if d.json {
-		return lineWriter(d.out).Encode(out)
+		return NewEncoder(d.out).Encode(out)
 	}
-	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, plural(c.Requests, "request"))
+	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, Plural(c.Requests, "request"))
 	printFacts(d.out, "  ", out.Facts)
 	if out.Error != "" {
-		_, failed = fmt.Fprintf(d.out, "  %s\n", printable(out.Error, false))
+		_, failed = fmt.Fprintf(d.out, "  %s\n", Printable(out.Error, false))
 	}
 	if out.Hint != "" {
-		failed = printHint(d.out, "  ", out.Hint)
+		failed = Hint(d.out, "  ", out.Hint)
 	}
 	return failed
 }
@@ -266,9 +266,9 @@ func (d *discovery) conclude() error {
 	if !d.json {
 		budget := ""
 		if d.flags.requests > 0 {
-			budget = fmt.Sprintf(" of a budget of %s", grouped(int64(d.flags.requests)))
+			budget = fmt.Sprintf(" of a budget of %s", Grouped(int64(d.flags.requests)))
 		}
-		if _, err := fmt.Fprintf(d.out, "\n%d learned, %d not learned; %s requests%s\n", d.settled, d.failed, grouped(d.spent.Load()), budget); err != nil {
+		if _, err := fmt.Fprintf(d.out, "\n%d learned, %d not learned; %s requests%s\n", d.settled, d.failed, Grouped(d.spent.Load()), budget); err != nil {
 			return err
 		}
 	}

@@ -1,32 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"embed"
 	"fmt"
-	htmltemplate "html/template"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"text/template"
+	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
-
-//go:embed templates
-var templates embed.FS
 
 // docsForms are the forms of the data dictionary, by name: the default file name in a folder, and the writer.
 var docsForms = map[string]struct {
 	file  string
-	write func(io.Writer, dictionary) error
+	write func(io.Writer, Dictionary) error
 }{
-	"markdown": {"dictionary.md", writeMarkdown},
-	"html":     {"dictionary.html", writeHTML},
-	"dbt":      {"sources.yml", writeDBT},
+	"markdown": {"dictionary.md", WriteMarkdown},
+	"html":     {"dictionary.html", WriteHTML},
+	"dbt":      {"sources.yml", WriteDBT},
 }
 
 func (a *app) docsCmd() *cobra.Command {
@@ -52,7 +54,7 @@ freshness and key tests.`,
 			}
 			write := form.write
 			if a.json {
-				write = func(w io.Writer, d dictionary) error { return lineWriter(w).Encode(d) }
+				write = func(w io.Writer, d Dictionary) error { return NewEncoder(w).Encode(d) }
 			}
 			if s, err := os.Stat(file); err == nil && s.IsDir() {
 				file = filepath.Join(file, form.file)
@@ -66,7 +68,7 @@ freshness and key tests.`,
 	return cmd
 }
 
-func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, dictionary) error) error {
+func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, Dictionary) error) error {
 	dict, err := d.dictionary(ctx)
 	if err != nil {
 		return err
@@ -74,27 +76,93 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 	return a.writeTo(file, func(w io.Writer) error { return write(w, dict) })
 }
 
-func writeMarkdown(w io.Writer, d dictionary) error {
-	t, err := template.New("dictionary.md").Funcs(template.FuncMap{
-		"grouped": grouped, "shown": shown, "cell": markdownCell, "join": strings.Join,
-	}).ParseFS(templates, "templates/dictionary.md")
+// dictionary collects what is loaded.
+func (d *reader) dictionary(ctx context.Context) (Dictionary, error) {
+	out := Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
+	changes, err := d.changes(ctx)
 	if err != nil {
-		return fmt.Errorf("write dictionary: %w", err)
+		return out, err
 	}
-	return t.Execute(w, d)
+	tables, err := d.tables(ctx)
+	if err != nil {
+		return out, err
+	}
+	newest, err := newestCertificates(ctx, d, []string{"verdict"})
+	if err != nil {
+		return out, err
+	}
+	streams := d.streams()
+	for _, name := range sortedKeys(tables) {
+		s, known := streamOf(streams, name)
+		doc := DescribeTable(tables[name], s, known)
+		if doc.Rows, doc.Current, err = countRows(ctx, d, tables[name]); err != nil {
+			return out, err
+		}
+		setLastPass(&doc, newest)
+		if known && d.kind.files != nil {
+			doc.Files = d.kind.files(d.of, s.Name, name)
+			doc.Certificates = d.kind.files(d.of, s.Name, load.Certificates.Name)
+		}
+		out.Add(cmp.Or(s.Group, "Other"), doc)
+	}
+	out.Views, err = ViewDocs(changes)
+	return out, err
 }
 
-// markdownCell escapes text for a table cell.
-func markdownCell(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(printable(s, false))
+// setLastPass sets the time, run and verdict of the last pass that read the table's stream to its end. The pass may be
+// of any pipeline.
+func setLastPass(t *TableDoc, newest map[state.Key]certificate) {
+	for k, c := range newest {
+		at, _ := c.at.(time.Time)
+		if k.Stream != t.Stream || !at.After(t.ReadAt) {
+			continue
+		}
+		t.ReadAt = at
+		t.Run, _ = c.run.(string)
+		t.Verdict, _ = c.values[0].(string)
+	}
 }
 
-func writeHTML(w io.Writer, d dictionary) error {
-	t, err := htmltemplate.New("dictionary.html").Funcs(htmltemplate.FuncMap{
-		"grouped": grouped, "shown": shown, "join": strings.Join,
-	}).ParseFS(templates, "templates/dictionary.html")
-	if err != nil {
-		return fmt.Errorf("write dictionary: %w", err)
+// streams returns the streams of the pipelines that load into this destination, with the pipelines' settings.
+// All streams of the configuration follow.
+func (d *reader) streams() []config.Stream {
+	var all []config.Stream
+	for _, p := range d.conf.Pipelines {
+		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.name }) {
+			continue
+		}
+		loaded, err := d.conf.Select(p, nil)
+		if err != nil {
+			continue // cannot happen: app.load refuses such a configuration
+		}
+		all = append(all, loaded...)
 	}
-	return t.Execute(w, d)
+	return append(all, d.conf.Streams...)
+}
+
+// streamOf returns the stream that fills a table or its ancestor.
+func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
+	for _, s := range streams {
+		if s.Readable() && (s.Table.Name == table || strings.HasPrefix(table, s.Table.Name+"__")) {
+			return s, true
+		}
+	}
+	return config.Stream{}, false
+}
+
+// countRows counts all rows of a table, and the rows that are neither deleted nor earlier versions.
+func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, standing int64, err error) {
+	mark := schemas.ColDeletedAt
+	if t.Mode == schemas.History {
+		mark = schemas.ColValidTo
+	}
+	err = d.Scan(ctx, t.Name, []string{mark}, func(b arrow.RecordBatch) error {
+		rows += b.NumRows()
+		standing += int64(b.Column(0).NullN())
+		return nil
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count rows of %s: %w", t.Name, err)
+	}
+	return rows, standing, nil
 }

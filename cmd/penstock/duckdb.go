@@ -120,7 +120,7 @@ func checkFile(_ context.Context, _ *app, d config.Destination) error {
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 		return f.Close()
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return failure.Hinted(fmt.Errorf("write %s: %w", path, pathCause(err)), "let penstock write to it")
+		return failure.Hinted(fmt.Errorf("write %s: %w", path, failure.PathCause(err)), "let penstock write to it")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func checkFile(_ context.Context, _ *app, d config.Destination) error {
 func checkFolder(dir, hint string) error {
 	f, err := os.CreateTemp(dir, ".penstock-check-*")
 	if err != nil {
-		return failure.Hinted(fmt.Errorf("write to %s: %w", dir, pathCause(err)), hint)
+		return failure.Hinted(fmt.Errorf("write to %s: %w", dir, failure.PathCause(err)), hint)
 	}
 	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 		return fmt.Errorf("write to %s: %w", dir, err)

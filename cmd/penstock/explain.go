@@ -50,7 +50,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		if err != nil {
 			return k, err
 		}
-		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, plural(len(streams), "stream"))
+		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, Plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
 		carried, err := c.Select(p, []string{name})
@@ -130,12 +130,12 @@ func (a *app) explain(k knowledge) error {
 		if k.proved.Run != "" {
 			e.Proved = &k.proved
 		}
-		return lineWriter(a.out).Encode(e)
+		return NewEncoder(a.out).Encode(e)
 	}
 	switch {
 	case k.learned.Of != "":
 		fmt.Fprintf(a.out, "# %s: learned %s with %s, stored in %s\n", k.stream.Name,
-			k.learned.LearnedAt.Local().Format(time.DateTime), plural(k.learned.Requests, "request"), k.kept)
+			k.learned.LearnedAt.Local().Format(time.DateTime), Plural(k.learned.Requests, "request"), k.kept)
 	case k.stream.Parent != "":
 		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its format is learned with the first record\n", k.stream.Name, k.stream.Parent)
 	default:

@@ -159,11 +159,11 @@ func (a *app) finishImport(target string, out []byte, f importing, outcomes []im
 		}
 		return nil
 	}
-	g := newGrid("operation", "stream", "is", "file", "")
+	g := NewTable("operation", "stream", "is", "file", "")
 	for _, l := range lines {
-		g.add(l.Operation, l.Stream, l.Action, l.File, l.Reason)
+		g.Add(l.Operation, l.Stream, l.Action, l.File, l.Reason)
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	fmt.Fprintf(a.out, "\n%s\n", imported(lines))
 	return nil
 }
@@ -200,7 +200,7 @@ func imported(lines []importLine) string {
 		n[l.Action]++
 	}
 	text := fmt.Sprintf("%s operations: %d in the catalogue, %d new, %d disabled, %d writes that are never read, %d skipped",
-		grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
+		Grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
 	if gone := n[imports.Vanished]; gone > 0 {
 		text += fmt.Sprintf("; %d no longer described", gone)
 	}
@@ -208,7 +208,7 @@ func imported(lines []importLine) string {
 }
 
 func printJSON(w io.Writer, lines []importLine) error {
-	enc := lineWriter(w)
+	enc := NewEncoder(w)
 	for _, l := range lines {
 		if err := enc.Encode(l); err != nil {
 			return err

@@ -133,7 +133,7 @@ func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
 		next = append(next, "penstock "+verb+with)
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
+		return NewEncoder(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
 	}
 	for _, line := range next {
 		if err := a.say("next: %s\n", line); err != nil {

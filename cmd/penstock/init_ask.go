@@ -152,9 +152,9 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 		if !f.OK {
 			bad, mark = true, "FAIL"
 		}
-		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, printable(f.Detail, false))
+		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, Printable(f.Detail, false))
 		if f.Hint != "" {
-			if err := printHint(c.out, "    ", f.Hint); err != nil {
+			if err := Hint(c.out, "    ", f.Hint); err != nil {
 				return false, err
 			}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"embed"
 	"fmt"
 	"net/url"
 	"os"
@@ -21,6 +22,9 @@ const (
 	tokenVariable    = "PENSTOCK_APP_TOKEN"
 	databaseVariable = "DATABASE_URL"
 )
+
+//go:embed templates/pipelines.yaml.tmpl
+var templates embed.FS
 
 // setup has the answers from which init makes a configuration.
 type setup struct {

@@ -160,12 +160,12 @@ func flow(pairs ...pair) string {
 // printFacts prints each fact with its origin and evidence, with prefix before each line.
 func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
-		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, printable(cmp.Or(f.Value, "unknown"), false), f.From)
+		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, Printable(cmp.Or(f.Value, "unknown"), false), f.From)
 		for _, e := range f.Evidence {
-			fmt.Fprintf(w, "%s           + %s\n", prefix, printable(e, false))
+			fmt.Fprintf(w, "%s           + %s\n", prefix, Printable(e, false))
 		}
 		for _, r := range f.Refuted {
-			fmt.Fprintf(w, "%s           - %s\n", prefix, printable(r, false))
+			fmt.Fprintf(w, "%s           - %s\n", prefix, Printable(r, false))
 		}
 	}
 }

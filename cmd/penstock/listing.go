@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -46,7 +47,7 @@ func (a *app) listed(l config.Listing) ([]config.Row, error) {
 func listedIn(path string) ([]config.Row, error) {
 	text, err := readUpTo(path, maxListBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, pathCause(err))
+		return nil, fmt.Errorf("read %s: %w", path, failure.PathCause(err))
 	}
 	var rows []config.Row
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// meaning describes in words where a column's values come from: "name of its customer" for /customer/name.
-func meaning(f arrow.Field) string {
+// Meaning describes in words where a column's values come from: "name of its customer" for /customer/name.
+func Meaning(f arrow.Field) string {
 	if own := schemas.Meaning(f.Name); own != "" {
 		return own
 	}
@@ -39,8 +39,8 @@ func words(name string) string {
 	return strings.NewReplacer("_", " ", "~1", "/", "~0", "~").Replace(name)
 }
 
-// modeOf describes a table's mode and key.
-func modeOf(t schemas.Table) string {
+// ModeOf describes a table's mode and key.
+func ModeOf(t schemas.Table) string {
 	if len(t.Key) == 0 {
 		return fmt.Sprintf("mode %s, without a key", t.Mode)
 	}

@@ -17,9 +17,9 @@ func TestMeaning(t *testing.T) {
 		"/_context/stage/name":  "name of the stage it was found in",
 		"/a~1b":                 "a/b",
 	} {
-		require.Equal(t, want, meaning(schemas.Field("column", schemas.Text, source)), source)
+		require.Equal(t, want, Meaning(schemas.Field("column", schemas.Text, source)), source)
 	}
-	require.Contains(t, meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a living row")
+	require.Contains(t, Meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a living row")
 }
 
 func TestSQLType(t *testing.T) {

@@ -25,7 +25,7 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	}
 	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
 	if a.json {
-		m.each = func(_ fleet.Outcome, r pipeline.Report) error { return lineWriter(a.out).Encode(jsonOf(r)) }
+		m.each = func(_ fleet.Outcome, r pipeline.Report) error { return NewEncoder(a.out).Encode(ReportJSON(r)) }
 	}
 	t, paused, err := m.run(ctx, sources)
 	if err != nil {
@@ -195,7 +195,7 @@ func or(all ...int64) int64 {
 func (a *app) concludeAll(t *fleet.Outcomes, paused int) error {
 	r := t.Report()
 	if a.json {
-		return lineWriter(a.out).Encode(sumsOf(t, r, paused))
+		return NewEncoder(a.out).Encode(sumsOf(t, r, paused))
 	}
 	if a.quiet && r.Status == pipeline.StatusComplete {
 		return nil
@@ -240,11 +240,11 @@ func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, pa
 		fmt.Fprintf(w, "%-11s %s: %s\n", o.Status, o.Source, trouble(o))
 	}
 	if more := shown - maxShown; more > 0 && !a.verbose {
-		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", plural(more, "source"))
+		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", Plural(more, "source"))
 	}
 	total := r.Totals()
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", r.Run, r.Title(), r.Status,
-		brief(r.Ended.Sub(r.Started)), complete, plural(len(outcomes), "source"), pausedWords(paused), grouped(int64(r.Requests)), plural(int(total.Counts.Written), "row"))
+		Brief(r.Ended.Sub(r.Started)), complete, Plural(len(outcomes), "source"), pausedWords(paused), Grouped(int64(r.Requests)), Plural(int(total.Counts.Written), "row"))
 }
 
 func pausedWords(n int) string {
@@ -256,9 +256,9 @@ func pausedWords(n int) string {
 
 // trouble describes in one line why a source is not complete.
 func trouble(o fleet.Outcome) string {
-	text := printable(o.Error, false)
+	text := Printable(o.Error, false)
 	if o.Short > 0 && o.Short < o.Streams {
-		text = fmt.Sprintf("%d of %s: %s", o.Short, plural(o.Streams, "stream"), text)
+		text = fmt.Sprintf("%d of %s: %s", o.Short, Plural(o.Streams, "stream"), text)
 	}
 	return text
 }

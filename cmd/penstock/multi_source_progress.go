@@ -29,7 +29,7 @@ func (m *multiSource) show(total int) *sourcesShown {
 		return s
 	}
 	s.done.Go(func() {
-		t := time.NewTicker(logEvery)
+		t := time.NewTicker(LogEvery)
 		defer t.Stop()
 		for {
 			select {
@@ -73,7 +73,7 @@ func (s *sourcesShown) log() {
 	if s.short > 0 {
 		trouble = fmt.Sprintf(", %d of them not complete", s.short)
 	}
-	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
+	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, Plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
 }
 
 func (s *sourcesShown) close() {

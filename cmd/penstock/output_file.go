@@ -41,7 +41,7 @@ func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
 	if err != nil {
-		return failure.Hinted(fmt.Errorf("write %s: %w", name, pathCause(err)), "create the folder and let penstock write to it")
+		return failure.Hinted(fmt.Errorf("write %s: %w", name, failure.PathCause(err)), "create the folder and let penstock write to it")
 	}
 	if err := errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

@@ -124,15 +124,15 @@ func (o overflow) String() string {
 	if o.Fields > len(o.Names) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, plural(o.Fields, "member"),
-		plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
+	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, Plural(o.Fields, "member"),
+		Plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
 }
 
 // remedy returns a hint about how to get columns for the members.
 func (o overflow) remedy(s schemas.Stream) string {
 	columns, tables := s.Bounds()
 	return fmt.Sprintf("the limit of the stream is %s and %s; raise max_columns or max_tables to add columns in the next full pass, or leave out fields with `select` or `drop`",
-		plural(columns, "column"), plural(tables, "child table"))
+		Plural(columns, "column"), Plural(tables, "child table"))
 }
 
 // print writes the overflow for `penstock explain`, in the form of a fact.
@@ -140,7 +140,7 @@ func (o overflow) print(w io.Writer) {
 	if o.Records == 0 {
 		return
 	}
-	fmt.Fprintf(w, "# %-10s %s\n", "rest", printable(o.String(), false))
+	fmt.Fprintf(w, "# %-10s %s\n", "rest", Printable(o.String(), false))
 	fmt.Fprintf(w, "#            - %s\n", o.remedy(o.limited))
 }
 

@@ -115,9 +115,9 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	for name, t := range tables {
 		switch {
 		case t.Mode == schemas.History:
-			views[name+"_current"] = "FROM " + sqlName(name) + " WHERE " + schemas.ColValidTo + " IS NULL"
+			views[name+"_current"] = "FROM " + SQLName(name) + " WHERE " + schemas.ColValidTo + " IS NULL"
 		case t.Mode == schemas.Merge && len(t.Key) > 0:
-			views[name+"_current"] = "FROM " + sqlName(name) + " WHERE " + schemas.ColDeletedAt + " IS NULL"
+			views[name+"_current"] = "FROM " + SQLName(name) + " WHERE " + schemas.ColDeletedAt + " IS NULL"
 		}
 	}
 	for _, v := range kit {

@@ -42,7 +42,7 @@ func (a *app) path(ctx context.Context, d *reader, table string) error {
 		return err
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(struct {
+		return NewEncoder(a.out).Encode(struct {
 			Table string `json:"table"`
 			Path  string `json:"path"`
 		}{table, at})

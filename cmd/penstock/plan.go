@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +51,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 				return failure.Usage("add --fleet", "--workspaces and --records need --fleet")
 			}
 			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
-				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(maxWorkspaces))
+				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", Grouped(maxWorkspaces))
 			}
 			return a.plan(cmd.Context(), c, p, only, deadline, options)
 		},
@@ -94,9 +91,9 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return a.printFleetPlan(r, f, options, deadline)
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(f)
+		return NewEncoder(a.out).Encode(f)
 	}
-	printForecast(a.out, f, deadline)
+	Forecast(a.out, f, deadline)
 	return nil
 }
 
@@ -192,38 +189,4 @@ func (past *history) readRuns(ctx context.Context, d load.Destination, name stri
 		past.pageSize = c.Bytes / max(c.Pages, 1)
 		return nil
 	})
-}
-
-func printForecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
-	g := newGrid("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
-	for _, s := range f.Streams {
-		note := ""
-		if s.Skipped {
-			note = "skipped"
-		}
-		g.add(s.Stream, s.Lane, s.Pages, s.Requests, s.Records, s.Bytes, lasting(s.Seconds), lasting(s.Ends), string(s.Basis), note)
-	}
-	g.render(w)
-	fmt.Fprintf(w, "\n%s: %s requests, %s rows, %s bytes in about %s; %d of them only guessed\n",
-		plural(len(f.Streams), "stream"), grouped(f.Requests), grouped(f.Records), grouped(f.Bytes), brief(lasting(f.Seconds)), f.Guessed)
-	if deadline > 0 {
-		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, cmp.Or(plural(f.Skipped, "stream"), "none"))
-	}
-}
-
-func lasting(seconds float64) time.Duration {
-	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
-}
-
-// outlook compares a run with its forecast. It returns "" if there is no forecast.
-func outlook(r pipeline.Report) string {
-	o := r.Forecast
-	if o == nil {
-		return ""
-	}
-	text := fmt.Sprintf("forecast %s requests in %s: off by %+.0f %% and %+.0f %%", grouped(o.Requests), brief(lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
-	if o.Guessed > 0 {
-		text += fmt.Sprintf(", %s only guessed", plural(o.Guessed, "stream"))
-	}
-	return text
 }

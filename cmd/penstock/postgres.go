@@ -24,7 +24,7 @@ func postgresKind(scheme string) destinationKind {
 		memory:  memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		columns: postgres.Columns,
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
-			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil
+			return SQLName(cmp.Or(d.Schema, "public")) + "." + SQLName(table), nil
 		},
 	}
 }
@@ -113,6 +113,3 @@ func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, 
 	}
 	return warnings, errors.Join(err, db.Close())
 }
-
-// sqlName quotes any text as an SQL identifier.
-func sqlName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -27,8 +27,8 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 1 || n > maxRows {
-				return failure.Usage("", "-n %d: want 1 to %d", n, maxRows)
+			if n < 1 || n > MaxRows {
+				return failure.Usage("", "-n %d: want 1 to %d", n, MaxRows)
 			}
 			c, err := a.load()
 			if err != nil {
@@ -108,7 +108,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *transform.Mapper, n int) error {
 	for page, err := range s.client.Pages(ctx, st, "") {
 		if err != nil {
-			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: remedyFor(err, st.Name)}
+			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: Remedy(err, st.Name)}
 		}
 		rest, err := m.Append(page.Records)
 		if err != nil {
@@ -124,7 +124,7 @@ func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *tra
 // printPreview prints up to n rows of the root table. Without --json it also prints the columns of every table,
 // and the rejects among the first n records.
 func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
-	p := printer{w: a.out, form: a.form()}
+	p := Printer{W: a.out, Form: a.form()}
 	left := int64(n)
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name || left <= 0 {
@@ -132,13 +132,13 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 		}
 		rows := sourceColumns(b.Batch, min(left, b.Batch.NumRows()))
 		left -= rows.NumRows()
-		err := p.batch(rows)
+		err := p.Batch(rows)
 		rows.Release()
 		if err != nil {
 			return err
 		}
 	}
-	if err := p.close(); err != nil || a.json {
+	if err := p.Close(); err != nil || a.json {
 		return err
 	}
 	if len(batches) == 0 {
@@ -155,7 +155,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 		if r.Ordinal > int64(n) {
 			break // the last page may have more records than are printed
 		}
-		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, printable(r.Reason, false))
+		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, Printable(r.Reason, false))
 	}
 	return nil
 }
@@ -176,11 +176,11 @@ func sourceColumns(b arrow.RecordBatch, n int64) arrow.RecordBatch {
 
 func printColumns(w io.Writer, b transform.TableBatch) {
 	fmt.Fprintf(w, "\n%s\n", b.Table.Name)
-	g := newGrid("column", "type", "field of the source")
+	g := NewTable("column", "type", "field of the source")
 	for _, f := range b.Batch.Schema().Fields() {
 		if p := schemas.Source(f); p != "" {
-			g.add(f.Name, schemas.TypeName(schemas.TypeOf(f)), p)
+			g.Add(f.Name, schemas.TypeName(schemas.TypeOf(f)), p)
 		}
 	}
-	g.render(w)
+	g.Render(w)
 }

@@ -17,68 +17,68 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// form is the format of a result.
-type form int
+// Form is the format of a result.
+type Form int
 
 // The formats of a result.
 const (
-	formTable form = iota
-	formJSON
-	formCSV
-	formParquet
-	formList // one name and value per line, in full; for few rows
+	FormTable Form = iota
+	FormJSON
+	FormCSV
+	FormParquet
+	FormList // one name and value per line, in full; for few rows
 )
 
-// maxRows limits the rows that a table shows. The other formats have all rows.
-const maxRows = 1000
+// MaxRows limits the rows that a table shows. The other formats have all rows.
+const MaxRows = 1000
 
-// printer writes a result, batch by batch. If only w is set, it prints a table.
-type printer struct {
-	w     io.Writer
-	form  form
-	exact bool // CSV: do not escape formulas
+// Printer writes a result, batch by batch. If only w is set, it prints a table.
+type Printer struct {
+	W     io.Writer
+	Form  Form
+	Exact bool // CSV: do not escape formulas
 
-	grid    *grid
+	grid    *Table
 	csv     *csv.Writer
 	parquet *pqarrow.FileWriter
 	rows    int64
 }
 
-// batch prints one batch of the result. The first batch also prints the header.
-func (p *printer) batch(b arrow.RecordBatch) error {
-	switch p.form {
-	case formJSON:
+// Batch prints one batch of the result. The first batch also prints the header.
+func (p *Printer) Batch(b arrow.RecordBatch) error {
+	switch p.Form {
+	case FormJSON:
 		return p.jsonRows(b)
-	case formCSV:
+	case FormCSV:
 		return p.csvRows(b)
-	case formParquet:
+	case FormParquet:
 		return p.parquetRows(b)
-	case formList:
+	case FormList:
 		return p.list(b)
 	}
 	if p.grid == nil {
-		p.grid = newGrid(header(b.Schema())...)
+		p.grid = NewTable(header(b.Schema())...)
 	}
 	for i := range int(b.NumRows()) {
-		if p.rows++; p.rows > maxRows {
+		if p.rows++; p.rows > MaxRows {
 			continue
 		}
 		cells := make([]any, b.NumCols())
 		for c := range cells {
-			cells[c] = strings.Clone(cell(b.Column(c), i)) // must outlive the batch
+			cells[c] = strings.Clone(Cell(b.Column(c), i)) // must outlive the batch
 		}
-		p.grid.add(cells...)
+		p.grid.Add(cells...)
 	}
 	return nil
 }
 
 // list prints one name and value per line.
-func (p *printer) list(b arrow.RecordBatch) error {
+func (p *Printer) list(b arrow.RecordBatch) error {
 	for i := range int(b.NumRows()) {
 		for c, f := range b.Schema().Fields() {
-			name := printable(f.Name, false)
-			for line := range strings.SplitSeq(cell(b.Column(c), i), "\n") {
-				if _, err := fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%-12s %s", name, printable(line, false)), " ")); err != nil {
+			name := Printable(f.Name, false)
+			for line := range strings.SplitSeq(Cell(b.Column(c), i), "\n") {
+				if _, err := fmt.Fprintln(p.W, strings.TrimRight(fmt.Sprintf("%-12s %s", name, Printable(line, false)), " ")); err != nil {
 					return err
 				}
 				name = ""
@@ -88,8 +88,8 @@ func (p *printer) list(b arrow.RecordBatch) error {
 	return nil
 }
 
-// close finishes the output.
-func (p *printer) close() error {
+// Close finishes the output.
+func (p *Printer) Close() error {
 	switch {
 	case p.csv != nil:
 		p.csv.Flush()
@@ -97,12 +97,12 @@ func (p *printer) close() error {
 	case p.parquet != nil:
 		return p.parquet.Close()
 	case p.grid != nil:
-		p.grid.render(p.w)
+		p.grid.Render(p.W)
 		switch {
-		case p.rows > maxRows:
-			fmt.Fprintf(p.w, "%s rows, the first %s shown; --json has all\n", grouped(p.rows), grouped(maxRows))
+		case p.rows > MaxRows:
+			fmt.Fprintf(p.W, "%s rows, the first %s shown; --json has all\n", Grouped(p.rows), Grouped(MaxRows))
 		case p.rows != 1:
-			fmt.Fprintf(p.w, "%s rows\n", grouped(p.rows))
+			fmt.Fprintf(p.W, "%s rows\n", Grouped(p.rows))
 		}
 	}
 	return nil
@@ -123,8 +123,8 @@ func isNumber(t arrow.DataType) bool {
 	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID()) || arrow.IsDecimal(t.ID())
 }
 
-// cell returns one value as text; "" for null.
-func cell(a arrow.Array, i int) string {
+// Cell returns one value as text; "" for null.
+func Cell(a arrow.Array, i int) string {
 	if a.IsNull(i) {
 		return ""
 	}
@@ -148,7 +148,7 @@ func cell(a arrow.Array, i int) string {
 
 // jsonRows writes one object per line, with members in column order. Decimals are strings, because many
 // readers would round JSON numbers.
-func (p *printer) jsonRows(b arrow.RecordBatch) error {
+func (p *Printer) jsonRows(b arrow.RecordBatch) error {
 	for i := range int(b.NumRows()) {
 		var line strings.Builder
 		line.WriteByte('{')
@@ -161,17 +161,17 @@ func (p *printer) jsonRows(b arrow.RecordBatch) error {
 			}
 		}
 		line.WriteString("}\n")
-		if _, err := io.WriteString(p.w, line.String()); err != nil {
+		if _, err := io.WriteString(p.W, line.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *printer) member(line *strings.Builder, name string, v any) error {
+func (p *Printer) member(line *strings.Builder, name string, v any) error {
 	for i, part := range []any{name, v} {
 		var text strings.Builder
-		if err := lineWriter(&text).Encode(part); err != nil {
+		if err := NewEncoder(&text).Encode(part); err != nil {
 			return err
 		}
 		line.WriteString(strings.TrimSuffix(text.String(), "\n"))
@@ -195,17 +195,17 @@ func jsonValue(f arrow.Field, a arrow.Array, i int) any {
 	case *array.Timestamp:
 		return a.Value(i).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC().Format(time.RFC3339Nano)
 	case *array.Date32:
-		return cell(a, i)
+		return Cell(a, i)
 	}
 	if arrow.IsDecimal(a.DataType().ID()) {
-		return cell(a, i)
+		return Cell(a, i)
 	}
 	return a.GetOneForMarshal(i)
 }
 
-func (p *printer) csvRows(b arrow.RecordBatch) error {
+func (p *Printer) csvRows(b arrow.RecordBatch) error {
 	if p.csv == nil {
-		p.csv = csv.NewWriter(p.w)
+		p.csv = csv.NewWriter(p.W)
 		var names []string
 		for _, f := range b.Schema().Fields() {
 			names = append(names, p.guard(f.Name))
@@ -217,7 +217,7 @@ func (p *printer) csvRows(b arrow.RecordBatch) error {
 	row := make([]string, b.NumCols())
 	for i := range int(b.NumRows()) {
 		for c := range row {
-			row[c] = cell(b.Column(c), i)
+			row[c] = Cell(b.Column(c), i)
 			if !isNumber(b.Column(c).DataType()) {
 				row[c] = p.guard(row[c])
 			}
@@ -230,8 +230,8 @@ func (p *printer) csvRows(b arrow.RecordBatch) error {
 }
 
 // guard adds a ' to a text that a spreadsheet would run as a formula.
-func (p *printer) guard(s string) string {
-	if !p.exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+func (p *Printer) guard(s string) string {
+	if !p.Exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}
 	return s
@@ -244,11 +244,11 @@ const (
 )
 
 // parquetRows adds a batch to the file.
-func (p *printer) parquetRows(b arrow.RecordBatch) error {
+func (p *Printer) parquetRows(b arrow.RecordBatch) error {
 	if p.parquet == nil {
 		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
 			parquet.WithMaxRowGroupLength(groupRows))
-		w, err := pqarrow.NewFileWriter(b.Schema(), keepOpen{p.w}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+		w, err := pqarrow.NewFileWriter(b.Schema(), keepOpen{p.W}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 		if err != nil {
 			return fmt.Errorf("write parquet: %w", err)
 		}

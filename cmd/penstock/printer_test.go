@@ -30,11 +30,11 @@ func TestPrinterParquet(t *testing.T) {
 		"two batches": {batch, batch}, "no rows": {batch.NewSlice(0, 0)},
 	} {
 		var out bytes.Buffer
-		p := printer{w: &out, form: formParquet}
+		p := Printer{W: &out, Form: FormParquet}
 		for _, b := range batches {
-			require.NoError(t, p.batch(b), name)
+			require.NoError(t, p.Batch(b), name)
 		}
-		require.NoError(t, p.close(), name)
+		require.NoError(t, p.Close(), name)
 		got, err := pqarrow.ReadTable(t.Context(), bytes.NewReader(out.Bytes()), parquet.NewReaderProperties(nil), pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
 		require.NoError(t, err, name)
 		want := array.NewTableFromRecords(schema, batches)
@@ -61,11 +61,11 @@ func TestPrinterParquetParts(t *testing.T) {
 	batch := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{schemas.Field("id", schemas.Int64, "")}, nil), []arrow.Array{column}, groupRows)
 	defer batch.Release()
 	var out bytes.Buffer
-	p := printer{w: &out, form: formParquet}
+	p := Printer{W: &out, Form: FormParquet}
 	for range 3 {
-		require.NoError(t, p.batch(batch))
+		require.NoError(t, p.Batch(batch))
 	}
-	require.NoError(t, p.close())
+	require.NoError(t, p.Close())
 	r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
 	require.NoError(t, err)
 	defer r.Close()

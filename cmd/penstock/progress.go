@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,19 +13,19 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// How often progress is drawn on a terminal, or logged without one.
+// LogEvery is how often progress is logged if there is no terminal.
+const LogEvery = 10 * time.Second
+
 const (
-	drawEvery = 200 * time.Millisecond
-	logEvery  = 10 * time.Second
-	paceOver  = 3 * time.Second // window of the request rate
+	drawEvery = 200 * time.Millisecond // how often progress is drawn on a terminal
+	paceOver  = 3 * time.Second        // window of the request rate
 )
 
-// progress follows a run's events and shows its progress. It is safe for concurrent use.
-type progress struct {
-	a      *app
-	source *sourceClient
-	stop   chan struct{}
-	done   sync.WaitGroup
+// Progress follows a run's events and shows its progress. It is safe for concurrent use.
+type Progress struct {
+	options ProgressOptions
+	stop    chan struct{}
+	done    sync.WaitGroup
 
 	mu       sync.Mutex
 	started  time.Time
@@ -51,15 +53,24 @@ type sample struct {
 	requests int
 }
 
-// newProgress starts to show a run over total streams of src, until close.
-func (a *app) newProgress(total int, src *sourceClient) *progress {
-	p := &progress{a: a, source: src, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
+// ProgressOptions says how the progress of a run is shown.
+type ProgressOptions struct {
+	Total  int                            // number of streams
+	Rates  func() (limit, waiting string) // returns the rate limits, and what must wait before the next request
+	Log    *slog.Logger
+	Screen *Screen // where progress is redrawn in place; nil to log it
+	Silent bool    // show only the ends of streams, at debug level
+}
+
+// NewProgress starts to show the progress of a run, until close.
+func NewProgress(o ProgressOptions) *Progress {
+	p := &Progress{options: o, stop: make(chan struct{}), started: time.Now(), total: o.Total, running: map[string]*reading{}}
 	p.pace = []sample{{at: p.started}}
-	every, show := logEvery, p.log
+	every, show := LogEvery, p.log
 	switch {
-	case a.live():
+	case o.Screen != nil:
 		every, show = drawEvery, p.draw
-	case a.noProgress || a.quiet:
+	case o.Silent:
 		show = func() {}
 	}
 	p.done.Go(func() {
@@ -77,15 +88,17 @@ func (a *app) newProgress(total int, src *sourceClient) *progress {
 	return p
 }
 
-// close ends the display and clears what it has drawn.
-func (p *progress) close() {
+// Close ends the display and clears what it has drawn.
+func (p *Progress) Close() {
 	close(p.stop)
 	p.done.Wait()
-	p.a.screen.clear()
+	if p.options.Screen != nil {
+		p.options.Screen.clear()
+	}
 }
 
-// event handles one event of the run.
-func (p *progress) event(e pipeline.Event) {
+// Event handles one event of the run.
+func (p *Progress) Event(e pipeline.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e.Kind {
@@ -112,22 +125,22 @@ func (p *progress) event(e pipeline.Event) {
 }
 
 // report logs the end of a stream with -v.
-func (p *progress) report(r *pipeline.StreamReport) {
+func (p *Progress) report(r *pipeline.StreamReport) {
 	if r == nil {
 		return
 	}
 	attrs := []any{"stream", r.Stream, "status", r.Status, "fetched", r.Counts.Fetched, "written", r.Counts.Written,
-		"requests", r.Requests, "took", brief(r.Duration)}
+		"requests", r.Requests, "took", Brief(r.Duration)}
 	switch {
 	case r.Status == pipeline.StatusComplete:
-		p.a.log.Debug("stream done", append(attrs, "verdict", r.Verdict)...)
-	case !p.a.live():
-		p.a.log.Debug("stream ended", attrs...)
+		p.options.Log.Debug("stream done", append(attrs, "verdict", r.Verdict)...)
+	case p.options.Screen == nil:
+		p.options.Log.Debug("stream ended", attrs...)
 	}
 }
 
 // figures returns the text of a progress line.
-func (p *progress) figures() string {
+func (p *Progress) figures() string {
 	now := time.Now()
 	p.pace = append(p.pace, sample{now, p.requests})
 	for len(p.pace) > 2 && now.Sub(p.pace[0].at) > paceOver {
@@ -138,34 +151,35 @@ func (p *progress) figures() string {
 		rate = float64(p.requests-p.pace[0].requests) / d
 	}
 	speed := fmt.Sprintf("%.0f requests/s", rate)
-	if l := p.source.limit(); l != "" {
-		speed += " (limit " + l + ")"
+	limit, waiting := p.options.Rates()
+	if limit != "" {
+		speed += " (limit " + limit + ")"
 	}
 	parts := []string{
 		fmt.Sprintf("%d/%d streams", p.ended, p.total),
-		grouped(int64(p.pages)) + " pages",
-		grouped(p.rows) + " rows",
+		Grouped(int64(p.pages)) + " pages",
+		Grouped(p.rows) + " rows",
 		speed,
-		brief(now.Sub(p.started)),
+		Brief(now.Sub(p.started)),
 	}
 	if left, ok := p.left(now); ok {
 		parts = append(parts, "about "+left.Round(time.Second).String()+" left")
 	}
-	for _, name := range sortedKeys(p.running) {
+	for _, name := range slices.Sorted(maps.Keys(p.running)) {
 		if w := p.running[name].windows; w.Done > 0 {
 			parts = append(parts, name+windowsText(w))
 			break
 		}
 	}
-	if w := p.source.waiting(); w != "" {
-		parts = append(parts, w)
+	if waiting != "" {
+		parts = append(parts, waiting)
 	}
 	return strings.Join(parts, " · ")
 }
 
 // left estimates the remaining time from the share of finished streams. A stream that is being read counts in
 // part, if the length of its list is known.
-func (p *progress) left(now time.Time) (time.Duration, bool) {
+func (p *Progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)
 	for _, r := range p.running {
 		switch {
@@ -195,29 +209,29 @@ func windowsText(w extract.Windows) string {
 }
 
 // log logs a plain line.
-func (p *progress) log() {
+func (p *Progress) log() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.a.log.Info(p.figures())
+	p.options.Log.Info(p.figures())
 }
 
 // draw shows the figures and the longest-running streams.
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lines := []string{p.figures()}
-	names := sortedKeys(p.running)
+	names := slices.Sorted(maps.Keys(p.running))
 	slices.SortStableFunc(names, func(a, b string) int {
 		return p.running[a].since.Compare(p.running[b].since)
 	})
 	for _, name := range names[:min(4, len(names))] {
 		r := p.running[name]
-		line := fmt.Sprintf("  %-36s %12s", name, grouped(r.rows))
+		line := fmt.Sprintf("  %-36s %12s", name, Grouped(r.rows))
 		if r.total > 0 {
-			line += " of " + grouped(r.total)
+			line += " of " + Grouped(r.total)
 		}
 		line += windowsText(r.windows)
 		lines = append(lines, line)
 	}
-	p.a.screen.draw(lines...)
+	p.options.Screen.draw(lines...)
 }

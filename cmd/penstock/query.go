@@ -46,7 +46,7 @@ a formula gets a ' before it, unless --exact is set.`,
 				}
 				return d.ask(cmd.Context(), func(q load.Querier) error {
 					return a.writeTo(f.file, func(w io.Writer) error {
-						return ask(cmd.Context(), q, args[0], &printer{w: w, form: form, exact: f.exact})
+						return ask(cmd.Context(), q, args[0], &Printer{W: w, Form: form, Exact: f.exact})
 					})
 				})
 			})
@@ -61,27 +61,27 @@ a formula gets a ' before it, unless --exact is set.`,
 }
 
 // form returns the format that the global flags select.
-func (a *app) form() form {
+func (a *app) form() Form {
 	if a.json {
-		return formJSON
+		return FormJSON
 	}
-	return formTable
+	return FormTable
 }
 
 // queryForm returns the format that the flags select.
-func (a *app) queryForm(f queryFlags) (form, error) {
+func (a *app) queryForm(f queryFlags) (Form, error) {
 	if f.format == "" {
 		return a.form(), nil
 	}
 	names := []string{"table", "json", "csv", "parquet"}
-	is := form(slices.Index(names, f.format))
-	out, _ := a.out.(*outlet)
+	is := Form(slices.Index(names, f.format))
+	out, _ := a.out.(*Output)
 	switch {
 	case is < 0:
 		return 0, failure.Usage("", "--format %q: want table, csv, json or parquet", f.format)
-	case a.json && is != formJSON:
+	case a.json && is != FormJSON:
 		return 0, failure.Usage("", "--format %s and --json contradict each other", f.format)
-	case is == formParquet && f.file == "" && out != nil && isTerminal(out.Writer):
+	case is == FormParquet && f.file == "" && out != nil && isTerminal(out.Writer):
 		return 0, failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
@@ -93,9 +93,9 @@ func isTerminal(w io.Writer) bool {
 }
 
 // ask runs one statement and prints its result.
-func ask(ctx context.Context, q load.Querier, sql string, p *printer) error {
-	if err := q.Query(ctx, sql, p.batch); err != nil {
+func ask(ctx context.Context, q load.Querier, sql string, p *Printer) error {
+	if err := q.Query(ctx, sql, p.Batch); err != nil {
 		return err
 	}
-	return p.close()
+	return p.Close()
 }

@@ -146,12 +146,12 @@ func (r *reader) together(hint string) error {
 
 // project is like the function [project]. If the reader reads several sources, the first column is the source of
 // each row.
-func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
+func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (Answer, error) {
 	if !r.all() || t.Name == load.Changes.Name { // a change of a table belongs to no source
 		return project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)
 	out, err := project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
-	out.columns[0] = schemas.Field("source", schemas.Text, "")
+	out.Columns[0] = schemas.Field("source", schemas.Text, "")
 	return out, err
 }

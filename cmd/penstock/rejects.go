@@ -75,7 +75,7 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 		return cmp.Or(cmp.Compare(x.Source, y.Source), cmp.Compare(x.Stream, y.Stream))
 	})
 	if a.json {
-		w := lineWriter(a.out)
+		w := NewEncoder(a.out)
 		for _, c := range all {
 			if err := w.Encode(c); err != nil {
 				return err
@@ -92,15 +92,15 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 	if sources {
 		columns = append([]string{"source"}, columns...)
 	}
-	g := newGrid(columns...)
+	g := NewTable(columns...)
 	for _, c := range all {
 		cells := []any{c.Stream, c.Records, c.Values, c.Accepted, c.Resolved}
 		if sources {
 			cells = append([]any{c.Source}, cells...)
 		}
-		g.add(cells...)
+		g.Add(cells...)
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	return nil
 }
 
@@ -141,11 +141,11 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	if err != nil {
 		return fmt.Errorf("list rejects: %w", err)
 	}
-	out.sort("source", "stream", "run", "pass", "ordinal", "pointer")
+	out.Sort("source", "stream", "run", "pass", "ordinal", "pointer")
 	if a.json {
-		return a.print(printer{form: formJSON}, out)
+		return out.Print(a.out, FormJSON)
 	}
-	return a.print(printer{}, out.only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason"))
+	return out.Only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason").Print(a.out, FormTable)
 }
 
 func (a *app) rejectsRetryCmd() *cobra.Command {
@@ -201,7 +201,7 @@ func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipelin
 // concludeRetry prints the outcome of a retry and returns the verb's exit code.
 func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	if a.json {
-		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
+		if err := NewEncoder(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())
@@ -210,16 +210,16 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 		fmt.Fprintln(a.out, "nothing to retry")
 		return failure.Exit(r.ExitCode())
 	}
-	g := newGrid("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
+	g := NewTable("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
 	for _, s := range r.Streams {
-		g.add(s.Stream, s.Destination, s.Retried, s.Resolved, s.Superseded, s.Rejected, s.Waiting, s.Left)
+		g.Add(s.Stream, s.Destination, s.Retried, s.Resolved, s.Superseded, s.Rejected, s.Waiting, s.Left)
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	for _, s := range r.Streams {
 		a.failedRejects(s.Stream, s.Destination, s.Error)
 		for _, still := range s.Still {
 			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
-				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, printable(still.Reason, false))
+				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, Printable(still.Reason, false))
 		}
 	}
 	return failure.Exit(r.ExitCode())
@@ -228,7 +228,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 // failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".
 func (a *app) failedRejects(stream, destination, why string) {
 	if why != "" {
-		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(why, false))
+		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, Printable(why, false))
 	}
 }
 

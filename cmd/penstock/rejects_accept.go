@@ -33,7 +33,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 // concludeAccept prints what was accepted and returns the verb's exit code.
 func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	if a.json {
-		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
+		if err := NewEncoder(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())
@@ -42,11 +42,11 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 		fmt.Fprintln(a.out, "nothing to accept")
 		return failure.Exit(r.ExitCode())
 	}
-	g := newGrid("stream", "destination", "#records", "#values", "#left")
+	g := NewTable("stream", "destination", "#records", "#values", "#left")
 	for _, s := range r.Streams {
-		g.add(s.Stream, s.Destination, s.Records, s.Values, s.Left)
+		g.Add(s.Stream, s.Destination, s.Records, s.Values, s.Left)
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	for _, s := range r.Streams {
 		a.failedRejects(s.Stream, s.Destination, s.Error)
 	}

@@ -32,7 +32,7 @@ func remedy(s pipeline.StreamReport) string {
 	}
 	if e, ok := errors.AsType[*pipeline.HeldError](s.Err); ok {
 		if e.Confirm {
-			return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
+			return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", Grouped(s.Missing))
 		}
 		if len(e.Doubts) > 0 && doubtRemedies[e.Doubts[0]] != "" {
 			return doubtRemedies[e.Doubts[0]]
@@ -55,13 +55,13 @@ func remedy(s pipeline.StreamReport) string {
 		return "nothing was written; give this pipeline another schema, folder or file, or let it take over the table: `penstock state adopt --stream " + s.Stream + "`"
 	}
 	if _, ok := errors.AsType[*pipeline.RangeError](s.Err); ok {
-		return hintRange(s.Stream)
+		return HintRange(s.Stream)
 	}
 	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
 		return "nothing was written; `penstock explain " + s.Stream + "` shows what was learned, `penstock discover " + s.Stream + "` how it answers now"
 	}
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
-		return remedyOf(e, s.Stream)
+		return SourceRemedy(e, s.Stream)
 	}
 	switch {
 	case errors.Is(s.Err, state.ErrLocked):
@@ -71,7 +71,7 @@ func remedy(s pipeline.StreamReport) string {
 	case errors.Is(s.Err, state.ErrMoved):
 		return "another process is syncing this pipeline; nothing of this run was stored"
 	case errors.Is(s.Err, syscall.ENOSPC):
-		return hintFull
+		return HintFull
 	case s.Status == pipeline.StatusStopped:
 		return ""
 	case s.Status == pipeline.StatusLagging:
@@ -80,12 +80,12 @@ func remedy(s pipeline.StreamReport) string {
 	return "fix the cause and run again; the table is as of its last commit"
 }
 
-// remedyOf returns the hint for an error response of the source.
-func remedyOf(e *wire.Error, stream string) string {
+// SourceRemedy returns the hint for an error response of the source.
+func SourceRemedy(e *wire.Error, stream string) string {
 	switch e.Class {
 	case wire.Auth:
 		if errors.Is(e, wire.ErrSignIn) {
-			return hintSignIn
+			return HintSignIn
 		}
 		if e.Challenge == wire.ChallengeToken {
 			return "the server says that the token has expired or was revoked: run `penstock login` for oauth, or set another key or token; committed data is safe"
@@ -139,7 +139,7 @@ func hintScope(scope, stream string) string {
 // nextSteps returns suggested commands after a run.
 func nextSteps(r pipeline.Report, config string) []string {
 	verb := func(words string) string {
-		if config != defaultConfig {
+		if config != "" {
 			words = "-c " + config + " " + words
 		}
 		return "penstock " + words
@@ -152,7 +152,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 	}
 	var steps []string
 	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed] + count[pipeline.StatusLagging]; n > 0 {
-		steps = append(steps, fmt.Sprintf("run again to finish %s; it continues from the last commit", plural(n, "stream")))
+		steps = append(steps, fmt.Sprintf("run again to finish %s; it continues from the last commit", Plural(n, "stream")))
 	}
 	switch {
 	case count[pipeline.StatusUnavailable] > 0:
@@ -166,8 +166,28 @@ func nextSteps(r pipeline.Report, config string) []string {
 	return append(steps, verb("runs "+r.Run))
 }
 
-// hintFull is the hint for a full disk.
-const hintFull = "the disk is full: free some space and run again; committed data is safe"
+// HintFull is the hint for a full disk.
+const HintFull = "the disk is full: free some space and run again; committed data is safe"
 
-// hintSignIn is the hint for a sign-in that has ended.
-const hintSignIn = "sign in with `penstock login`; committed data is safe"
+// HintSignIn is the hint for a sign-in that has ended.
+const HintSignIn = "sign in with `penstock login`; committed data is safe"
+
+// HintRange returns a hint with the settings that make a stream readable by range.
+func HintRange(stream string) string {
+	if stream == "" {
+		stream = "NAME"
+	}
+	return "set the filter under streams: `" + stream + ": {incremental: {field: updated_at, param: updated_since, until: updated_before}}`, or `incremental: auto`; " +
+		"without --from every stream is read whole"
+}
+
+// Remedy returns the hint for an error of the source, or for a full disk.
+func Remedy(err error, stream string) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return SourceRemedy(e, stream)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return HintFull
+	}
+	return ""
+}

@@ -36,7 +36,7 @@ type app struct {
 
 	out, err io.Writer
 	umask    fs.FileMode // umask of the process when it started
-	screen   *screen     // writes messages to err, and progress below the messages
+	screen   *Screen     // writes messages to err, and progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was parsed
 	ctx      context.Context // context of the process; see processContext
@@ -67,7 +67,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (a *app) execute(ctx context.Context, args []string) int {
 	a.ctx = ctx
 	a.log = slog.New(slog.DiscardHandler)
-	out := &outlet{Writer: a.out}
+	out := &Output{Writer: a.out}
 	a.out = out
 	root := a.root()
 	root.SetArgs(args)
@@ -78,10 +78,10 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		err = cerr
 	}
 	switch {
-	case err == nil && out.err == nil:
+	case err == nil && out.Err == nil:
 		return failure.ExitDone
 	case err == nil:
-		err = out.err
+		err = out.Err
 	case !a.started: // an error of cobra: unknown verb, flag or argument
 		err = &failure.Error{Err: err, Hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", Code: failure.ExitUsage}
 	}
@@ -146,7 +146,7 @@ func (a *app) start() error {
 	case a.quiet:
 		level = slog.LevelWarn
 	}
-	a.screen = &screen{w: a.err}
+	a.screen = &Screen{W: a.err}
 	switch a.logFormat {
 	case "json":
 		a.log = slog.New(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
@@ -178,14 +178,14 @@ func (a *app) printError(err error) {
 	}
 	w := a.err
 	hint := ""
-	_, unprinted := errors.AsType[*outputError](err)
+	_, unprinted := errors.AsType[*OutputError](err)
 	switch {
 	case ok && f.Hint != "":
 		hint = f.Hint
 	case errors.Is(err, state.ErrLocked):
 		hint = "wait for the other process or stop it, then run again; nothing was changed"
 	case errors.Is(err, syscall.ENOSPC) && !unprinted:
-		hint = hintFull
+		hint = HintFull
 	}
 	if a.started && a.logFormat == "json" {
 		for line := range strings.Lines(err.Error()) {
@@ -196,12 +196,12 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
-	for line := range strings.Lines(printable(err.Error(), true)) {
+	for line := range strings.Lines(Printable(err.Error(), true)) {
 		if line = strings.TrimRight(line, " \n"); line != "" {
 			fmt.Fprintf(w, "penstock: %s\n", line)
 		}
 	}
 	if hint != "" {
-		_ = printHint(w, "", hint)
+		_ = Hint(w, "", hint)
 	}
 }

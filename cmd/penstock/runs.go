@@ -61,28 +61,14 @@ func runOf(pass string) string {
 	return run
 }
 
-// reasons replaces the column of witnesses, which is for programs, by the reasons of the verdicts.
-func (t answer) reasons() answer {
-	i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
-	if i < 0 {
-		return t
-	}
-	t.columns[i] = schemas.Field("why", schemas.Text, "")
-	for _, r := range t.rows {
-		text, _ := r[i].(string)
-		r[i] = whyOf(text)
-	}
-	return t
-}
-
 func (a *app) listRuns(ctx context.Context, d *reader) error {
 	out, err := d.project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
 		return err
 	}
-	out.sort("-run", "source")
-	out.rows = out.rows[:min(len(out.rows), maxRuns)]
-	return a.print(printer{form: a.form()}, out)
+	out.Sort("-run", "source")
+	out.Rows = out.Rows[:min(len(out.Rows), maxRuns)]
+	return out.Print(a.out, a.form())
 }
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
@@ -92,14 +78,14 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(out.rows) == 0:
+	case len(out.Rows) == 0:
 		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
 	form := a.form()
-	if form == formTable {
-		form = formList
+	if form == FormTable {
+		form = FormList
 	}
-	if err := a.print(printer{form: form}, out.sort("source")); err != nil {
+	if err := out.Sort("source").Print(a.out, form); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -116,14 +102,28 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 			return err
 		}
 		if !a.json {
-			out = out.reasons()
+			out = withReasons(out)
 			if _, err := io.WriteString(a.out, "\n"+part.title+"\n"); err != nil {
 				return err
 			}
 		}
-		if err := a.print(printer{form: a.form()}, out.sort(part.order...)); err != nil {
+		if err := out.Sort(part.order...).Print(a.out, a.form()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// withReasons replaces the column of witnesses, which is for programs, by the reasons of the verdicts.
+func withReasons(t Answer) Answer {
+	i := slices.IndexFunc(t.Columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
+	if i < 0 {
+		return t
+	}
+	t.Columns[i] = schemas.Field("why", schemas.Text, "")
+	for _, r := range t.Rows {
+		text, _ := r[i].(string)
+		r[i] = whyOf(text)
+	}
+	return t
 }

@@ -51,17 +51,17 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	if len(units) == 0 {
 		return noUnits(run)
 	}
-	out := answer{columns: []arrow.Field{
+	out := Answer{Columns: []arrow.Field{
 		schemas.Field("source", schemas.Text, ""), schemas.Field("streams", schemas.Text, ""), schemas.Field("state", schemas.Text, ""),
 		schemas.Field("attempt", schemas.Int64, ""), schemas.Field("worker", schemas.Text, ""), schemas.Field("not_before", schemas.Timestamp, ""),
 		schemas.Field("started_at", schemas.Timestamp, ""), schemas.Field("ended_at", schemas.Timestamp, ""), schemas.Field("why", schemas.Text, ""),
 	}}
 	for _, u := range units {
-		out.rows = append(out.rows, []any{
+		out.Rows = append(out.Rows, []any{
 			u.Source, u.Part, string(u.State), int64(u.Attempt), u.Worker, unlessZero(u.NotBefore), unlessZero(u.Started), unlessZero(u.Ended), fleet.ReportOf(u).Reason,
 		})
 	}
-	return a.print(printer{form: a.form()}, out)
+	return out.Print(a.out, a.form())
 }
 
 // noUnits is the error for a run without stored units.

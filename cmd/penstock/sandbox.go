@@ -162,7 +162,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 // announce prints where the sandbox is, as text or JSON.
 func (a *app) announce(url string) error {
 	if a.json {
-		return lineWriter(a.out).Encode(map[string]string{
+		return NewEncoder(a.out).Encode(map[string]string{
 			"url": url, "api_key": sandboxAPIKey, "app_token": sandboxAppToken, "email": sandboxLogin, "password": sandboxPassword,
 		})
 	}

@@ -56,7 +56,7 @@ func listFromFile(file string) (servers.Named, error) {
 // printLists prints the named lists, as a table or as JSON.
 func (a *app) printLists() error {
 	if a.json {
-		w := lineWriter(a.out)
+		w := NewEncoder(a.out)
 		for _, n := range servers.Lists() {
 			if err := w.Encode(n); err != nil {
 				return err

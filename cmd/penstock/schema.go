@@ -74,18 +74,18 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	if err != nil {
 		return err
 	}
-	log.sort("at")
+	log.Sort("at")
 	if a.json {
-		return a.print(printer{form: formJSON}, log)
+		return log.Print(a.out, FormJSON)
 	}
-	fmt.Fprintf(a.out, "%s, %s\n\n", table, modeOf(t))
-	g := newGrid("column", "type", "field", "meaning")
+	fmt.Fprintf(a.out, "%s, %s\n\n", table, ModeOf(t))
+	g := NewTable("column", "type", "field", "meaning")
 	for _, f := range t.Columns.Fields() {
-		g.add(f.Name, schemas.TypeName(schemas.TypeOf(f)), schemas.Source(f), meaning(f))
+		g.Add(f.Name, schemas.TypeName(schemas.TypeOf(f)), schemas.Source(f), Meaning(f))
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	fmt.Fprintln(a.out)
-	return a.print(printer{}, log)
+	return log.Print(a.out, FormTable)
 }
 
 // acceptSchema accepts a table as it is and prints what that changes.
@@ -100,13 +100,13 @@ func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
 	if err != nil {
 		return failure.Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
-	out := answer{columns: fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
+	out := Answer{Columns: Fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
 	for _, c := range changes {
-		out.rows = append(out.rows, []any{c.Table, c.Column, c.Action, c.From, c.To})
+		out.Rows = append(out.Rows, []any{c.Table, c.Column, c.Action, c.From, c.To})
 	}
 	if len(changes) == 0 && !a.json {
 		_, err := fmt.Fprintf(a.out, "%s: no changes by hand\n", table)
 		return err
 	}
-	return a.print(printer{form: a.form()}, out)
+	return out.Print(a.out, a.form())
 }

@@ -7,79 +7,81 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// screen is the output of messages. Below the messages, it can redraw a few lines of progress. It is safe for
+// Screen is the output of messages. Below the messages, it can redraw a few lines of progress. It is safe for
 // concurrent use.
-type screen struct {
-	w io.Writer
+type Screen struct {
+	W io.Writer
 
 	mu    sync.Mutex
 	drawn int // number of redrawn lines at the bottom
 }
 
 // Write removes the drawn lines and writes b. The next call of draw shows lines again.
-func (s *screen) Write(b []byte) (int, error) {
+func (s *Screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wipe()
-	return s.w.Write(b)
+	return s.W.Write(b)
 }
 
 // draw replaces the drawn lines.
-func (s *screen) draw(lines ...string) {
+func (s *Screen) draw(lines ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wipe()
-	width, known := columns(s.w)
+	width, known := columns(s.W)
 	for _, l := range lines {
 		// wipe removes only as many screen lines as were drawn, so a drawn line must not wrap.
 		if r := []rune(l); known && len(r) >= width {
 			l = string(r[:width-1])
 		}
-		fmt.Fprintln(s.w, l)
+		fmt.Fprintln(s.W, l)
 	}
 	s.drawn = len(lines)
 }
 
 // clear removes the drawn lines.
-func (s *screen) clear() { s.draw() }
+func (s *Screen) clear() { s.draw() }
 
-func (s *screen) wipe() {
+func (s *Screen) wipe() {
 	if s.drawn > 0 {
-		_, _ = io.WriteString(s.w, fmt.Sprintf("\x1b[%dA\x1b[J", s.drawn))
+		_, _ = io.WriteString(s.W, fmt.Sprintf("\x1b[%dA\x1b[J", s.drawn))
 		s.drawn = 0
 	}
 }
 
-// outlet is the output of data. It remembers the first write error, so that verbs need not check every line they
+// Output is the output of data. It remembers the first write error, so that verbs need not check every line they
 // print. After a write error, the process does not exit with 0. // Invariant 14
-type outlet struct {
+type Output struct {
 	io.Writer
-	err error
+	Err error
 }
 
 // Write writes b and keeps the first error.
-func (o *outlet) Write(b []byte) (int, error) {
+func (o *Output) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
-	if err != nil && o.err == nil {
-		o.err = &outputError{pathCause(err)}
+	if err != nil && o.Err == nil {
+		o.Err = &OutputError{failure.PathCause(err)}
 	}
 	return n, err
 }
 
-// outputError means that output could not be written. The tables may be complete.
-type outputError struct{ err error }
+// OutputError means that output could not be written. The tables may be complete.
+type OutputError struct{ err error }
 
 // Error implements error.
-func (e *outputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
+func (e *OutputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
 
 // Unwrap returns the write error.
-func (e *outputError) Unwrap() error { return e.err }
+func (e *OutputError) Unwrap() error { return e.err }
 
 // columns returns the width of the terminal w; ok is false if w is not a terminal.
 func columns(w io.Writer) (n int, ok bool) {
-	if o, wrapped := w.(*outlet); wrapped {
+	if o, wrapped := w.(*Output); wrapped {
 		w = o.Writer
 	}
 	f, file := w.(*os.File)

@@ -136,7 +136,7 @@ func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal,
 
 // encodeReport encodes a report as `sync --json` prints it.
 func encodeReport(r pipeline.Report) json.RawMessage {
-	text, err := json.Marshal(jsonOf(r))
+	text, err := json.Marshal(ReportJSON(r))
 	if err != nil {
 		return nil
 	}

@@ -64,16 +64,16 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	if err != nil {
 		return err
 	}
-	out := answer{columns: []arrow.Field{
+	out := Answer{Columns: []arrow.Field{
 		schemas.Field("source", schemas.Text, ""), schemas.Field("state", schemas.Text, ""), schemas.Field("pipeline", schemas.Text, ""),
 		schemas.Field("complete", schemas.Timestamp, ""), schemas.Field("failures", schemas.Int64, ""), schemas.Field("rows", schemas.Int64, ""),
 		schemas.Field("requests", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""),
 	}}
 	for _, from := range chosen {
-		out.rows = append(out.rows, sourceRows(c, stored, from.Text)...)
+		out.Rows = append(out.Rows, sourceRows(c, stored, from.Text)...)
 	}
-	slices.SortStableFunc(out.rows, func(x, y []any) int { return worst(x) - worst(y) })
-	return a.print(printer{form: a.form()}, out)
+	slices.SortStableFunc(out.Rows, func(x, y []any) int { return worst(x) - worst(y) })
+	return out.Print(a.out, a.form())
 }
 
 // sourceRows returns the lines of one source: one per pipeline that has read it, or a single line if no pipeline

@@ -67,7 +67,7 @@ func (a *app) addSource(c *config.Config, name string, set []string) error {
 func appendRow(path string, fields map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return pathCause(err)
+		return failure.PathCause(err)
 	}
 	if len(fields) > 1 && info.Mode().Perm()&0o077 != 0 { // Invariant 5
 		return failure.Usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
@@ -75,7 +75,7 @@ func appendRow(path string, fields map[string]string) error {
 	}
 	text, err := readUpTo(path, maxListBytes)
 	if err != nil {
-		return pathCause(err)
+		return failure.PathCause(err)
 	}
 	header, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\uFEFF")))).Read()
 	if err != nil {

@@ -46,7 +46,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(printer{form: a.form()}, out.sort("pipeline", "source", "stream"))
+				return out.Sort("pipeline", "source", "stream").Print(a.out, a.form())
 			})
 		},
 	}

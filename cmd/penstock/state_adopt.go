@@ -65,7 +65,7 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 			fmt.Fprintf(a.err, "%s\n", t.why)
 		}
 	}
-	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", plural(len(todo), "table"), d.name))
+	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", Plural(len(todo), "table"), d.name))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
 		return err
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(adopted{t.claim.Table, t.why.Have, t.why.Want})
+		return NewEncoder(a.out).Encode(adopted{t.claim.Table, t.why.Have, t.why.Want})
 	}
 	return a.say("adopted %s\n", t.claim.Table)
 }

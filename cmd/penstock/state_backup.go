@@ -89,12 +89,12 @@ func backupTrouble(err error) error {
 
 func (a *app) printBackup(done string, b state.Backup, to string) error {
 	if a.json {
-		return lineWriter(a.out).Encode(b)
+		return NewEncoder(a.out).Encode(b)
 	}
 	var size int64
 	for _, f := range b.Files {
 		size += f.Size
 	}
-	_, err := fmt.Fprintf(a.out, "%s %s, %s bytes, as of %s: %s\n", done, plural(len(b.Files), "file"), grouped(size), b.Made.Format("2006-01-02 15:04:05Z"), to)
+	_, err := fmt.Fprintf(a.out, "%s %s, %s bytes, as of %s: %s\n", done, Plural(len(b.Files), "file"), Grouped(size), b.Made.Format("2006-01-02 15:04:05Z"), to)
 	return err
 }

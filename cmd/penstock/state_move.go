@@ -54,7 +54,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
-	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", plural(len(todo), "cursor"), d.name))
+	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", Plural(len(todo), "cursor"), d.name))
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) 
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
+		return NewEncoder(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
 	}
 	return a.say("%s %s: %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.next))
 }
@@ -137,7 +137,7 @@ func shownCursor(c state.Cursor) string {
 	if c == "" {
 		return "the beginning"
 	}
-	return printable(string(c), false)
+	return Printable(string(c), false)
 }
 
 // say prints a message, unless --json is set.

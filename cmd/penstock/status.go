@@ -51,17 +51,17 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if err != nil {
 		return err
 	}
-	out := answer{columns: append(fields(load.State, "pipeline", "stream"), fields(load.Certificates, statusColumns...)...)}
-	out.columns = append(append(out.columns, fields(load.State, "updated_at")...), fields(load.Certificates, "run")...)
+	out := Answer{Columns: append(Fields(load.State, "pipeline", "stream"), Fields(load.Certificates, statusColumns...)...)}
+	out.Columns = append(append(out.Columns, Fields(load.State, "updated_at")...), Fields(load.Certificates, "run")...)
 	changed, err := drift(ctx, d)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"drift", "state", "why", "webhooks"} {
-		out.columns = append(out.columns, schemas.Field(name, schemas.Text, ""))
+		out.Columns = append(out.Columns, schemas.Field(name, schemas.Text, ""))
 	}
 	add := func(k state.Key, updated, webhooks any) {
-		out.rows = append(out.rows, append(statusRow(k, updated, newest[k], changed, open[k]), webhooks))
+		out.Rows = append(out.Rows, append(statusRow(k, updated, newest[k], changed, open[k]), webhooks))
 		delete(open, k)
 	}
 	err = scan(ctx, d, load.State, func(r row) error {
@@ -82,11 +82,11 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	for _, k := range slices.Collect(maps.Keys(open)) {
 		add(k, nil, nil)
 	}
-	out = out.sort("pipeline", "stream")
+	out = out.Sort("pipeline", "stream")
 	if a.verbose || a.json {
-		return a.print(printer{form: a.form()}, out)
+		return out.Print(a.out, a.form())
 	}
-	printStanding(a.out, out, a.stateOf(d.conf).Now())
+	Status(a.out, out, a.stateOf(d.conf).Now())
 	return nil
 }
 
@@ -99,16 +99,16 @@ func webhooksOf(cursor string) any {
 	}
 	words := fmt.Sprintf("applied up to event %d", w.Through)
 	if share, ok := w.Coverage(); ok {
-		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, plural(int(w.Announced+w.Found), "change"), words)
+		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, Plural(int(w.Announced+w.Found), "change"), words)
 	}
 	if w.Open > 0 {
-		words += fmt.Sprintf(", %s to be requested again", plural(w.Open, "record"))
+		words += fmt.Sprintf(", %s to be requested again", Plural(w.Open, "record"))
 	}
 	if w.Refresh {
 		words += ", the stream must be read"
 	}
 	if w.Dead > 0 {
-		words += fmt.Sprintf(", %s given up", plural(int(w.Dead), "record"))
+		words += fmt.Sprintf(", %s given up", Plural(int(w.Dead), "record"))
 	}
 	return words
 }
@@ -200,7 +200,7 @@ func newestCertificates(ctx context.Context, d load.Destination, columns []strin
 	err := scan(ctx, d, load.Certificates, func(r row) error {
 		k := keyOf(r)
 		c := certificate{run: r.value("run"), at: r.value("at")}
-		if old, ok := newest[k]; ok && (compare(c.run, old.run) < 0 || compare(c.run, old.run) == 0 && compare(c.at, old.at) < 0) {
+		if old, ok := newest[k]; ok && (Compare(c.run, old.run) < 0 || Compare(c.run, old.run) == 0 && Compare(c.at, old.at) < 0) {
 			return nil
 		}
 		for _, name := range columns {

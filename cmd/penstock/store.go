@@ -132,7 +132,7 @@ func (a *app) migrate(ctx context.Context) error {
 	case err != nil:
 		return failure.Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
-		return lineWriter(a.out).Encode(migrated{from, to})
+		return NewEncoder(a.out).Encode(migrated{from, to})
 	case from == to && steps == 0:
 		return a.say("%s: version %d, nothing to do\n", stateHost(c), to)
 	}
@@ -179,7 +179,7 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	case err != nil:
 		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
-		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
 	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}
@@ -204,7 +204,7 @@ func checkClock(ahead time.Duration) []finding {
 		way = "ahead of"
 	}
 	return []finding{{
-		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", brief(ahead.Abs()), way),
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", Brief(ahead.Abs()), way),
 		Hint: "set it, for instance with NTP: TLS certificates and requests to object stores still depend on it",
 	}}
 }

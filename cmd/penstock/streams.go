@@ -99,8 +99,8 @@ func orNull(s string) *string {
 }
 
 func (a *app) printStreams(streams []config.Stream, module string) error {
-	enc := lineWriter(a.out)
-	g := newGrid("stream", "class", "method", "path", "table", "parent", "")
+	enc := NewEncoder(a.out)
+	g := NewTable("stream", "class", "method", "path", "table", "parent", "")
 	modules := map[string]bool{}
 	listed, readable, enabled := 0, 0, 0
 	for _, s := range streams {
@@ -129,13 +129,13 @@ func (a *app) printStreams(streams []config.Stream, module string) error {
 			readable++
 			table = s.Table.Name
 		}
-		g.add(s.Name, string(s.Class), s.Method, s.Origin+s.Path, table, s.Parent, note)
+		g.Add(s.Name, string(s.Class), s.Method, s.Origin+s.Path, table, s.Parent, note)
 	}
 	if listed == 0 {
 		return failure.Usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
 	}
 	if !a.json {
-		g.render(a.out)
+		g.Render(a.out)
 		fmt.Fprintf(a.out, "\n%d endpoints, %d readable, %d of them enabled\n", listed, readable, enabled)
 	}
 	return nil

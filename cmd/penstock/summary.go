@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -30,7 +32,7 @@ type streamJSON struct {
 	Hint     string  `json:"hint,omitempty"`
 }
 
-func jsonOf(r pipeline.Report) reportJSON {
+func ReportJSON(r pipeline.Report) reportJSON {
 	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
 	if r.Err != nil {
 		j.Error, j.Hint = r.Err.Error(), strings.Join(hintsOf(r.Err), "\n")
@@ -48,28 +50,34 @@ func jsonOf(r pipeline.Report) reportJSON {
 	return j
 }
 
-// summarise prints what a run did: problems first, then the totals, then next steps.
-func (a *app) summarise(w io.Writer, r pipeline.Report) {
+// SummaryOptions says how a run is summarized.
+type SummaryOptions struct {
+	Verbose bool
+	Config  string // configuration file to name in suggested commands; "" for the default
+}
+
+// Summary prints what a run did: problems first, then the totals, then next steps.
+func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	if r.Err != nil && r.Status != pipeline.StatusStopped {
 		printRunError(w, r)
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Streams), func(s pipeline.StreamReport) bool { return misplaced(r, s) })
 	if p := problems(own); len(p) > 0 {
-		a.printProblems(w, p)
+		printProblems(w, p, o.Verbose)
 	}
-	a.printNotices(w, r.Streams)
-	if a.verbose {
+	printNotices(w, r.Streams, o.Verbose)
+	if o.Verbose {
 		printStreamReports(w, r.Streams)
 	} else {
 		printSums(w, r.Streams)
 	}
 	printDone(w, r.Streams)
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Title(), r.Status,
-		brief(r.Ended.Sub(r.Started)), grouped(int64(r.Requests)), verdicts(r.Streams))
-	if o := outlook(r); o != "" {
-		fmt.Fprintln(w, o)
+		Brief(r.Ended.Sub(r.Started)), Grouped(int64(r.Requests)), verdicts(r.Streams))
+	if text := outlook(r); text != "" {
+		fmt.Fprintln(w, text)
 	}
-	for _, n := range nextSteps(r, a.config) {
+	for _, n := range nextSteps(r, o.Config) {
 		fmt.Fprintf(w, "next: %s\n", n)
 	}
 }
@@ -78,10 +86,10 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 func printRunError(w io.Writer, r pipeline.Report) {
 	fmt.Fprintf(w, "%-11s run %s\n", r.Status, r.Run)
 	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
-		fmt.Fprintf(w, "            %s\n", printable(line, false))
+		fmt.Fprintf(w, "            %s\n", Printable(line, false))
 	}
 	for _, h := range hintsOf(r.Err) {
-		_ = printHint(w, "            ", h)
+		_ = Hint(w, "            ", h)
 	}
 }
 
@@ -93,7 +101,7 @@ func hintsOf(err error) (hints []string) {
 		}
 		return hints
 	}
-	h := remedyFor(err, "")
+	h := Remedy(err, "")
 	if f, ok := errors.AsType[*failure.Error](err); ok && f.Hint != "" {
 		h = f.Hint
 	}
@@ -168,9 +176,9 @@ func innermost(err error) error {
 // explains the others.
 const maxProblems = 12
 
-func (a *app) printProblems(w io.Writer, all []problem) {
+func printProblems(w io.Writer, all []problem, verbose bool) {
 	printed := all
-	if !a.verbose {
+	if !verbose {
 		printed = all[:min(len(all), maxProblems)]
 	}
 	for _, p := range printed {
@@ -186,17 +194,17 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 		}
 		fmt.Fprintf(w, "%-11s %s\n", p.Status, names)
 		if p.Err != nil {
-			fmt.Fprintf(w, "            %s\n", printable(p.Err.Error(), false))
+			fmt.Fprintf(w, "            %s\n", Printable(p.Err.Error(), false))
 		}
 		if p.Counts.Rejected > 0 {
-			fmt.Fprintf(w, "            %s rejected\n", plural(int(p.Counts.Rejected), "record"))
+			fmt.Fprintf(w, "            %s rejected\n", Plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := remedy(p.StreamReport); h != "" {
-			_ = printHint(w, "            ", h)
+			_ = Hint(w, "            ", h)
 		}
 	}
 	if n := len(all) - len(printed); n > 0 {
-		fmt.Fprintf(w, "and %s more; -v shows them\n", plural(n, "problem"))
+		fmt.Fprintf(w, "and %s more; -v shows them\n", Plural(n, "problem"))
 	}
 	fmt.Fprintln(w)
 }
@@ -231,22 +239,22 @@ func printSums(w io.Writer, streams []pipeline.StreamReport) {
 			x.counts = x.counts.Add(s.Counts)
 		}
 	}
-	g := newGrid(by, "#streams", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted")
+	g := NewTable(by, "#streams", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted")
 	line := func(name string, s *sum) {
-		n := grouped(int64(s.streams))
+		n := Grouped(int64(s.streams))
 		if s.done < s.streams {
 			n = fmt.Sprintf("%d of %d", s.done, s.streams)
 		}
 		c := s.counts
-		g.add(name, n, c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted)
+		g.Add(name, n, c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted)
 	}
-	for _, m := range sortedKeys(sums) {
+	for _, m := range slices.Sorted(maps.Keys(sums)) {
 		line(m, sums[m])
 	}
 	if len(sums) > 1 && !several { // all destinations have the same rows, so a total over them would mean nothing
 		line("all", &total)
 	}
-	g.render(w)
+	g.Render(w)
 }
 
 // severalDestinations reports whether the reports cover more than one destination.
@@ -257,21 +265,21 @@ func severalDestinations(streams []pipeline.StreamReport) bool {
 // printStreamReports lists every stream, in each destination.
 func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 	several := severalDestinations(streams)
-	g := newGrid("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took")
+	g := NewTable("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took")
 	for _, s := range streams {
 		c, name := s.Counts, s.Stream
 		if several {
 			name += " → " + s.Destination
 		}
-		g.add(name, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
+		g.Add(name, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
 	}
-	g.render(w)
+	g.Render(w)
 	printWhys(w, streams)
 }
 
 // printWhys prints the reasons of the verdicts that are not proven.
 func printWhys(w io.Writer, streams []pipeline.StreamReport) {
-	g := newGrid("stream", "verdict", "because")
+	g := NewTable("stream", "verdict", "because")
 	printed := map[string]bool{}
 	for _, s := range streams {
 		line := fmt.Sprint(s.Stream, s.Verdict, s.Reasons)
@@ -279,11 +287,11 @@ func printWhys(w io.Writer, streams []pipeline.StreamReport) {
 			continue
 		}
 		printed[line] = true
-		g.add(s.Stream, string(s.Verdict), printable(s.Reasons, false))
+		g.Add(s.Stream, string(s.Verdict), Printable(s.Reasons, false))
 	}
 	if len(printed) > 0 {
 		fmt.Fprintln(w)
-		g.render(w)
+		g.Render(w)
 	}
 }
 
@@ -310,4 +318,31 @@ func verdicts(streams []pipeline.StreamReport) string {
 		return "nothing proven"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// printDone reports the streams that an earlier backfill has finished.
+func printDone(w io.Writer, streams []pipeline.StreamReport) {
+	n := 0
+	for _, s := range streams {
+		if s.Done.IsZero() {
+			continue
+		}
+		if n++; n > maxProblems {
+			continue
+		}
+		name := s.Title()
+		if severalDestinations(streams) {
+			name += " → " + s.Destination
+		}
+		fmt.Fprintf(w, "%s was finished on %s; --again reads it again\n", name, s.Done.Local().Format(time.DateTime))
+	}
+	if n > maxProblems {
+		fmt.Fprintf(w, "and %s more\n", Plural(n-maxProblems, "stream"))
+	}
+}
+
+// misplaced reports whether a stream failed because the base URL of its surface is wrong. The run's error
+// reports this once for all streams, so the stream's own error is not printed.
+func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
+	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })
 }

@@ -30,7 +30,7 @@ func TestSummaryOfManyProblems(t *testing.T) {
 	}
 	told := func(verbose bool) string {
 		var b strings.Builder
-		(&app{verbose: verbose}).summarise(&b, r)
+		Summary(&b, r, SummaryOptions{Verbose: verbose})
 		return b.String()
 	}
 	brief, all := told(false), told(true)
@@ -57,7 +57,7 @@ func TestSummaryOfSeveralDestinations(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	(&app{}).summarise(&b, r)
+	Summary(&b, r, SummaryOptions{})
 	require.Contains(t, b.String(), "lagging     2 streams: crm.leads, hr.leaves → lake\n")
 	require.Regexp(t, `(?m)^bi +2 +10 +10 `, b.String())
 	require.Regexp(t, `(?m)^lake +0 of 2 +0 +0 `, b.String())
@@ -65,7 +65,7 @@ func TestSummaryOfSeveralDestinations(t *testing.T) {
 	require.Contains(t, b.String(), "2 requests, 2 proven\n")
 
 	b.Reset()
-	(&app{verbose: true}).summarise(&b, r)
+	Summary(&b, r, SummaryOptions{Verbose: true})
 	require.Regexp(t, `(?m)^hr.leaves → bi +complete +proven `, b.String())
 }
 

@@ -79,13 +79,22 @@ wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.
 func (a *app) conclude(r pipeline.Report) error {
 	switch {
 	case a.json:
-		if err := lineWriter(a.out).Encode(jsonOf(r)); err != nil {
+		if err := NewEncoder(a.out).Encode(ReportJSON(r)); err != nil {
 			return err
 		}
 	case !a.quiet || r.Status != pipeline.StatusComplete:
-		a.summarise(a.out, r)
+		Summary(a.out, r, a.summaryOptions())
 	}
 	return failure.Exit(r.ExitCode())
+}
+
+// summaryOptions returns how a run is summarized, as the global flags say.
+func (a *app) summaryOptions() SummaryOptions {
+	o := SummaryOptions{Verbose: a.verbose}
+	if a.config != defaultConfig {
+		o.Config = a.config
+	}
+	return o
 }
 
 // sync makes one run. It returns an error if the run could not begin. Errors of single streams are in the report.
@@ -164,8 +173,20 @@ func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hid
 	if f.follow != nil {
 		return f.follow, func() {}
 	}
-	p := a.newProgress(len(r.streams), r.source)
-	return p.event, p.close
+	p := NewProgress(a.progressOptions(r))
+	return p.Event, p.Close
+}
+
+// progressOptions returns how the progress of a run is shown, as the global flags say.
+func (a *app) progressOptions(r *openedRun) ProgressOptions {
+	o := ProgressOptions{
+		Total: len(r.streams), Log: a.log, Silent: a.noProgress || a.quiet,
+		Rates: func() (limit, waiting string) { return r.source.limit(), r.source.waiting() },
+	}
+	if a.live() {
+		o.Screen = a.screen
+	}
+	return o
 }
 
 // openedRun is a pipeline opened for a verb: its streams, source and destinations.

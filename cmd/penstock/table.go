@@ -10,16 +10,16 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// grid is a table of text: a header and rows. Numbers are aligned to the right.
-type grid struct {
+// Table is a table of text: a header and rows. Numbers are aligned to the right.
+type Table struct {
 	header []string
 	right  []bool
 	rows   [][]string
 }
 
-// newGrid returns an empty table with this header. A name that begins with # is a column of numbers.
-func newGrid(header ...string) *grid {
-	g := &grid{}
+// NewTable returns an empty table with this header. A name that begins with # is a column of numbers.
+func NewTable(header ...string) *Table {
+	g := &Table{}
 	for _, h := range header {
 		name, number := strings.CutPrefix(h, "#")
 		g.header, g.right = append(g.header, name), append(g.right, number)
@@ -27,7 +27,7 @@ func newGrid(header ...string) *grid {
 	return g
 }
 
-func (g *grid) add(cells ...any) {
+func (g *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
 		row[i] = shown(c)
@@ -38,8 +38,8 @@ func (g *grid) add(cells ...any) {
 // maxCell is how many characters of a long text a cell shows.
 const maxCell = 72
 
-// render writes the table without borders, so that it is easy to copy.
-func (g *grid) render(w io.Writer) {
+// Render writes the table without borders, so that it is easy to copy.
+func (g *Table) Render(w io.Writer) {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Format.Header = text.FormatDefault
@@ -50,7 +50,7 @@ func (g *grid) render(w io.Writer) {
 	head := make(table.Row, len(g.header))
 	configs := make([]table.ColumnConfig, len(g.header))
 	for i, h := range g.header {
-		head[i] = cut(printable(h, false))
+		head[i] = cut(Printable(h, false))
 		configs[i] = table.ColumnConfig{Number: i + 1}
 		if g.right[i] {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
@@ -64,7 +64,7 @@ func (g *grid) render(w io.Writer) {
 	for _, r := range g.rows {
 		row := make(table.Row, len(r))
 		for i, c := range r {
-			row[i] = cut(printable(c, false))
+			row[i] = cut(Printable(c, false))
 		}
 		t.AppendRow(row)
 	}
@@ -88,16 +88,16 @@ func shown(v any) string {
 	case string:
 		return v
 	case int:
-		return grouped(int64(v))
+		return Grouped(int64(v))
 	case int64:
-		return grouped(v)
+		return Grouped(v)
 	case time.Time:
 		if v.IsZero() {
 			return ""
 		}
 		return v.Local().Format("2006-01-02 15:04:05")
 	case time.Duration:
-		return brief(v)
+		return Brief(v)
 	}
 	return fmt.Sprint(v)
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// printHint prints a hint, each line behind indent.
-func printHint(w io.Writer, indent, hint string) error {
+// Hint prints a hint, each line behind indent.
+func Hint(w io.Writer, indent, hint string) error {
 	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
 	return err
 }
 
-// printable escapes control characters, so that text is safe for a terminal and a log. If lines is true, it keeps
+// Printable escapes control characters, so that text is safe for a terminal and a log. If lines is true, it keeps
 // newlines.
-func printable(s string, lines bool) string {
+func Printable(s string, lines bool) string {
 	clean := func(r rune) bool {
 		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 	}
@@ -40,8 +40,8 @@ func printable(s string, lines bool) string {
 	return b.String()
 }
 
-// grouped formats 1234567 as 1,234,567.
-func grouped(n int64) string {
+// Grouped formats 1234567 as 1,234,567.
+func Grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
 	if n < 0 {
@@ -53,16 +53,16 @@ func grouped(n int64) string {
 	return sign + s
 }
 
-// plural formats n and a noun: 1 stream, 2 streams.
-func plural(n int, noun string) string {
+// Plural formats n and a noun: 1 stream, 2 streams.
+func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return grouped(int64(n)) + " " + noun
+	return Grouped(int64(n)) + " " + noun
 }
 
-// brief formats a duration with few digits.
-func brief(d time.Duration) string {
+// Brief formats a duration with few digits.
+func Brief(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
@@ -72,16 +72,16 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// lineWriter returns an encoder that writes one JSON value per line.
-func lineWriter(w io.Writer) *json.Encoder {
+// NewEncoder returns an encoder that writes one JSON value per line.
+func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// encodeLines writes each value as JSON on its own line.
-func encodeLines[T any](w io.Writer, all []T) error {
-	enc := lineWriter(w)
+// EncodeLines writes each value as JSON on its own line.
+func EncodeLines[T any](w io.Writer, all []T) error {
+	enc := NewEncoder(w)
 	for _, v := range all {
 		if err := enc.Encode(v); err != nil {
 			return err
@@ -89,3 +89,6 @@ func encodeLines[T any](w io.Writer, all []T) error {
 	}
 	return nil
 }
+
+// SQLName quotes any text as an SQL identifier.
+func SQLName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

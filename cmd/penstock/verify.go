@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +44,12 @@ found but not everything could be compared.`,
 			if err != nil {
 				return err
 			}
-			if err := a.printVerified(r); err != nil {
+			if a.json {
+				err = NewEncoder(a.out).Encode(VerifyJSON(r))
+			} else {
+				err = Verified(a.out, r)
+			}
+			if err != nil {
 				return err
 			}
 			return failure.Exit(r.ExitCode())
@@ -72,70 +76,4 @@ func (a *app) verify(ctx context.Context, c *config.Config, p config.Pipeline, f
 		return none, fmt.Errorf("verify %s: %w", p.Name, err)
 	}
 	return report, nil
-}
-
-// printVerified prints the outcome per stream, and the differences.
-func (a *app) printVerified(r pipeline.VerifyReport) error {
-	if a.json {
-		return lineWriter(a.out).Encode(verifyJSONOf(r))
-	}
-	count := map[pipeline.Agreement]int{}
-	g := newGrid("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected")
-	for _, s := range r.Streams {
-		count[s.Agreement]++
-		g.add(s.Stream, s.Destination, string(s.Agreement), s.Records, s.Rows, s.Missing, s.Extra, s.Differing, s.Filtered, s.Rejected)
-	}
-	g.render(a.out)
-	for _, s := range r.Streams {
-		a.printDifferences(s)
-	}
-	_, err := fmt.Fprintf(a.out, "\n%s: %d equal, %d different, %d unchecked; %s requests in %s\n", r.Pipeline,
-		count[pipeline.Equal], count[pipeline.Different], count[pipeline.Unchecked], grouped(int64(r.Requests)), brief(r.Ended.Sub(r.Started).Round(time.Millisecond)))
-	return err
-}
-
-// printDifferences lists the differing rows of a stream, or why it was not compared.
-func (a *app) printDifferences(s pipeline.Verified) {
-	if s.Err != nil {
-		fmt.Fprintf(a.out, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
-		if h := remedyFor(s.Err, s.Stream); h != "" {
-			_ = printHint(a.out, "  ", h)
-		}
-		return
-	}
-	if len(s.List) == 0 {
-		return
-	}
-	fmt.Fprintf(a.out, "\n%s → %s\n", s.Stream, s.Destination)
-	for _, d := range s.List {
-		fmt.Fprintf(a.out, "  %-8s %s %s\n", d.Kind, d.Table, printable(d.Key, false))
-	}
-	if n := s.Missing + s.Extra + s.Differing - int64(len(s.List)); n > 0 {
-		fmt.Fprintf(a.out, "  and %s more\n", grouped(n))
-	}
-}
-
-// verifyJSON is what `verify --json` prints.
-type verifyJSON struct {
-	pipeline.VerifyReport
-	ExitCode int            `json:"exit_code"`
-	Streams  []verifiedJSON `json:"streams"`
-}
-
-type verifiedJSON struct {
-	pipeline.Verified
-	Error string `json:"error,omitempty"`
-	Hint  string `json:"hint,omitempty"`
-}
-
-func verifyJSONOf(r pipeline.VerifyReport) verifyJSON {
-	out := verifyJSON{VerifyReport: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
-	for _, s := range r.Streams {
-		v := verifiedJSON{Verified: s, Hint: remedyFor(s.Err, s.Stream)}
-		if s.Err != nil {
-			v.Error = s.Err.Error()
-		}
-		out.Streams = append(out.Streams, v)
-	}
-	return out
 }

@@ -41,7 +41,7 @@ engines, and the destinations that this build supports.`,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionNow()
 			if a.json {
-				return lineWriter(a.out).Encode(v)
+				return NewEncoder(a.out).Encode(v)
 			}
 			fmt.Fprintf(a.out, "penstock %s", v.Version)
 			if v.Commit != "" {

@@ -84,7 +84,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 		}
 	}
 	if taken > 0 {
-		return failure.Hinted(&failure.Error{Err: fmt.Errorf("%s not created", plural(taken, "view")), Code: failure.ExitFailed},
+		return failure.Hinted(&failure.Error{Err: fmt.Errorf("%s not created", Plural(taken, "view")), Code: failure.ExitFailed},
 			"the name is already used; rename or drop the existing table or view, and run again")
 	}
 	return nil
@@ -104,7 +104,7 @@ func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error)
 
 func (a *app) printView(v viewLine) error {
 	if a.json {
-		return lineWriter(a.out).Encode(v)
+		return NewEncoder(a.out).Encode(v)
 	}
 	fmt.Fprintf(a.out, "-- %s: %s (%s)\n", v.Name, v.Title, v.State)
 	switch v.State {

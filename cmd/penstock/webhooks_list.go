@@ -187,7 +187,7 @@ func shownAs(d extract.Delivery, reason string) shownEvent {
 
 func (a *app) printEvents(all []shownEvent) error {
 	if a.json {
-		out := lineWriter(a.out)
+		out := NewEncoder(a.out)
 		for _, e := range all {
 			if err := out.Encode(e); err != nil {
 				return err
@@ -199,10 +199,10 @@ func (a *app) printEvents(all []shownEvent) error {
 		fmt.Fprintln(a.out, "no events")
 		return nil
 	}
-	g := newGrid("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")
+	g := NewTable("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")
 	for _, e := range all {
-		g.add(e.Ordinal, e.Received, e.Type, e.ID, e.State, strings.Join(e.Streams, ", "), e.Key, e.Reason)
+		g.Add(e.Ordinal, e.Received, e.Type, e.ID, e.State, strings.Join(e.Streams, ", "), e.Key, e.Reason)
 	}
-	g.render(a.out)
+	g.Render(a.out)
 	return nil
 }

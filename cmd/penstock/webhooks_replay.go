@@ -77,7 +77,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 		}
 		sources[l.Source] = true
 	}
-	fmt.Fprintf(a.out, "%s appended to the inbox again\n", plural(len(ordinals), "event"))
+	fmt.Fprintf(a.out, "%s appended to the inbox again\n", Plural(len(ordinals), "event"))
 	return a.applyAll(ctx, c, b, sources)
 }
 

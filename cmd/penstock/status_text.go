@@ -12,23 +12,23 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// printStanding prints all streams as a table that is narrow enough for a terminal. Below the table, it prints
+// Status prints all streams as a table that is narrow enough for a terminal. Below the table, it prints
 // the full text about streams that need attention.
-func printStanding(w io.Writer, t answer, now time.Time) {
+func Status(w io.Writer, t Answer, now time.Time) {
 	at := func(name string) int {
-		return slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })
+		return slices.IndexFunc(t.Columns, func(f arrow.Field) bool { return f.Name == name })
 	}
 	text := func(r []any, name string) string { s, _ := r[at(name)].(string); return s }
-	several := slices.ContainsFunc(t.rows, func(r []any) bool { return text(r, "pipeline") != text(t.rows[0], "pipeline") })
+	several := slices.ContainsFunc(t.Rows, func(r []any) bool { return text(r, "pipeline") != text(t.Rows[0], "pipeline") })
 	name := func(r []any) string {
 		if several {
 			return text(r, "pipeline") + " " + text(r, "stream")
 		}
 		return text(r, "stream")
 	}
-	g := newGrid("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why")
+	g := NewTable("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why")
 	var open []string
-	for _, r := range t.rows {
+	for _, r := range t.Rows {
 		state, why, drift := text(r, "state"), text(r, "why"), text(r, "drift")
 		if state != string(pipeline.StatusComplete) {
 			open = append(open, fmt.Sprintf("%-11s %s", state, cmp.Or(why, name(r))))
@@ -37,19 +37,19 @@ func printStanding(w io.Writer, t answer, now time.Time) {
 		if drift != "" {
 			open = append(open, fmt.Sprintf("%-11s %s: %s", "drift", name(r), drift))
 		}
-		g.add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
+		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], Age(r[at("updated_at")], now), why)
 	}
-	g.render(w)
+	g.Render(w)
 	if len(open) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, o := range open {
-		fmt.Fprintln(w, printable(o, false))
+		fmt.Fprintln(w, Printable(o, false))
 	}
 }
 
-// ageOf formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
-func ageOf(at any, now time.Time) string {
+// Age formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
+func Age(at any, now time.Time) string {
 	t, ok := at.(time.Time)
 	if !ok {
 		return ""

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates/dictionary.md templates/dictionary.html
+var dictionaryTemplates embed.FS
+
+func WriteMarkdown(w io.Writer, d Dictionary) error {
+	t, err := template.New("dictionary.md").Funcs(template.FuncMap{
+		"grouped": Grouped, "shown": shown, "cell": markdownCell, "join": strings.Join,
+	}).ParseFS(dictionaryTemplates, "templates/dictionary.md")
+	if err != nil {
+		return fmt.Errorf("write dictionary: %w", err)
+	}
+	return t.Execute(w, d)
+}
+
+// markdownCell escapes text for a table cell.
+func markdownCell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(Printable(s, false))
+}
+
+func WriteHTML(w io.Writer, d Dictionary) error {
+	t, err := htmltemplate.New("dictionary.html").Funcs(htmltemplate.FuncMap{
+		"grouped": Grouped, "shown": shown, "join": strings.Join,
+	}).ParseFS(dictionaryTemplates, "templates/dictionary.html")
+	if err != nil {
+		return fmt.Errorf("write dictionary: %w", err)
+	}
+	return t.Execute(w, d)
+}

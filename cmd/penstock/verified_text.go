@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// Verified prints the outcome per stream, and the differences.
+func Verified(w io.Writer, r pipeline.VerifyReport) error {
+	count := map[pipeline.Agreement]int{}
+	g := NewTable("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected")
+	for _, s := range r.Streams {
+		count[s.Agreement]++
+		g.Add(s.Stream, s.Destination, string(s.Agreement), s.Records, s.Rows, s.Missing, s.Extra, s.Differing, s.Filtered, s.Rejected)
+	}
+	g.Render(w)
+	for _, s := range r.Streams {
+		printDifferences(w, s)
+	}
+	_, err := fmt.Fprintf(w, "\n%s: %d equal, %d different, %d unchecked; %s requests in %s\n", r.Pipeline,
+		count[pipeline.Equal], count[pipeline.Different], count[pipeline.Unchecked], Grouped(int64(r.Requests)), Brief(r.Ended.Sub(r.Started).Round(time.Millisecond)))
+	return err
+}
+
+// printDifferences lists the differing rows of a stream, or why it was not compared.
+func printDifferences(w io.Writer, s pipeline.Verified) {
+	if s.Err != nil {
+		fmt.Fprintf(w, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, Printable(s.Err.Error(), false))
+		if h := Remedy(s.Err, s.Stream); h != "" {
+			_ = Hint(w, "  ", h)
+		}
+		return
+	}
+	if len(s.List) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s → %s\n", s.Stream, s.Destination)
+	for _, d := range s.List {
+		fmt.Fprintf(w, "  %-8s %s %s\n", d.Kind, d.Table, Printable(d.Key, false))
+	}
+	if n := s.Missing + s.Extra + s.Differing - int64(len(s.List)); n > 0 {
+		fmt.Fprintf(w, "  and %s more\n", Grouped(n))
+	}
+}
+
+// verifiedReport is what `verify --json` prints.
+type verifiedReport struct {
+	pipeline.VerifyReport
+	ExitCode int            `json:"exit_code"`
+	Streams  []verifiedJSON `json:"streams"`
+}
+
+type verifiedJSON struct {
+	pipeline.Verified
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func VerifyJSON(r pipeline.VerifyReport) verifiedReport {
+	out := verifiedReport{VerifyReport: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
+	for _, s := range r.Streams {
+		v := verifiedJSON{Verified: s, Hint: Remedy(s.Err, s.Stream)}
+		if s.Err != nil {
+			v.Error = s.Err.Error()
+		}
+		out.Streams = append(out.Streams, v)
+	}
+	return out
+}
