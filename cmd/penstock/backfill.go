@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -115,11 +116,11 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return failure.Usage(HintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
+			return failure.Usage(render.HintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
 	if len(r.streams) == 0 {
-		return failure.Usage(HintRange(""), "none of %s can be read by range", Plural(len(left), "stream"))
+		return failure.Usage(render.HintRange(""), "none of %s can be read by range", render.Plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
 		names := strings.Join(left[:min(len(left), maxLeftOut)], ", ")

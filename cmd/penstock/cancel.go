@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -34,5 +35,5 @@ func (a *app) cancelRun(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	return a.say("run %s: %s cancelled\n", run, Plural(n, "unit"))
+	return a.say("run %s: %s cancelled\n", run, render.Plural(n, "unit"))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -58,7 +59,7 @@ type finding struct {
 
 // check runs every check, even if some fail, and prints the findings.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
-	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + Plural(len(c.Pipelines), "pipeline")}}
+	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
 	findings = append(findings, checkAlerts(c)...)
 	findings = append(findings, checkTLS(ctx, c)...)
@@ -106,7 +107,7 @@ func (a *app) printFindings(findings []finding) error {
 			code = f.code
 		}
 		if a.json {
-			if err := NewEncoder(a.out).Encode(f); err != nil {
+			if err := render.NewEncoder(a.out).Encode(f); err != nil {
 				return err
 			}
 			continue
@@ -115,9 +116,9 @@ func (a *app) printFindings(findings []finding) error {
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, Printable(f.Detail, false))
+		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, render.Printable(f.Detail, false))
 		if f.Hint != "" {
-			_ = Hint(a.out, "      ", f.Hint)
+			_ = render.Hint(a.out, "      ", f.Hint)
 		}
 	}
 	return failure.Exit(code)
@@ -138,7 +139,7 @@ func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	if err != nil {
 		return failed(context.Background(), part, err, "")
 	}
-	return finding{Part: part, OK: true, Detail: Plural(len(streams), "stream") + upcoming(p.Schedule, now)}
+	return finding{Part: part, OK: true, Detail: render.Plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
 // upcoming returns the next times at which `serve` runs a pipeline, as text for a finding.
@@ -179,7 +180,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		if err != nil {
 			hint := surfaceRemedy(err, probe.Name)
 			if own {
-				hint = Remedy(err, probe.Name)
+				hint = render.Remedy(err, probe.Name)
 			}
 			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), hint))
 			continue
@@ -280,7 +281,7 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 		}
 		break
 	}
-	detail := fmt.Sprintf("%s answered in %s", s.Name, Brief(time.Since(start)))
+	detail := fmt.Sprintf("%s answered in %s", s.Name, render.Brief(time.Since(start)))
 	if l := source.limit(); l != "" {
 		detail += ", limit " + l
 	}
@@ -330,5 +331,5 @@ func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase
 	}
-	return Remedy(err, stream)
+	return render.Remedy(err, stream)
 }

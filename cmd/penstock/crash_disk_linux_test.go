@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
@@ -255,7 +256,7 @@ func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sigh
 		return true
 	}
 	require.Contains(t, []int{failure.ExitFailed, failure.ExitPartial}, code, "after %s:\n%s", what, &c.out)
-	require.Contains(t, c.out.String(), HintFull, "after %s", what)
+	require.Contains(t, c.out.String(), render.HintFull, "after %s", what)
 	r.recover(t, what)
 	return false
 }

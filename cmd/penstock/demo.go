@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load"
 )
@@ -82,7 +83,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
 		err := a.read(ctx, selection{}, func(d *reader) error {
-			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &Printer{W: a.out}) })
+			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &render.Printer{W: a.out}) })
 		})
 		if err != nil {
 			return err
@@ -124,10 +125,10 @@ func (a *app) demoRun(ctx context.Context, c *config.Config, title string, uncha
 		return err
 	}
 	if r.Status != pipeline.StatusComplete || !unchanged {
-		Summary(a.out, r, a.summaryOptions())
+		render.Summary(a.out, r, a.summaryOptions())
 	}
 	t := r.Totals().Counts
-	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, Grouped(t.Fetched), Grouped(t.Written), Brief(time.Since(start)))
+	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, render.Grouped(t.Fetched), render.Grouped(t.Written), render.Brief(time.Since(start)))
 	if r.Status == pipeline.StatusComplete && unchanged && t.Written+t.Deleted > 0 {
 		return &failure.Error{Err: fmt.Errorf("second run: %d rows were written and %d deleted although nothing had changed", t.Written, t.Deleted), Code: failure.ExitFailed}
 	}

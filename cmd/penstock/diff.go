@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -262,9 +263,9 @@ func document(text string) json.RawMessage {
 
 func (a *app) printDiff(effects []effect) error {
 	if a.json {
-		return EncodeLines(a.out, effects)
+		return render.EncodeLines(a.out, effects)
 	}
-	g := NewTable("change", "key", "column", "before", "after")
+	g := render.NewTable("change", "key", "column", "before", "after")
 	count := map[string]int{}
 	for _, e := range effects {
 		count[e.Change]++

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -244,19 +245,19 @@ func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, e
 	} else {
 		out.Error = err.Error()
 		if !known {
-			out.Hint = Remedy(err, s.Name)
+			out.Hint = render.Remedy(err, s.Name)
 		}
 	}
 	if d.json {
-		return NewEncoder(d.out).Encode(out)
+		return render.NewEncoder(d.out).Encode(out)
 	}
-	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, Plural(c.Requests, "request"))
+	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, render.Plural(c.Requests, "request"))
 	printFacts(d.out, "  ", out.Facts)
 	if out.Error != "" {
-		_, failed = fmt.Fprintf(d.out, "  %s\n", Printable(out.Error, false))
+		_, failed = fmt.Fprintf(d.out, "  %s\n", render.Printable(out.Error, false))
 	}
 	if out.Hint != "" {
-		failed = Hint(d.out, "  ", out.Hint)
+		failed = render.Hint(d.out, "  ", out.Hint)
 	}
 	return failed
 }
@@ -266,9 +267,9 @@ func (d *discovery) conclude() error {
 	if !d.json {
 		budget := ""
 		if d.flags.requests > 0 {
-			budget = fmt.Sprintf(" of a budget of %s", Grouped(int64(d.flags.requests)))
+			budget = fmt.Sprintf(" of a budget of %s", render.Grouped(int64(d.flags.requests)))
 		}
-		if _, err := fmt.Fprintf(d.out, "\n%d learned, %d not learned; %s requests%s\n", d.settled, d.failed, Grouped(d.spent.Load()), budget); err != nil {
+		if _, err := fmt.Fprintf(d.out, "\n%d learned, %d not learned; %s requests%s\n", d.settled, d.failed, render.Grouped(d.spent.Load()), budget); err != nil {
 			return err
 		}
 	}

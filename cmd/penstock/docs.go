@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -24,11 +25,11 @@ import (
 // docsForms are the forms of the data dictionary, by name: the default file name in a folder, and the writer.
 var docsForms = map[string]struct {
 	file  string
-	write func(io.Writer, Dictionary) error
+	write func(io.Writer, render.Dictionary) error
 }{
-	"markdown": {"dictionary.md", WriteMarkdown},
-	"html":     {"dictionary.html", WriteHTML},
-	"dbt":      {"sources.yml", WriteDBT},
+	"markdown": {"dictionary.md", render.WriteMarkdown},
+	"html":     {"dictionary.html", render.WriteHTML},
+	"dbt":      {"sources.yml", render.WriteDBT},
 }
 
 func (a *app) docsCmd() *cobra.Command {
@@ -54,7 +55,7 @@ freshness and key tests.`,
 			}
 			write := form.write
 			if a.json {
-				write = func(w io.Writer, d Dictionary) error { return NewEncoder(w).Encode(d) }
+				write = func(w io.Writer, d render.Dictionary) error { return render.NewEncoder(w).Encode(d) }
 			}
 			if s, err := os.Stat(file); err == nil && s.IsDir() {
 				file = filepath.Join(file, form.file)
@@ -68,7 +69,7 @@ freshness and key tests.`,
 	return cmd
 }
 
-func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, Dictionary) error) error {
+func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, render.Dictionary) error) error {
 	dict, err := d.dictionary(ctx)
 	if err != nil {
 		return err
@@ -77,8 +78,8 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 }
 
 // dictionary collects what is loaded.
-func (d *reader) dictionary(ctx context.Context) (Dictionary, error) {
-	out := Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
+func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
+	out := render.Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
 	changes, err := d.changes(ctx)
 	if err != nil {
 		return out, err
@@ -94,7 +95,7 @@ func (d *reader) dictionary(ctx context.Context) (Dictionary, error) {
 	streams := d.streams()
 	for _, name := range sortedKeys(tables) {
 		s, known := streamOf(streams, name)
-		doc := DescribeTable(tables[name], s, known)
+		doc := render.DescribeTable(tables[name], s, known)
 		if doc.Rows, doc.Current, err = countRows(ctx, d, tables[name]); err != nil {
 			return out, err
 		}
@@ -105,13 +106,13 @@ func (d *reader) dictionary(ctx context.Context) (Dictionary, error) {
 		}
 		out.Add(cmp.Or(s.Group, "Other"), doc)
 	}
-	out.Views, err = ViewDocs(changes)
+	out.Views, err = render.ViewDocs(changes)
 	return out, err
 }
 
 // setLastPass sets the time, run and verdict of the last pass that read the table's stream to its end. The pass may be
 // of any pipeline.
-func setLastPass(t *TableDoc, newest map[state.Key]certificate) {
+func setLastPass(t *render.TableDoc, newest map[state.Key]certificate) {
 	for k, c := range newest {
 		at, _ := c.at.(time.Time)
 		if k.Stream != t.Stream || !at.After(t.ReadAt) {

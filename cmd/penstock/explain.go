@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -50,7 +51,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		if err != nil {
 			return k, err
 		}
-		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, Plural(len(streams), "stream"))
+		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, render.Plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
 		carried, err := c.Select(p, []string{name})
@@ -130,12 +131,12 @@ func (a *app) explain(k knowledge) error {
 		if k.proved.Run != "" {
 			e.Proved = &k.proved
 		}
-		return NewEncoder(a.out).Encode(e)
+		return render.NewEncoder(a.out).Encode(e)
 	}
 	switch {
 	case k.learned.Of != "":
 		fmt.Fprintf(a.out, "# %s: learned %s with %s, stored in %s\n", k.stream.Name,
-			k.learned.LearnedAt.Local().Format(time.DateTime), Plural(k.learned.Requests, "request"), k.kept)
+			k.learned.LearnedAt.Local().Format(time.DateTime), render.Plural(k.learned.Requests, "request"), k.kept)
 	case k.stream.Parent != "":
 		fmt.Fprintf(a.out, "# %s: requested once per record of %s; its format is learned with the first record\n", k.stream.Name, k.stream.Parent)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/imports"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -159,7 +160,7 @@ func (a *app) finishImport(target string, out []byte, f importing, outcomes []im
 		}
 		return nil
 	}
-	g := NewTable("operation", "stream", "is", "file", "")
+	g := render.NewTable("operation", "stream", "is", "file", "")
 	for _, l := range lines {
 		g.Add(l.Operation, l.Stream, l.Action, l.File, l.Reason)
 	}
@@ -200,7 +201,7 @@ func imported(lines []importLine) string {
 		n[l.Action]++
 	}
 	text := fmt.Sprintf("%s operations: %d in the catalogue, %d new, %d disabled, %d writes that are never read, %d skipped",
-		Grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
+		render.Grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
 	if gone := n[imports.Vanished]; gone > 0 {
 		text += fmt.Sprintf("; %d no longer described", gone)
 	}
@@ -208,7 +209,7 @@ func imported(lines []importLine) string {
 }
 
 func printJSON(w io.Writer, lines []importLine) error {
-	enc := NewEncoder(w)
+	enc := render.NewEncoder(w)
 	for _, l := range lines {
 		if err := enc.Encode(l); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
@@ -133,7 +134,7 @@ func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
 		next = append(next, "penstock "+verb+with)
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
+		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
 	}
 	for _, line := range next {
 		if err := a.say("next: %s\n", line); err != nil {

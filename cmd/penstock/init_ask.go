@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -152,9 +153,9 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 		if !f.OK {
 			bad, mark = true, "FAIL"
 		}
-		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, Printable(f.Detail, false))
+		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, render.Printable(f.Detail, false))
 		if f.Hint != "" {
-			if err := Hint(c.out, "    ", f.Hint); err != nil {
+			if err := render.Hint(c.out, "    ", f.Hint); err != nil {
 				return false, err
 			}
 		}

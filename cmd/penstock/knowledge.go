@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -160,12 +161,12 @@ func flow(pairs ...pair) string {
 // printFacts prints each fact with its origin and evidence, with prefix before each line.
 func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
-		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, Printable(cmp.Or(f.Value, "unknown"), false), f.From)
+		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, render.Printable(cmp.Or(f.Value, "unknown"), false), f.From)
 		for _, e := range f.Evidence {
-			fmt.Fprintf(w, "%s           + %s\n", prefix, Printable(e, false))
+			fmt.Fprintf(w, "%s           + %s\n", prefix, render.Printable(e, false))
 		}
 		for _, r := range f.Refuted {
-			fmt.Fprintf(w, "%s           - %s\n", prefix, Printable(r, false))
+			fmt.Fprintf(w, "%s           - %s\n", prefix, render.Printable(r, false))
 		}
 	}
 }

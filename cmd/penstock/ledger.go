@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -33,7 +34,7 @@ func (r row) value(name string) any {
 	case *array.Timestamp:
 		return a.Value(r.at).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC()
 	default:
-		return strings.Clone(Cell(a, r.at)) // the caller may keep the text longer than the batch
+		return strings.Clone(render.Cell(a, r.at)) // the caller may keep the text longer than the batch
 	}
 }
 
@@ -56,8 +57,8 @@ func scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(r
 
 // project returns the given columns of one of penstock's own tables. It returns the rows for which keep returns true, or
 // all rows if keep is nil.
-func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (Answer, error) {
-	out := Answer{Columns: Fields(t, columns...)}
+func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (render.Answer, error) {
+	out := render.Answer{Columns: render.Fields(t, columns...)}
 	err := scan(ctx, d, t, func(r row) error {
 		if keep != nil && !keep(r) {
 			return nil

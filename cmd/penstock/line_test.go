@@ -38,6 +38,7 @@ var line = map[string][]string{
 	"load/parquet":                   {"load", "schemas", "state"},
 	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state"},
 	"load/postgres/pgtest":           nil,
+	"cmd/internal/render":            {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/forecast", "extract", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/signature":         {"extract/wire"},
 	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/internal/failure":           {"cmd/internal/config", "extract/wire", "state"},
@@ -78,6 +79,8 @@ var foreign = map[string][]string{
 	"cmd/internal/fleet":          {"net/http", "arrow-go", "go-yaml", "database/sql"},
 	"cmd/internal/signature":      {"net/http", "arrow-go", "go-yaml", "os"},
 	"cmd/internal/imports":        {"net/http", "arrow-go"},
+	"cmd/internal/failure":        {"net/http", "arrow-go", "go-yaml", "database/sql"},
+	"cmd/internal/render":         {"net/http", "database/sql", "cobra"},
 
 	"cmd/internal/serve":          {"arrow-go", "go-yaml", "database/sql"},
 	"cmd/internal/serve/schedule": {"net/http"},

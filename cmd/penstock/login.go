@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -127,7 +128,7 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 		a.log.Warn("the server issued no refresh token", "source", name, "ends", endOf(st), "remedy", noRefreshRemedy)
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(statusOf(s, st))
+		return render.NewEncoder(a.out).Encode(statusOf(s, st))
 	}
 	_, err = fmt.Fprintf(a.out, "signed in to %s as %s; tokens stored in %s\n", name, st.Account, st.Where)
 	return err
@@ -190,9 +191,9 @@ func (a *app) show(ctx context.Context, s config.SignIn, address string, f login
 
 // showCode prints a device code and where to enter it.
 func (a *app) showCode(c wire.DeviceCode) error {
-	fmt.Fprintf(a.err, "open %s in a browser on any machine, and enter the code %s\n", Printable(c.Address, false), Printable(c.Code, false))
+	fmt.Fprintf(a.err, "open %s in a browser on any machine, and enter the code %s\n", render.Printable(c.Address, false), render.Printable(c.Code, false))
 	if c.Complete != "" {
-		fmt.Fprintf(a.err, "or open this address, which contains the code: %s\n", Printable(c.Complete, false))
+		fmt.Fprintf(a.err, "or open this address, which contains the code: %s\n", render.Printable(c.Complete, false))
 	}
 	if !c.Expires.IsZero() {
 		fmt.Fprintf(a.err, "the code is valid until %s\n", c.Expires.Local().Format(time.DateTime))
@@ -249,7 +250,7 @@ func loginRemedy(err error) string {
 		case wire.Transient, wire.Throttled:
 			return "try again later; stored tokens were not changed"
 		case wire.Refused:
-			return SourceRemedy(e, "")
+			return render.SourceRemedy(e, "")
 		}
 	}
 	return "check auth in the configuration, then run `penstock login` again"
@@ -287,9 +288,9 @@ func (a *app) loginStatus(all []config.SignIn) error {
 			code = failure.ExitFailed
 		}
 		if a.json {
-			err = NewEncoder(a.out).Encode(statusOf(s, st))
+			err = render.NewEncoder(a.out).Encode(statusOf(s, st))
 		} else {
-			_, err = fmt.Fprintf(a.out, "%s %s  %s: %s\n", s.Name, s.Surface, st.Account, Printable(standing(st), false))
+			_, err = fmt.Fprintf(a.out, "%s %s  %s: %s\n", s.Name, s.Surface, st.Account, render.Printable(standing(st), false))
 		}
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -25,7 +26,9 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	}
 	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
 	if a.json {
-		m.each = func(_ fleet.Outcome, r pipeline.Report) error { return NewEncoder(a.out).Encode(ReportJSON(r)) }
+		m.each = func(_ fleet.Outcome, r pipeline.Report) error {
+			return render.NewEncoder(a.out).Encode(render.ReportJSON(r))
+		}
 	}
 	t, paused, err := m.run(ctx, sources)
 	if err != nil {
@@ -195,7 +198,7 @@ func or(all ...int64) int64 {
 func (a *app) concludeAll(t *fleet.Outcomes, paused int) error {
 	r := t.Report()
 	if a.json {
-		return NewEncoder(a.out).Encode(sumsOf(t, r, paused))
+		return render.NewEncoder(a.out).Encode(sumsOf(t, r, paused))
 	}
 	if a.quiet && r.Status == pipeline.StatusComplete {
 		return nil
@@ -240,11 +243,11 @@ func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, pa
 		fmt.Fprintf(w, "%-11s %s: %s\n", o.Status, o.Source, trouble(o))
 	}
 	if more := shown - maxShown; more > 0 && !a.verbose {
-		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", Plural(more, "source"))
+		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", render.Plural(more, "source"))
 	}
 	total := r.Totals()
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", r.Run, r.Title(), r.Status,
-		Brief(r.Ended.Sub(r.Started)), complete, Plural(len(outcomes), "source"), pausedWords(paused), Grouped(int64(r.Requests)), Plural(int(total.Counts.Written), "row"))
+		render.Brief(r.Ended.Sub(r.Started)), complete, render.Plural(len(outcomes), "source"), pausedWords(paused), render.Grouped(int64(r.Requests)), render.Plural(int(total.Counts.Written), "row"))
 }
 
 func pausedWords(n int) string {
@@ -256,9 +259,9 @@ func pausedWords(n int) string {
 
 // trouble describes in one line why a source is not complete.
 func trouble(o fleet.Outcome) string {
-	text := Printable(o.Error, false)
+	text := render.Printable(o.Error, false)
 	if o.Short > 0 && o.Short < o.Streams {
-		text = fmt.Sprintf("%d of %s: %s", o.Short, Plural(o.Streams, "stream"), text)
+		text = fmt.Sprintf("%d of %s: %s", o.Short, render.Plural(o.Streams, "stream"), text)
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // sourcesShown reports the progress of a run over several sources. It is safe for concurrent use.
@@ -29,7 +30,7 @@ func (m *multiSource) show(total int) *sourcesShown {
 		return s
 	}
 	s.done.Go(func() {
-		t := time.NewTicker(LogEvery)
+		t := time.NewTicker(render.LogEvery)
 		defer t.Stop()
 		for {
 			select {
@@ -73,7 +74,7 @@ func (s *sourcesShown) log() {
 	if s.short > 0 {
 		trouble = fmt.Sprintf(", %d of them not complete", s.short)
 	}
-	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, Plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
+	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, render.Plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
 }
 
 func (s *sourcesShown) close() {

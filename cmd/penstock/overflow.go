@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -124,15 +125,15 @@ func (o overflow) String() string {
 	if o.Fields > len(o.Names) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, Plural(o.Fields, "member"),
-		Plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
+	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, render.Plural(o.Fields, "member"),
+		render.Plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
 }
 
 // remedy returns a hint about how to get columns for the members.
 func (o overflow) remedy(s schemas.Stream) string {
 	columns, tables := s.Bounds()
 	return fmt.Sprintf("the limit of the stream is %s and %s; raise max_columns or max_tables to add columns in the next full pass, or leave out fields with `select` or `drop`",
-		Plural(columns, "column"), Plural(tables, "child table"))
+		render.Plural(columns, "column"), render.Plural(tables, "child table"))
 }
 
 // print writes the overflow for `penstock explain`, in the form of a fact.
@@ -140,7 +141,7 @@ func (o overflow) print(w io.Writer) {
 	if o.Records == 0 {
 		return
 	}
-	fmt.Fprintf(w, "# %-10s %s\n", "rest", Printable(o.String(), false))
+	fmt.Fprintf(w, "# %-10s %s\n", "rest", render.Printable(o.String(), false))
 	fmt.Fprintf(w, "#            - %s\n", o.remedy(o.limited))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 	"github.com/penstock-data/penstock/load/parquet"
@@ -115,9 +116,9 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	for name, t := range tables {
 		switch {
 		case t.Mode == schemas.History:
-			views[name+"_current"] = "FROM " + SQLName(name) + " WHERE " + schemas.ColValidTo + " IS NULL"
+			views[name+"_current"] = "FROM " + render.SQLName(name) + " WHERE " + schemas.ColValidTo + " IS NULL"
 		case t.Mode == schemas.Merge && len(t.Key) > 0:
-			views[name+"_current"] = "FROM " + SQLName(name) + " WHERE " + schemas.ColDeletedAt + " IS NULL"
+			views[name+"_current"] = "FROM " + render.SQLName(name) + " WHERE " + schemas.ColDeletedAt + " IS NULL"
 		}
 	}
 	for _, v := range kit {

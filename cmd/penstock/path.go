@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -42,7 +43,7 @@ func (a *app) path(ctx context.Context, d *reader, table string) error {
 		return err
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(struct {
+		return render.NewEncoder(a.out).Encode(struct {
 			Table string `json:"table"`
 			Path  string `json:"path"`
 		}{table, at})

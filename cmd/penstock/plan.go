@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -51,7 +52,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 				return failure.Usage("add --fleet", "--workspaces and --records need --fleet")
 			}
 			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
-				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", Grouped(maxWorkspaces))
+				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
 			}
 			return a.plan(cmd.Context(), c, p, only, deadline, options)
 		},
@@ -91,9 +92,9 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return a.printFleetPlan(r, f, options, deadline)
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(f)
+		return render.NewEncoder(a.out).Encode(f)
 	}
-	Forecast(a.out, f, deadline)
+	render.Forecast(a.out, f, deadline)
 	return nil
 }
 

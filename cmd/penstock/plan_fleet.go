@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // fleetFlags are the flags of plan --fleet.
@@ -148,7 +149,7 @@ func (a *app) printFleetPlan(r *openedRun, f forecast.Forecast, options fleetFla
 		return err
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(p)
+		return render.NewEncoder(a.out).Encode(p)
 	}
 	printFleet(a.out, p)
 	return nil
@@ -161,26 +162,26 @@ var waitsFor = map[sizing.Limit]string{
 }
 
 func printFleet(w io.Writer, p fleetPlan) {
-	g := NewTable("#workers", "#takes", "waits for", "#workers busy", "#database busy", "#connections", "#state tx/s",
-		fmt.Sprintf("#workspaces in %s", Brief(Lasting(p.Within))), "then")
+	g := render.NewTable("#workers", "#takes", "waits for", "#workers busy", "#database busy", "#connections", "#state tx/s",
+		fmt.Sprintf("#workspaces in %s", render.Brief(render.Lasting(p.Within))), "then")
 	for _, r := range p.Fleets {
-		g.Add(r.Workers, Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), r.Largest, waitsFor[r.Then])
+		g.Add(r.Workers, render.Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), r.Largest, waitsFor[r.Then])
 	}
 	g.Render(w)
 	fmt.Fprintf(w, "\n%s, %s requests, %s rows, in the first run; each key allows %.3g requests per second, a response takes %s\n",
-		Plural(p.Workspaces, "workspace"), Grouped(int64(math.Round(p.Requests))), Grouped(int64(math.Round(p.Records))), p.Rate, answerLatency)
+		render.Plural(p.Workspaces, "workspace"), render.Grouped(int64(math.Round(p.Requests))), render.Grouped(int64(math.Round(p.Records))), p.Rate, answerLatency)
 	fmt.Fprintf(w, "workers of %d cores with %d units at once; a Postgres of %d cores and %d connections for tables and state\n", workerCores, workerSlots, databaseCores, sessions)
 	if enough := slices.IndexFunc(p.Fleets, func(r fleetRow) bool { return r.Seconds <= p.Within && r.Connections <= sessions }); enough >= 0 {
 		is := "are"
 		if p.Fleets[enough].Workers == 1 {
 			is = "is"
 		}
-		fmt.Fprintf(w, "%s %s enough for %s\n", Plural(p.Fleets[enough].Workers, "worker"), is, Brief(Lasting(p.Within)))
+		fmt.Fprintf(w, "%s %s enough for %s\n", render.Plural(p.Fleets[enough].Workers, "worker"), is, render.Brief(render.Lasting(p.Within)))
 		return
 	}
 	last := p.Fleets[len(p.Fleets)-1]
 	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
-	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", maxWorkers, Brief(Lasting(p.Within)), waitsFor[limits[0]])
+	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", maxWorkers, render.Brief(render.Lasting(p.Within)), waitsFor[limits[0]])
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

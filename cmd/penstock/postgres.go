@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres"
 )
@@ -24,7 +25,7 @@ func postgresKind(scheme string) destinationKind {
 		memory:  memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		columns: postgres.Columns,
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
-			return SQLName(cmp.Or(d.Schema, "public")) + "." + SQLName(table), nil
+			return render.SQLName(cmp.Or(d.Schema, "public")) + "." + render.SQLName(table), nil
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -27,8 +28,8 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 1 || n > MaxRows {
-				return failure.Usage("", "-n %d: want 1 to %d", n, MaxRows)
+			if n < 1 || n > render.MaxRows {
+				return failure.Usage("", "-n %d: want 1 to %d", n, render.MaxRows)
 			}
 			c, err := a.load()
 			if err != nil {
@@ -108,7 +109,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *transform.Mapper, n int) error {
 	for page, err := range s.client.Pages(ctx, st, "") {
 		if err != nil {
-			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: Remedy(err, st.Name)}
+			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: render.Remedy(err, st.Name)}
 		}
 		rest, err := m.Append(page.Records)
 		if err != nil {
@@ -124,7 +125,7 @@ func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *tra
 // printPreview prints up to n rows of the root table. Without --json it also prints the columns of every table,
 // and the rejects among the first n records.
 func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
-	p := Printer{W: a.out, Form: a.form()}
+	p := render.Printer{W: a.out, Form: a.form()}
 	left := int64(n)
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name || left <= 0 {
@@ -155,7 +156,7 @@ func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rej
 		if r.Ordinal > int64(n) {
 			break // the last page may have more records than are printed
 		}
-		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, Printable(r.Reason, false))
+		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, render.Printable(r.Reason, false))
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func sourceColumns(b arrow.RecordBatch, n int64) arrow.RecordBatch {
 
 func printColumns(w io.Writer, b transform.TableBatch) {
 	fmt.Fprintf(w, "\n%s\n", b.Table.Name)
-	g := NewTable("column", "type", "field of the source")
+	g := render.NewTable("column", "type", "field of the source")
 	for _, f := range b.Batch.Schema().Fields() {
 		if p := schemas.Source(f); p != "" {
 			g.Add(f.Name, schemas.TypeName(schemas.TypeOf(f)), p)

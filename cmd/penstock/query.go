@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -46,7 +47,7 @@ a formula gets a ' before it, unless --exact is set.`,
 				}
 				return d.ask(cmd.Context(), func(q load.Querier) error {
 					return a.writeTo(f.file, func(w io.Writer) error {
-						return ask(cmd.Context(), q, args[0], &Printer{W: w, Form: form, Exact: f.exact})
+						return ask(cmd.Context(), q, args[0], &render.Printer{W: w, Form: form, Exact: f.exact})
 					})
 				})
 			})
@@ -61,27 +62,27 @@ a formula gets a ' before it, unless --exact is set.`,
 }
 
 // form returns the format that the global flags select.
-func (a *app) form() Form {
+func (a *app) form() render.Form {
 	if a.json {
-		return FormJSON
+		return render.FormJSON
 	}
-	return FormTable
+	return render.FormTable
 }
 
 // queryForm returns the format that the flags select.
-func (a *app) queryForm(f queryFlags) (Form, error) {
+func (a *app) queryForm(f queryFlags) (render.Form, error) {
 	if f.format == "" {
 		return a.form(), nil
 	}
 	names := []string{"table", "json", "csv", "parquet"}
-	is := Form(slices.Index(names, f.format))
-	out, _ := a.out.(*Output)
+	is := render.Form(slices.Index(names, f.format))
+	out, _ := a.out.(*render.Output)
 	switch {
 	case is < 0:
 		return 0, failure.Usage("", "--format %q: want table, csv, json or parquet", f.format)
-	case a.json && is != FormJSON:
+	case a.json && is != render.FormJSON:
 		return 0, failure.Usage("", "--format %s and --json contradict each other", f.format)
-	case is == FormParquet && f.file == "" && out != nil && isTerminal(out.Writer):
+	case is == render.FormParquet && f.file == "" && out != nil && isTerminal(out.Writer):
 		return 0, failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
@@ -93,7 +94,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // ask runs one statement and prints its result.
-func ask(ctx context.Context, q load.Querier, sql string, p *Printer) error {
+func ask(ctx context.Context, q load.Querier, sql string, p *render.Printer) error {
 	if err := q.Query(ctx, sql, p.Batch); err != nil {
 		return err
 	}

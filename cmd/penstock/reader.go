@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -146,7 +147,7 @@ func (r *reader) together(hint string) error {
 
 // project is like the function [project]. If the reader reads several sources, the first column is the source of
 // each row.
-func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (Answer, error) {
+func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (render.Answer, error) {
 	if !r.all() || t.Name == load.Changes.Name { // a change of a table belongs to no source
 		return project(ctx, r, t, columns, keep)
 	}

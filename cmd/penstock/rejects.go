@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -75,7 +76,7 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 		return cmp.Or(cmp.Compare(x.Source, y.Source), cmp.Compare(x.Stream, y.Stream))
 	})
 	if a.json {
-		w := NewEncoder(a.out)
+		w := render.NewEncoder(a.out)
 		for _, c := range all {
 			if err := w.Encode(c); err != nil {
 				return err
@@ -92,7 +93,7 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 	if sources {
 		columns = append([]string{"source"}, columns...)
 	}
-	g := NewTable(columns...)
+	g := render.NewTable(columns...)
 	for _, c := range all {
 		cells := []any{c.Stream, c.Records, c.Values, c.Accepted, c.Resolved}
 		if sources {
@@ -143,9 +144,9 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	}
 	out.Sort("source", "stream", "run", "pass", "ordinal", "pointer")
 	if a.json {
-		return out.Print(a.out, FormJSON)
+		return out.Print(a.out, render.FormJSON)
 	}
-	return out.Only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason").Print(a.out, FormTable)
+	return out.Only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason").Print(a.out, render.FormTable)
 }
 
 func (a *app) rejectsRetryCmd() *cobra.Command {
@@ -201,7 +202,7 @@ func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipelin
 // concludeRetry prints the outcome of a retry and returns the verb's exit code.
 func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	if a.json {
-		if err := NewEncoder(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
+		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())
@@ -210,7 +211,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 		fmt.Fprintln(a.out, "nothing to retry")
 		return failure.Exit(r.ExitCode())
 	}
-	g := NewTable("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
+	g := render.NewTable("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
 	for _, s := range r.Streams {
 		g.Add(s.Stream, s.Destination, s.Retried, s.Resolved, s.Superseded, s.Rejected, s.Waiting, s.Left)
 	}
@@ -219,7 +220,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 		a.failedRejects(s.Stream, s.Destination, s.Error)
 		for _, still := range s.Still {
 			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
-				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, Printable(still.Reason, false))
+				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, render.Printable(still.Reason, false))
 		}
 	}
 	return failure.Exit(r.ExitCode())
@@ -228,7 +229,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 // failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".
 func (a *app) failedRejects(stream, destination, why string) {
 	if why != "" {
-		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, Printable(why, false))
+		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, render.Printable(why, false))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 func (a *app) rejectsAcceptCmd() *cobra.Command {
@@ -33,7 +34,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 // concludeAccept prints what was accepted and returns the verb's exit code.
 func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	if a.json {
-		if err := NewEncoder(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
+		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())
@@ -42,7 +43,7 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 		fmt.Fprintln(a.out, "nothing to accept")
 		return failure.Exit(r.ExitCode())
 	}
-	g := NewTable("stream", "destination", "#records", "#values", "#left")
+	g := render.NewTable("stream", "destination", "#records", "#values", "#left")
 	for _, s := range r.Streams {
 		g.Add(s.Stream, s.Destination, s.Records, s.Values, s.Left)
 	}

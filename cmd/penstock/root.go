@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/state"
@@ -35,8 +36,8 @@ type app struct {
 	json       bool
 
 	out, err io.Writer
-	umask    fs.FileMode // umask of the process when it started
-	screen   *Screen     // writes messages to err, and progress below the messages
+	umask    fs.FileMode    // umask of the process when it started
+	screen   *render.Screen // writes messages to err, and progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was parsed
 	ctx      context.Context // context of the process; see processContext
@@ -67,7 +68,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (a *app) execute(ctx context.Context, args []string) int {
 	a.ctx = ctx
 	a.log = slog.New(slog.DiscardHandler)
-	out := &Output{Writer: a.out}
+	out := &render.Output{Writer: a.out}
 	a.out = out
 	root := a.root()
 	root.SetArgs(args)
@@ -146,7 +147,7 @@ func (a *app) start() error {
 	case a.quiet:
 		level = slog.LevelWarn
 	}
-	a.screen = &Screen{W: a.err}
+	a.screen = &render.Screen{W: a.err}
 	switch a.logFormat {
 	case "json":
 		a.log = slog.New(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
@@ -178,14 +179,14 @@ func (a *app) printError(err error) {
 	}
 	w := a.err
 	hint := ""
-	_, unprinted := errors.AsType[*OutputError](err)
+	_, unprinted := errors.AsType[*render.OutputError](err)
 	switch {
 	case ok && f.Hint != "":
 		hint = f.Hint
 	case errors.Is(err, state.ErrLocked):
 		hint = "wait for the other process or stop it, then run again; nothing was changed"
 	case errors.Is(err, syscall.ENOSPC) && !unprinted:
-		hint = HintFull
+		hint = render.HintFull
 	}
 	if a.started && a.logFormat == "json" {
 		for line := range strings.Lines(err.Error()) {
@@ -196,12 +197,12 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
-	for line := range strings.Lines(Printable(err.Error(), true)) {
+	for line := range strings.Lines(render.Printable(err.Error(), true)) {
 		if line = strings.TrimRight(line, " \n"); line != "" {
 			fmt.Fprintf(w, "penstock: %s\n", line)
 		}
 	}
 	if hint != "" {
-		_ = Hint(w, "", hint)
+		_ = render.Hint(w, "", hint)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -82,8 +83,8 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
 	form := a.form()
-	if form == FormTable {
-		form = FormList
+	if form == render.FormTable {
+		form = render.FormList
 	}
 	if err := out.Sort("source").Print(a.out, form); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 }
 
 // withReasons replaces the column of witnesses, which is for programs, by the reasons of the verdicts.
-func withReasons(t Answer) Answer {
+func withReasons(t render.Answer) render.Answer {
 	i := slices.IndexFunc(t.Columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
 	if i < 0 {
 		return t

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -51,7 +52,7 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	if len(units) == 0 {
 		return noUnits(run)
 	}
-	out := Answer{Columns: []arrow.Field{
+	out := render.Answer{Columns: []arrow.Field{
 		schemas.Field("source", schemas.Text, ""), schemas.Field("streams", schemas.Text, ""), schemas.Field("state", schemas.Text, ""),
 		schemas.Field("attempt", schemas.Int64, ""), schemas.Field("worker", schemas.Text, ""), schemas.Field("not_before", schemas.Timestamp, ""),
 		schemas.Field("started_at", schemas.Timestamp, ""), schemas.Field("ended_at", schemas.Timestamp, ""), schemas.Field("why", schemas.Text, ""),

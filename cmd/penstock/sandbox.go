@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
@@ -162,7 +163,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 // announce prints where the sandbox is, as text or JSON.
 func (a *app) announce(url string) error {
 	if a.json {
-		return NewEncoder(a.out).Encode(map[string]string{
+		return render.NewEncoder(a.out).Encode(map[string]string{
 			"url": url, "api_key": sandboxAPIKey, "app_token": sandboxAppToken, "email": sandboxLogin, "password": sandboxPassword,
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
@@ -56,7 +57,7 @@ func listFromFile(file string) (servers.Named, error) {
 // printLists prints the named lists, as a table or as JSON.
 func (a *app) printLists() error {
 	if a.json {
-		w := NewEncoder(a.out)
+		w := render.NewEncoder(a.out)
 		for _, n := range servers.Lists() {
 			if err := w.Encode(n); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -76,16 +77,16 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	}
 	log.Sort("at")
 	if a.json {
-		return log.Print(a.out, FormJSON)
+		return log.Print(a.out, render.FormJSON)
 	}
-	fmt.Fprintf(a.out, "%s, %s\n\n", table, ModeOf(t))
-	g := NewTable("column", "type", "field", "meaning")
+	fmt.Fprintf(a.out, "%s, %s\n\n", table, render.ModeOf(t))
+	g := render.NewTable("column", "type", "field", "meaning")
 	for _, f := range t.Columns.Fields() {
-		g.Add(f.Name, schemas.TypeName(schemas.TypeOf(f)), schemas.Source(f), Meaning(f))
+		g.Add(f.Name, schemas.TypeName(schemas.TypeOf(f)), schemas.Source(f), render.Meaning(f))
 	}
 	g.Render(a.out)
 	fmt.Fprintln(a.out)
-	return log.Print(a.out, FormTable)
+	return log.Print(a.out, render.FormTable)
 }
 
 // acceptSchema accepts a table as it is and prints what that changes.
@@ -100,7 +101,7 @@ func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
 	if err != nil {
 		return failure.Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
-	out := Answer{Columns: Fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
+	out := render.Answer{Columns: render.Fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
 	for _, c := range changes {
 		out.Rows = append(out.Rows, []any{c.Table, c.Column, c.Action, c.From, c.To})
 	}

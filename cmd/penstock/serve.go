@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
@@ -136,7 +137,7 @@ func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal,
 
 // encodeReport encodes a report as `sync --json` prints it.
 func encodeReport(r pipeline.Report) json.RawMessage {
-	text, err := json.Marshal(ReportJSON(r))
+	text, err := json.Marshal(render.ReportJSON(r))
 	if err != nil {
 		return nil
 	}

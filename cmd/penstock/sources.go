@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -64,7 +65,7 @@ func (a *app) listSources(ctx context.Context, c *config.Config, only []string) 
 	if err != nil {
 		return err
 	}
-	out := Answer{Columns: []arrow.Field{
+	out := render.Answer{Columns: []arrow.Field{
 		schemas.Field("source", schemas.Text, ""), schemas.Field("state", schemas.Text, ""), schemas.Field("pipeline", schemas.Text, ""),
 		schemas.Field("complete", schemas.Timestamp, ""), schemas.Field("failures", schemas.Int64, ""), schemas.Field("rows", schemas.Int64, ""),
 		schemas.Field("requests", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -65,7 +66,7 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 			fmt.Fprintf(a.err, "%s\n", t.why)
 		}
 	}
-	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", Plural(len(todo), "table"), d.name))
+	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", render.Plural(len(todo), "table"), d.name))
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
 		return err
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(adopted{t.claim.Table, t.why.Have, t.why.Want})
+		return render.NewEncoder(a.out).Encode(adopted{t.claim.Table, t.why.Have, t.why.Want})
 	}
 	return a.say("adopted %s\n", t.claim.Table)
 }

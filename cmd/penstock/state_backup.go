@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -89,12 +90,12 @@ func backupTrouble(err error) error {
 
 func (a *app) printBackup(done string, b state.Backup, to string) error {
 	if a.json {
-		return NewEncoder(a.out).Encode(b)
+		return render.NewEncoder(a.out).Encode(b)
 	}
 	var size int64
 	for _, f := range b.Files {
 		size += f.Size
 	}
-	_, err := fmt.Fprintf(a.out, "%s %s, %s bytes, as of %s: %s\n", done, Plural(len(b.Files), "file"), Grouped(size), b.Made.Format("2006-01-02 15:04:05Z"), to)
+	_, err := fmt.Fprintf(a.out, "%s %s, %s bytes, as of %s: %s\n", done, render.Plural(len(b.Files), "file"), render.Grouped(size), b.Made.Format("2006-01-02 15:04:05Z"), to)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -54,7 +55,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
-	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", Plural(len(todo), "cursor"), d.name))
+	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.name))
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) 
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
 	}
 	if a.json {
-		return NewEncoder(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
+		return render.NewEncoder(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
 	}
 	return a.say("%s %s: %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.next))
 }
@@ -137,7 +138,7 @@ func shownCursor(c state.Cursor) string {
 	if c == "" {
 		return "the beginning"
 	}
-	return Printable(string(c), false)
+	return render.Printable(string(c), false)
 }
 
 // say prints a message, unless --json is set.

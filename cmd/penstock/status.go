@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -51,8 +52,8 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if err != nil {
 		return err
 	}
-	out := Answer{Columns: append(Fields(load.State, "pipeline", "stream"), Fields(load.Certificates, statusColumns...)...)}
-	out.Columns = append(append(out.Columns, Fields(load.State, "updated_at")...), Fields(load.Certificates, "run")...)
+	out := render.Answer{Columns: append(render.Fields(load.State, "pipeline", "stream"), render.Fields(load.Certificates, statusColumns...)...)}
+	out.Columns = append(append(out.Columns, render.Fields(load.State, "updated_at")...), render.Fields(load.Certificates, "run")...)
 	changed, err := drift(ctx, d)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if a.verbose || a.json {
 		return out.Print(a.out, a.form())
 	}
-	Status(a.out, out, a.stateOf(d.conf).Now())
+	render.Status(a.out, out, a.stateOf(d.conf).Now())
 	return nil
 }
 
@@ -99,16 +100,16 @@ func webhooksOf(cursor string) any {
 	}
 	words := fmt.Sprintf("applied up to event %d", w.Through)
 	if share, ok := w.Coverage(); ok {
-		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, Plural(int(w.Announced+w.Found), "change"), words)
+		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, render.Plural(int(w.Announced+w.Found), "change"), words)
 	}
 	if w.Open > 0 {
-		words += fmt.Sprintf(", %s to be requested again", Plural(w.Open, "record"))
+		words += fmt.Sprintf(", %s to be requested again", render.Plural(w.Open, "record"))
 	}
 	if w.Refresh {
 		words += ", the stream must be read"
 	}
 	if w.Dead > 0 {
-		words += fmt.Sprintf(", %s given up", Plural(int(w.Dead), "record"))
+		words += fmt.Sprintf(", %s given up", render.Plural(int(w.Dead), "record"))
 	}
 	return words
 }
@@ -200,7 +201,7 @@ func newestCertificates(ctx context.Context, d load.Destination, columns []strin
 	err := scan(ctx, d, load.Certificates, func(r row) error {
 		k := keyOf(r)
 		c := certificate{run: r.value("run"), at: r.value("at")}
-		if old, ok := newest[k]; ok && (Compare(c.run, old.run) < 0 || Compare(c.run, old.run) == 0 && Compare(c.at, old.at) < 0) {
+		if old, ok := newest[k]; ok && (render.Compare(c.run, old.run) < 0 || render.Compare(c.run, old.run) == 0 && render.Compare(c.at, old.at) < 0) {
 			return nil
 		}
 		for _, name := range columns {

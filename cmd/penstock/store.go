@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
 )
@@ -132,7 +133,7 @@ func (a *app) migrate(ctx context.Context) error {
 	case err != nil:
 		return failure.Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
-		return NewEncoder(a.out).Encode(migrated{from, to})
+		return render.NewEncoder(a.out).Encode(migrated{from, to})
 	case from == to && steps == 0:
 		return a.say("%s: version %d, nothing to do\n", stateHost(c), to)
 	}
@@ -179,7 +180,7 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	case err != nil:
 		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
-		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
 	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}
@@ -204,7 +205,7 @@ func checkClock(ahead time.Duration) []finding {
 		way = "ahead of"
 	}
 	return []finding{{
-		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", Brief(ahead.Abs()), way),
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", render.Brief(ahead.Abs()), way),
 		Hint: "set it, for instance with NTP: TLS certificates and requests to object stores still depend on it",
 	}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -99,8 +100,8 @@ func orNull(s string) *string {
 }
 
 func (a *app) printStreams(streams []config.Stream, module string) error {
-	enc := NewEncoder(a.out)
-	g := NewTable("stream", "class", "method", "path", "table", "parent", "")
+	enc := render.NewEncoder(a.out)
+	g := render.NewTable("stream", "class", "method", "path", "table", "parent", "")
 	modules := map[string]bool{}
 	listed, readable, enabled := 0, 0, 0
 	for _, s := range streams {

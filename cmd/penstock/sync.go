@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -79,18 +80,18 @@ wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.
 func (a *app) conclude(r pipeline.Report) error {
 	switch {
 	case a.json:
-		if err := NewEncoder(a.out).Encode(ReportJSON(r)); err != nil {
+		if err := render.NewEncoder(a.out).Encode(render.ReportJSON(r)); err != nil {
 			return err
 		}
 	case !a.quiet || r.Status != pipeline.StatusComplete:
-		Summary(a.out, r, a.summaryOptions())
+		render.Summary(a.out, r, a.summaryOptions())
 	}
 	return failure.Exit(r.ExitCode())
 }
 
 // summaryOptions returns how a run is summarized, as the global flags say.
-func (a *app) summaryOptions() SummaryOptions {
-	o := SummaryOptions{Verbose: a.verbose}
+func (a *app) summaryOptions() render.SummaryOptions {
+	o := render.SummaryOptions{Verbose: a.verbose}
 	if a.config != defaultConfig {
 		o.Config = a.config
 	}
@@ -173,13 +174,13 @@ func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hid
 	if f.follow != nil {
 		return f.follow, func() {}
 	}
-	p := NewProgress(a.progressOptions(r))
+	p := render.NewProgress(a.progressOptions(r))
 	return p.Event, p.Close
 }
 
 // progressOptions returns how the progress of a run is shown, as the global flags say.
-func (a *app) progressOptions(r *openedRun) ProgressOptions {
-	o := ProgressOptions{
+func (a *app) progressOptions(r *openedRun) render.ProgressOptions {
+	o := render.ProgressOptions{
 		Total: len(r.streams), Log: a.log, Silent: a.noProgress || a.quiet,
 		Rates: func() (limit, waiting string) { return r.source.limit(), r.source.waiting() },
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // verifyFlags are the flags of verify.
@@ -45,9 +46,9 @@ found but not everything could be compared.`,
 				return err
 			}
 			if a.json {
-				err = NewEncoder(a.out).Encode(VerifyJSON(r))
+				err = render.NewEncoder(a.out).Encode(render.VerifyJSON(r))
 			} else {
-				err = Verified(a.out, r)
+				err = render.Verified(a.out, r)
 			}
 			if err != nil {
 				return err

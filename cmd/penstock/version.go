@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	modversion "golang.org/x/mod/module"
+
+	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // engines are the modules whose version decides the format of files and tables, with the names that are printed.
@@ -41,7 +43,7 @@ engines, and the destinations that this build supports.`,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionNow()
 			if a.json {
-				return NewEncoder(a.out).Encode(v)
+				return render.NewEncoder(a.out).Encode(v)
 			}
 			fmt.Fprintf(a.out, "penstock %s", v.Version)
 			if v.Commit != "" {

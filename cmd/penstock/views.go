@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -84,7 +85,7 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 		}
 	}
 	if taken > 0 {
-		return failure.Hinted(&failure.Error{Err: fmt.Errorf("%s not created", Plural(taken, "view")), Code: failure.ExitFailed},
+		return failure.Hinted(&failure.Error{Err: fmt.Errorf("%s not created", render.Plural(taken, "view")), Code: failure.ExitFailed},
 			"the name is already used; rename or drop the existing table or view, and run again")
 	}
 	return nil
@@ -104,7 +105,7 @@ func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error)
 
 func (a *app) printView(v viewLine) error {
 	if a.json {
-		return NewEncoder(a.out).Encode(v)
+		return render.NewEncoder(a.out).Encode(v)
 	}
 	fmt.Fprintf(a.out, "-- %s: %s (%s)\n", v.Name, v.Title, v.State)
 	switch v.State {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 	"github.com/penstock-data/penstock/state"
@@ -188,7 +189,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 		return failure.Hinted(fmt.Errorf("%w; one scheme verifies %d of %d deliveries", err, f.Partial, f.Judged),
 			"the others may be forged or signed with another secret: add the secret, or exclude them with --without "+strings.Join(numbers, ","))
 	}
-	return failure.Hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, Plural(f.Judged, "webhook")), `usual causes:
+	return failure.Hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, render.Plural(f.Judged, "webhook")), `usual causes:
   the secret is not that of this endpoint
   a proxy rewrites the body or drops headers
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
@@ -197,7 +198,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 // pinText returns a learned scheme as YAML. The same text is stored, and can be pasted into the configuration.
 func pinText(source string, f signature.Finding, now time.Time) string {
 	return fmt.Sprintf("# how deliveries of %s are signed, learned from %s on %s\nscheme:\n%s",
-		source, Plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
+		source, render.Plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
 }
 
 // learnedText describes a found scheme.
@@ -208,11 +209,11 @@ func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 		fmt.Fprintf(&b, "# the signature is in %s; no delivery has %s\n", f.Scheme.Header, w.Header)
 	}
 	if f.Aside > 0 {
-		fmt.Fprintf(&b, "# %s without that header will be dropped\n", Plural(f.Aside, "webhook"))
+		fmt.Fprintf(&b, "# %s without that header will be dropped\n", render.Plural(f.Aside, "webhook"))
 	}
 	fmt.Fprintf(&b, "# %s\n", f.Scheme.Replays())
 	if f.Late > 0 {
-		fmt.Fprintf(&b, "# %s arrived later than the window allows and will be dropped; to keep them, configure a scheme with a wider past\n", Plural(f.Late, "webhook"))
+		fmt.Fprintf(&b, "# %s arrived later than the window allows and will be dropped; to keep them, configure a scheme with a wider past\n", render.Plural(f.Late, "webhook"))
 	}
 	return b.String() + text
 }
@@ -242,10 +243,10 @@ func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*i
 func (a *app) printLearned(l learnReport) error {
 	switch {
 	case a.json:
-		return NewEncoder(a.out).Encode(l)
+		return render.NewEncoder(a.out).Encode(l)
 	case l.Events == nil:
 		return a.say("# stored in %s; serve turns the deliveries into events within seconds\n", l.Pinned)
 	default:
-		return a.say("# stored in %s; %s became events\n", l.Pinned, Plural(*l.Events, "webhook"))
+		return a.say("# stored in %s; %s became events\n", l.Pinned, render.Plural(*l.Events, "webhook"))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -187,7 +188,7 @@ func shownAs(d extract.Delivery, reason string) shownEvent {
 
 func (a *app) printEvents(all []shownEvent) error {
 	if a.json {
-		out := NewEncoder(a.out)
+		out := render.NewEncoder(a.out)
 		for _, e := range all {
 			if err := out.Encode(e); err != nil {
 				return err
@@ -199,7 +200,7 @@ func (a *app) printEvents(all []shownEvent) error {
 		fmt.Fprintln(a.out, "no events")
 		return nil
 	}
-	g := NewTable("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")
+	g := render.NewTable("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")
 	for _, e := range all {
 		g.Add(e.Ordinal, e.Received, e.Type, e.ID, e.State, strings.Join(e.Streams, ", "), e.Key, e.Reason)
 	}

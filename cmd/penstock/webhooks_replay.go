@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -77,7 +78,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 		}
 		sources[l.Source] = true
 	}
-	fmt.Fprintf(a.out, "%s appended to the inbox again\n", Plural(len(ordinals), "event"))
+	fmt.Fprintf(a.out, "%s appended to the inbox again\n", render.Plural(len(ordinals), "event"))
 	return a.applyAll(ctx, c, b, sources)
 }
 

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"fmt"
@@ -46,7 +46,6 @@ func printDifferences(w io.Writer, s pipeline.Verified) {
 	}
 }
 
-// verifiedReport is what `verify --json` prints.
 type verifiedReport struct {
 	pipeline.VerifyReport
 	ExitCode int            `json:"exit_code"`
@@ -59,6 +58,7 @@ type verifiedJSON struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
+// VerifyJSON returns the outcome of a comparison in the form that `verify --json` prints.
 func VerifyJSON(r pipeline.VerifyReport) verifiedReport {
 	out := verifiedReport{VerifyReport: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
 	for _, s := range r.Streams {

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// reportJSON is a run's report as `sync --json` prints it.
 type reportJSON struct {
 	pipeline.Report
 	Seconds  float64      `json:"seconds"`
@@ -32,6 +31,7 @@ type streamJSON struct {
 	Hint     string  `json:"hint,omitempty"`
 }
 
+// ReportJSON returns a run's report in the form that `sync --json` prints.
 func ReportJSON(r pipeline.Report) reportJSON {
 	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
 	if r.Err != nil {

@@ -1,4 +1,6 @@
-package main
+// Package render prints results: tables, summaries of runs, progress, and the data dictionary. Its functions take values
+// and a writer.
+package render
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"embed"
@@ -12,6 +12,7 @@ import (
 //go:embed templates/dictionary.md templates/dictionary.html
 var dictionaryTemplates embed.FS
 
+// WriteMarkdown writes a dictionary as Markdown.
 func WriteMarkdown(w io.Writer, d Dictionary) error {
 	t, err := template.New("dictionary.md").Funcs(template.FuncMap{
 		"grouped": Grouped, "shown": shown, "cell": markdownCell, "join": strings.Join,
@@ -27,6 +28,7 @@ func markdownCell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(Printable(s, false))
 }
 
+// WriteHTML writes a dictionary as one HTML page.
 func WriteHTML(w io.Writer, d Dictionary) error {
 	t, err := htmltemplate.New("dictionary.html").Funcs(htmltemplate.FuncMap{
 		"grouped": Grouped, "shown": shown, "join": strings.Join,

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 )
 
+// Forecast prints the forecast of each stream, and the totals.
 func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	g := NewTable("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
 	for _, s := range f.Streams {
@@ -27,6 +28,7 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	}
 }
 
+// Lasting converts a number of seconds, limited to a thousand hours.
 func Lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
 }

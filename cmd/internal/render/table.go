@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"fmt"
@@ -27,6 +27,7 @@ func NewTable(header ...string) *Table {
 	return g
 }
 
+// Add adds a row.
 func (g *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
