@@ -133,7 +133,7 @@ func (s *session) widenLists(ctx context.Context, table string, w load.Widening,
 	defer update.Close()
 	for last := int64(-1 << 63); ; {
 		found := map[int64]string{}
-		query := fmt.Sprintf("SELECT _rowid_, %[1]s FROM %[2]s WHERE _rowid_ > %[3]d AND %[1]s IS NOT NULL ORDER BY 1 LIMIT %[4]d", column, table, last, batchRows)
+		query := fmt.Sprintf("SELECT _rowid_, %[1]s FROM %[2]s WHERE _rowid_ > %[3]d AND %[1]s IS NOT NULL ORDER BY 1 LIMIT %[4]d", column, table, last, sqlmerge.BatchRows)
 		err := s.Query(ctx, query, func(v []driver.Value) error {
 			last = v[0].(int64)
 			found[last], _ = v[1].(string)
@@ -143,7 +143,7 @@ func (s *session) widenLists(ctx context.Context, table string, w load.Widening,
 			return err
 		}
 		for id, text := range found {
-			if _, err := update.ExecContext(ctx, widen(text, w.From, to), id); err != nil {
+			if _, err := update.ExecContext(ctx, sqlmerge.WidenDocument(text, w.From, to), id); err != nil {
 				return classify(err)
 			}
 		}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
 // ErrNotReadOnly is returned by Query for a statement that does more than read.
@@ -62,94 +61,9 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if err != nil {
 		return classify(err)
 	}
-	return results(rows, visit)
-}
-
-// results calls visit with batches of a result. Columns of tables have the types that they are declared with. The type
-// of any other column is that of its values in the first batch.
-func results(rows *sql.Rows, visit func(arrow.RecordBatch) error) error {
-	declared, err := rows.ColumnTypes()
-	if err != nil {
-		return errors.Join(err, rows.Close())
-	}
-	var head [][]driver.Value
-	var w *batcher
-	begin := func() error {
-		w = newBatcher(columnsOf(declared, head), visit)
-		for _, v := range head {
-			if err := w.add(v); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = each(rows, func(v []driver.Value) error {
-		if w != nil {
-			return w.add(v)
-		}
-		if head = append(head, append([]driver.Value(nil), v...)); len(head) < batchRows {
-			return nil
-		}
-		return begin()
-	})
+	err = sqlmerge.Results(rows, func(c *sql.ColumnType) (arrow.DataType, bool) { return typeOf(c.DatabaseTypeName()) }, visit)
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_READONLY {
 		return ErrNotReadOnly
 	}
-	if err == nil && w == nil {
-		err = begin()
-	}
-	if w == nil {
-		return err
-	}
-	defer w.builder.Release()
-	if err != nil {
-		return err
-	}
-	if len(head) == 0 {
-		b := w.builder.NewRecordBatch()
-		defer b.Release()
-		return visit(b)
-	}
-	return w.flush()
-}
-
-func columnsOf(declared []*sql.ColumnType, head [][]driver.Value) *arrow.Schema {
-	fields := make([]arrow.Field, len(declared))
-	for i, c := range declared {
-		t, ok := typeOf(c.DatabaseTypeName())
-		if !ok {
-			t = typeOfValues(head, i)
-		}
-		fields[i] = schemas.Field(c.Name(), t, "")
-	}
-	return arrow.NewSchema(fields, nil)
-}
-
-// typeOfValues returns a type for the values of a column.
-func typeOfValues(head [][]driver.Value, column int) arrow.DataType {
-	t := schemas.Null
-	for _, row := range head {
-		of := schemas.Text
-		switch row[column].(type) {
-		case nil:
-			continue
-		case int64:
-			of = schemas.Int64
-		case float64:
-			of = schemas.Float64
-		case bool:
-			of = schemas.Bool
-		case []byte:
-			return arrow.BinaryTypes.Binary
-		}
-		if t.ID() == arrow.INT64 && of.ID() == arrow.FLOAT64 || t.ID() == arrow.FLOAT64 && of.ID() == arrow.INT64 {
-			t = schemas.Float64
-			continue
-		}
-		t = schemas.Join(t, of)
-	}
-	if t.ID() == arrow.NULL {
-		return schemas.Text
-	}
-	return t
+	return classify(err)
 }

@@ -5,17 +5,12 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // session implements [sqlmerge.Session] and [sqlmerge.Reader].
@@ -45,79 +40,17 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 	if err != nil {
 		return classify(err)
 	}
-	return each(rows, row)
+	return classify(sqlmerge.EachRow(rows, row))
 }
-
-// each calls row with each row of a result.
-func each(rows *sql.Rows, row func([]driver.Value) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	cells, into, values := make([]any, len(names)), make([]any, len(names)), make([]driver.Value, len(names))
-	for i := range cells {
-		into[i] = &cells[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		for i, cell := range cells {
-			values[i] = cell
-		}
-		if err := row(values); err != nil {
-			return err
-		}
-	}
-	return classify(rows.Err())
-}
-
-// batchRows is the number of rows in a batch of a result.
-const batchRows = 4096
 
 // Stream implements [sqlmerge.Reader].
 func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	w := newBatcher(columns, visit)
-	defer w.builder.Release()
-	if err := s.Query(ctx, query, w.add); err != nil {
+	w := sqlmerge.NewBatches(columns, visit)
+	defer w.Release()
+	if err := s.Query(ctx, query, w.Add); err != nil {
 		return err
 	}
-	return w.flush()
-}
-
-// batcher collects rows into batches.
-type batcher struct {
-	columns *arrow.Schema
-	builder *array.RecordBuilder
-	rows    int
-	visit   func(arrow.RecordBatch) error
-}
-
-func newBatcher(columns *arrow.Schema, visit func(arrow.RecordBatch) error) *batcher {
-	return &batcher{columns: columns, builder: array.NewRecordBuilder(memory.DefaultAllocator, columns), visit: visit}
-}
-
-func (w *batcher) add(v []driver.Value) error {
-	for i, f := range w.columns.Fields() {
-		if err := appendValue(w.builder.Field(i), schemas.TypeOf(f), v[i]); err != nil {
-			return fmt.Errorf("column %s: %w", f.Name, err)
-		}
-	}
-	if w.rows++; w.rows < batchRows {
-		return nil
-	}
-	return w.flush()
-}
-
-func (w *batcher) flush() error {
-	if w.rows == 0 {
-		return nil
-	}
-	w.rows = 0
-	b := w.builder.NewRecordBatch()
-	defer b.Release()
-	return w.visit(b)
+	return w.Flush()
 }
 
 // Objects implements [sqlmerge.Reader]. It caches what is committed, by the version of the schema.
@@ -194,7 +127,7 @@ func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow
 			return err
 		}
 	}
-	if err := s.insert(ctx, table, staged, columns, names, nil, ""); err != nil {
+	if err := s.insert(ctx, table, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
 		return err
 	}
 	if err := use(table); err != nil {
@@ -205,89 +138,25 @@ func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow
 
 // Insert implements [sqlmerge.Session]. It sends only the chosen rows to SQLite.
 func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
-	var chosen map[int64]driver.Value // by ordinal
-	if i.Chosen != "" {
-		chosen = map[int64]driver.Value{}
-		err := s.Query(ctx, i.Chosen, func(v []driver.Value) error {
-			chosen[v[0].(int64)] = v[len(v)-1]
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	rows, err := i.Rows(ctx, s, stamp)
+	if err != nil {
+		return err
 	}
-	from := ""
-	if i.Table.Mode == schemas.History {
-		from = schemas.ColValidFrom
-	}
-	if !i.Valid {
-		for ordinal := range chosen {
-			chosen[ordinal] = nil
-		}
-	}
-	return s.insert(ctx, s.b.Place(i.Table.Name), i.Staged, i.Table.Columns, load.Names(i.Table.Columns), chosen, from)
+	return s.insert(ctx, s.b.Place(i.Table.Name), rows)
 }
 
-// insert inserts the named columns of staged rows, and only the chosen rows if chosen is not nil. The value of the
-// column validFrom is the row's value in chosen, or its synced_at if that is nil.
-func (s *session) insert(ctx context.Context, table string, staged *load.Staged, columns *arrow.Schema, names []string, chosen map[int64]driver.Value, validFrom string) error {
-	marks := strings.TrimSuffix(strings.Repeat("?, ", len(names)), ", ")
-	stmt, err := s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+sqlmerge.Idents(names)+") VALUES ("+marks+")")
+func (s *session) insert(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(rows.Names)), ", ")
+	stmt, err := s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+sqlmerge.Idents(rows.Names)+") VALUES ("+marks+")")
 	if err != nil {
 		return err
 	}
 	defer stmt.Close()
-	valid := slices.Index(names, validFrom)
-	values := make([]any, len(names))
-	for _, b := range staged.Batches {
-		cells, err := encoders(b, columns, names, valid)
-		if err != nil {
-			return err
-		}
-		ordinals := b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for row := range int(b.NumRows()) {
-			begin, ok := chosen[ordinals.Value(row)]
-			if chosen != nil && !ok {
-				continue
-			}
-			for c, cell := range cells {
-				values[c] = cell(row)
-			}
-			if valid >= 0 && begin != nil {
-				values[valid] = begin
-			}
-			// A context that can end costs a goroutine for each row.
-			if _, err := stmt.ExecContext(context.WithoutCancel(ctx), values...); err != nil {
-				return classify(err)
-			}
-		}
-	}
-	return nil
-}
-
-// encoders returns an encoder for each named column of a batch. The column at the index valid holds the values of
-// synced_at.
-func encoders(b arrow.RecordBatch, columns *arrow.Schema, names []string, valid int) ([]func(row int) any, error) {
-	cells := make([]func(row int) any, len(names))
-	for i, name := range names {
-		to := load.TypeOf(columns, name)
-		if i == valid {
-			name = schemas.ColSyncedAt
-		}
-		at := b.Schema().FieldIndices(name)
-		if len(at) == 0 {
-			cells[i] = func(int) any { return nil }
-			continue
-		}
-		var err error
-		if cells[i], err = encoder(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), to); err != nil {
-			return nil, fmt.Errorf("column %s: %w", name, err)
-		}
-	}
-	return cells, nil
+	return rows.Each(ctx, func(values []any) error {
+		// A context that can end costs a goroutine for each row.
+		_, err := stmt.ExecContext(context.WithoutCancel(ctx), values...)
+		return classify(err)
+	})
 }
 
 // Commit implements [sqlmerge.Session].

@@ -1,8 +1,11 @@
-package sqlite
+package sqlmerge
 
 import (
+	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,15 +17,105 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
+// StagedRows are the staged rows that a statement inserts.
+type StagedRows struct {
+	Batches []arrow.RecordBatch
+	Columns *arrow.Schema // of the table
+	Names   []string      // of the columns to insert
+	Stamp   string        // the layout of times, as in [time.Time.Format]
+
+	chosen    map[int64]driver.Value // by ordinal; nil: all rows
+	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
+}
+
+// Rows reads which staged rows an insertion appends.
+func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows, error) {
+	s := StagedRows{Batches: i.Staged.Batches, Columns: i.Table.Columns, Names: load.Names(i.Table.Columns), Stamp: stamp, validFrom: -1}
+	if i.Table.Mode == schemas.History {
+		s.validFrom = slices.Index(s.Names, schemas.ColValidFrom)
+	}
+	if i.Chosen == "" {
+		return s, nil
+	}
+	s.chosen = map[int64]driver.Value{}
+	err := r.Query(ctx, i.Chosen, func(v []driver.Value) error {
+		ordinal, _ := v[0].(int64)
+		s.chosen[ordinal] = nil
+		if i.Valid {
+			s.chosen[ordinal] = v[1]
+		}
+		return nil
+	})
+	return s, err
+}
+
+// StagedColumns returns all rows with the named columns.
+func StagedColumns(staged *load.Staged, columns *arrow.Schema, names []string, stamp string) StagedRows {
+	return StagedRows{Batches: staged.Batches, Columns: columns, Names: names, Stamp: stamp, validFrom: -1}
+}
+
+// Each calls row with the values of each row, in the order of the names. A value is nil, bool, int64, float64 or
+// string. The function row must not keep its argument.
+func (s StagedRows) Each(ctx context.Context, row func(values []any) error) error {
+	values := make([]any, len(s.Names))
+	for _, b := range s.Batches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		cells, err := s.encoders(b)
+		if err != nil {
+			return err
+		}
+		ordinals := b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64)
+		for r := range int(b.NumRows()) {
+			begin, ok := s.chosen[ordinals.Value(r)]
+			if s.chosen != nil && !ok {
+				continue
+			}
+			for c, cell := range cells {
+				values[c] = cell(r)
+			}
+			if s.validFrom >= 0 && begin != nil {
+				values[s.validFrom] = begin
+			}
+			if err := row(values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// encoders returns an encoder for each named column of a batch.
+func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
+	cells := make([]func(row int) any, len(s.Names))
+	for i, name := range s.Names {
+		to := load.TypeOf(s.Columns, name)
+		if i == s.validFrom {
+			name = schemas.ColSyncedAt
+		}
+		at := b.Schema().FieldIndices(name)
+		if len(at) == 0 {
+			cells[i] = func(int) any { return nil }
+			continue
+		}
+		var err error
+		if cells[i], err = encoder(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), to, s.Stamp); err != nil {
+			return nil, fmt.Errorf("column %s: %w", name, err)
+		}
+	}
+	return cells, nil
+}
+
 // encoder returns a function for the stored value of each row of a column whose type is from. The value has the wider
-// type to.
-func encoder(a arrow.Array, from, to arrow.DataType) (func(row int) any, error) {
+// type to. The parameter stamp is the layout of times.
+func encoder(a arrow.Array, from, to arrow.DataType, stamp string) (func(row int) any, error) {
 	if !schemas.SameType(from, to) {
 		return func(row int) any {
 			if a.IsNull(row) {
 				return nil
 			}
-			return stored(widen(document(a, from, row), from, to), to)
+			return stored(WidenDocument(document(a, from, row), from, to), to)
 		}, nil
 	}
 	var value func(row int) any
@@ -72,7 +165,7 @@ func document(a arrow.Array, t arrow.DataType, row int) string {
 	case *array.Date32:
 		return `"` + a.Value(row).ToTime().Format(time.DateOnly) + `"`
 	case *array.Timestamp:
-		text := time.UnixMicro(int64(a.Value(row))).UTC().Format(stamp)
+		text := time.UnixMicro(int64(a.Value(row))).UTC().Format("2006-01-02T15:04:05.000000Z")
 		return `"` + strings.Replace(text, ".000000Z", "Z", 1) + `"`
 	case *array.List:
 		from, to := a.ValueOffsets(row)
@@ -90,8 +183,8 @@ func document(a arrow.Array, t arrow.DataType, row int) string {
 	return "null"
 }
 
-// widen converts the JSON of a value to that of the wider type to.
-func widen(document string, from, to arrow.DataType) string {
+// WidenDocument converts the JSON of a value to that of the wider type to.
+func WidenDocument(document string, from, to arrow.DataType) string {
 	if document == "null" {
 		return document
 	}
@@ -113,7 +206,7 @@ func widen(document string, from, to arrow.DataType) string {
 		}
 		out := make([]string, len(items))
 		for i, item := range items {
-			out[i] = widen(string(item), from.(*arrow.ListType).Elem(), to.Elem())
+			out[i] = WidenDocument(string(item), from.(*arrow.ListType).Elem(), to.Elem())
 		}
 		return "[" + strings.Join(out, ",") + "]"
 	}
