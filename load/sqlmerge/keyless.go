@@ -20,7 +20,7 @@ func (m *merge) createKeptRows() error {
 		return nil
 	}
 	m.kept = true
-	return m.temporary(keptRows, "(h VARCHAR, n BIGINT)")
+	return m.temporary(keptRows, "(h "+m.b.Type(schemas.Text)+", n "+m.b.Type(schemas.Int64)+")")
 }
 
 // keptByHash is a query for the numbers of kept rows.

@@ -117,5 +117,5 @@ func (x *tx) recordOwner(ctx context.Context) error {
 		return nil
 	}
 	other := state.Key{Pipeline: x.was.Pipeline, Stream: x.was.Stream}
-	return x.s.Exec(ctx, fmt.Sprintf("UPDATE %s SET cursor = '', sequence = sequence + 1 WHERE %s", x.b.Place(load.State.Name), x.db.whereKey(other)))
+	return x.s.Exec(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = '', sequence = sequence + 1 WHERE %s`, x.b.Place(load.State.Name), x.db.whereKey(other)))
 }

@@ -107,15 +107,15 @@ func (m *merge) statusSQL(t *target, from string) string {
 		revived = "t." + schemas.ColDeletedAt + " IS NOT NULL"
 		again = fmt.Sprintf("coalesce(t.%s >= %s, 1 = 0)", schemas.ColRun, m.b.Literal(m.of.Run))
 	}
-	with += fmt.Sprintf(", m AS (SELECT %s, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
-		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t."))
+	with += fmt.Sprintf(", m AS (SELECT s.o, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
+		st, revived, again, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t."))
 	again, carried := "coalesce(m.again, false)", ""
 	if m.carried != nil && t.has(schemas.ColHash) { // not one of penstock's own tables
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
 		again += " OR c.carried IS NOT NULL"
 	}
 	return fmt.Sprintf("%s SELECT s.*, coalesce(m.st, %s) AS st, coalesce(m.revived, false) AS revived, %s AS again "+
-		"FROM s LEFT JOIN m ON %s%s", with, isNew, again, equal("m", "s", t.Key), carried)
+		"FROM s LEFT JOIN m ON m.o = s.o%s", with, isNew, again, carried)
 }
 
 // versionsSQL is the rest of statusSQL for a table with several rows per record. In the query, m is a record's last
@@ -134,13 +134,12 @@ func (m *merge) versionsSQL(t *target) string {
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
 		again += " OR c.carried IS NOT NULL"
 	}
-	keys := strings.Join(keyColumns("", t.Key), ", ")
-	return fmt.Sprintf(", v AS (SELECT %s, %s FROM %s AS t JOIN s ON %s)", strings.Join(keyColumns("s.", t.Key), ", "), last, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t.")) +
-		fmt.Sprintf(", m AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY %s ORDER BY %s) AS i FROM v) AS v WHERE i = 1)", keys, order) +
+	return fmt.Sprintf(", v AS (SELECT s.o, %s FROM %s AS t JOIN s ON %s)", last, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t.")) +
+		fmt.Sprintf(", m AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY o ORDER BY %s) AS i FROM v) AS v WHERE i = 1)", order) +
 		" SELECT s.*, CASE WHEN m.i IS NULL THEN " + isNew + " WHEN m.c AND m.h = s.h THEN " + isUnchanged +
 		" WHEN m.c AND m.r >= " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
 		"coalesce(NOT m.c, false) AS revived, " + again + " AS again" + from +
-		" FROM s LEFT JOIN m ON " + equal("m", "s", t.Key) + carried
+		" FROM s LEFT JOIN m ON m.o = s.o" + carried
 }
 
 // counts counts the records of a status table.
@@ -152,7 +151,7 @@ type counts struct {
 func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 
 // countIf returns an expression for the number of rows for which a condition holds.
-func countIf(condition string) string { return "count(*) FILTER (WHERE " + condition + ")" }
+func countIf(condition string) string { return "count(CASE WHEN " + condition + " THEN 1 END)" }
 
 func (m *merge) count(t *target) (counts, error) {
 	var n counts

@@ -69,7 +69,7 @@ func (d *Store) readPosition(ctx context.Context, r Reader, k state.Key) (p posi
 	if err := load.CheckSharing(shared, k.Source); err != nil {
 		return p, err
 	}
-	query := "SELECT cursor, sequence, " + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE " + d.whereKey(k)
+	query := `SELECT "cursor", sequence, ` + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE " + d.whereKey(k)
 	err = r.Query(ctx, query, func(v []driver.Value) error {
 		cursor, _ := v[0].(string)
 		p.cursor = state.Cursor(cursor)

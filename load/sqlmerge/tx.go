@@ -224,7 +224,7 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 		return err
 	}
 	table := x.b.Place(load.State.Name)
-	n, err := x.s.Affect(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s AND cursor = %s AND sequence = %d",
+	n, err := x.s.Affect(ctx, fmt.Sprintf(`DELETE FROM %s WHERE %s AND "cursor" = %s AND sequence = %d`,
 		table, x.db.whereKey(x.key), x.b.Literal(string(x.from)), x.at.sequence))
 	if err != nil {
 		return fmt.Errorf("move cursor: %w", err)
