@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,8 @@ type dashboard struct {
 	wrong  chan serve.AccessRefused // uses of wrong tokens, to be written to the audit log
 }
 
-// openDashboard returns the dashboard of a configuration.
-func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, observe func(serve.AccessRefused)) (*dashboard, error) {
+// openDashboard returns the dashboard of a configuration. queue is the pages of the workers' queue; nil for none.
+func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, queue http.Handler, observe func(serve.AccessRefused)) (*dashboard, error) {
 	d := &dashboard{a: a, webhooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)
@@ -48,7 +49,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	d.facts = boardfacts.New(boardfacts.Config{Destinations: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
+		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Queue: queue, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
 	})
 	return d, err
 }

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
@@ -34,7 +31,7 @@ func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, end
 			}
 			shown.event(e)
 		}
-		r, err := m.one(ctx, m.pipeline.ForSource(s.name), f)
+		r, err := m.syncSource(ctx, m.conf, m.pipeline.ForSource(s.name), f)
 		if errors.Is(errors.Join(err, r.Err), errCancelled) {
 			m.cancel(errCancelled) // the whole run was cancelled
 		}
@@ -45,15 +42,4 @@ func (m *multiSource) job(s orderedSource, f syncFlags, shown *sourcesShown, end
 		ended <- ending{s.name, r, err, silent || !answered.Load()}
 		return false
 	}}
-}
-
-// one makes the run of one source. A panic ends only this source.
-func (m *multiSource) one(ctx context.Context, p config.Pipeline, f syncFlags) (r pipeline.Report, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			m.log.Error("run panicked", "pipeline", p.Name, "source", p.From[0].Text, "stack", string(debug.Stack()))
-			err = fmt.Errorf("source %s: panic: %v", p.From[0].Text, v)
-		}
-	}()
-	return m.sync(ctx, m.conf, p, f)
 }

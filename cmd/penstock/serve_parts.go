@@ -42,7 +42,11 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
 		return p, nil, err
 	}
-	p.dashboard, err = a.openDashboard(c, p.journal, p.webhooks, func(n serve.AccessRefused) { p.daemon.Observe(n) })
+	queue, err := p.units.pages(ctx)
+	if err != nil {
+		return p, nil, err
+	}
+	p.dashboard, err = a.openDashboard(c, p.journal, p.webhooks, queue, func(n serve.AccessRefused) { p.daemon.Observe(n) })
 	return p, all, err
 }
 

@@ -44,7 +44,7 @@ func (a *app) stateOf(c *config.Config) state.Store {
 
 func openState(at config.State, life time.Duration) state.Store {
 	if at.URL != "" {
-		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Enqueue: queue.Enqueue, Life: life})
+		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: life})
 	}
 	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
 	if at.Keyring {

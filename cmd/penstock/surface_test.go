@@ -179,7 +179,7 @@ func TestSurfaceRoutes(t *testing.T) {
 	entries, err := entriesOf(string(page), "Routes")
 	require.NoError(t, err)
 	f := boardfacts.New(boardfacts.Config{}, &board.Feed{})
-	b, err := board.New(board.Config{Facts: f, Control: f, Access: access.New(access.Options{})})
+	b, err := board.New(board.Config{Facts: f, Control: f, Access: access.New(access.Options{}), Queue: http.NotFoundHandler()})
 	require.NoError(t, err)
 	names := map[string]string{"/webhooks/{source}": ""} // serve.Daemon.route handles this path before its mux
 	for _, r := range serve.New(serve.Config{}).Routes() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -126,6 +127,17 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		return a.runPipeline(ctx, r, f)
 	}
 	return a.recorded(ctx, r, f)
+}
+
+// syncSource makes the run of one source among others. A panic ends only this run.
+func (a *app) syncSource(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) (r pipeline.Report, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.log.Error("run panicked", "pipeline", p.Name, "source", p.From[0].Text, "stack", string(debug.Stack()))
+			err = fmt.Errorf("source %s: panic: %v", p.From[0].Text, v)
+		}
+	}()
+	return a.sync(ctx, c, p, f)
 }
 
 // runPipeline runs the opened pipeline.

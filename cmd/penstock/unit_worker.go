@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"slices"
+	"net/http"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// unitWorker executes the units of a state database in this process. It is safe for concurrent use.
+// unitWorker works on the units of a state database in this process. It is safe for concurrent use.
 type unitWorker struct {
 	*app
 	db      *postgres.Store
@@ -27,7 +28,7 @@ type unitWorker struct {
 	conf   *config.Config
 	read   time.Time       // when conf was read
 	busy   map[string]bool // pipeline and source of each running job
-	logged map[string]bool // pipelines, sources and hosts that the log has already named; see otherHostPause
+	logged map[string]bool // messages that repeat, and are logged only once
 	gate   exclusiveGate
 
 	slotsByQueue map[string]*fleet.Slots // by queue
@@ -48,7 +49,7 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 		return nil, err
 	}
 	h := &unitWorker{
-		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
+		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{}, logged: map[string]bool{},
 		claimer: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.life},
 	}
 	h.slotsByQueue = map[string]*fleet.Slots{}
@@ -73,8 +74,7 @@ func (h *unitWorker) configure(c *config.Config) {
 	h.conf, h.read = c, time.Now()
 }
 
-// work answers wakeup calls for units until ctx ends. Then it stops the units under way, within ten
-// seconds.
+// work runs the jobs of the queue until ctx ends. Then it stops the units under way, within ten seconds.
 func (h *unitWorker) work(ctx context.Context) error {
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
@@ -84,12 +84,39 @@ func (h *unitWorker) work(ctx context.Context) error {
 		return stateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Drain: h.drain, Every: h.life / 6, Now: h.db.Now,
-		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Life: cmp.Or(h.life, fleet.DefaultLife), Now: h.db.Now,
+		Do: h.do, Drain: h.drain,
+		Cancel: func(ctx context.Context, u queue.Unit) error {
+			_, err := h.claimer.Units.CancelUnits(ctx, unitsOf(u))
+			return err
+		},
+		Held: func(ctx context.Context, u queue.Unit) (bool, error) {
+			return h.db.Held(ctx, u.Run, u.Pipeline, u.Source)
+		},
 	}.Run(ctx)
 }
 
-// run executes a daemon's share of the units until ctx ends.
+// queuePath is where the dashboard shows the pages of the queue.
+const queuePath = "/queue"
+
+// pages returns the dashboard's pages of the queue; nil if the state is a folder.
+func (h *unitWorker) pages(ctx context.Context) (http.Handler, error) {
+	if h == nil {
+		return nil, nil
+	}
+	pool, schema, err := h.db.Queue(ctx)
+	if err != nil {
+		return nil, stateTrouble(err)
+	}
+	return queue.UI(ctx, pool, schema, queuePath)
+}
+
+// unitsOf selects the units of a job.
+func unitsOf(u queue.Unit) state.UnitFilter {
+	return state.UnitFilter{Run: u.Run, Pipeline: u.Pipeline, Source: &u.Source}
+}
+
+// run works on a daemon's share of the units until ctx ends.
 func (h *unitWorker) run(ctx context.Context) (wait func()) {
 	if h == nil || h.slots == 0 {
 		return func() {}
@@ -113,38 +140,21 @@ func (h *unitWorker) run(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// pipelines returns the names of the configured pipelines.
-func (h *unitWorker) pipelines() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	names := make([]string, len(h.conf.Pipelines))
-	for i, p := range h.conf.Pipelines {
-		names[i] = p.Name
-	}
-	return names
-}
-
-// suspects reports whether a waiting unit of a call's source may have crashed the worker that executed it.
-func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, error) {
-	units, err := h.claimer.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
-	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
-}
-
-// known finds the pipeline of a call, restricted to the call's source. If the configuration does not have
-// them, known reads it again, because they may be new.
-func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, bool) {
+// known finds the pipeline of a job, restricted to the job's source. If the configuration does not have them,
+// known reads it again, because they may be new.
+func (h *unitWorker) known(u queue.Unit) (*config.Config, config.Pipeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	find := func() (config.Pipeline, bool) {
-		p, ok := h.conf.Pipeline(call.Pipeline)
-		if !ok || p.MultiSource == (call.Source == "") {
+		p, ok := h.conf.Pipeline(u.Pipeline)
+		if !ok || p.MultiSource == (u.Source == "") {
 			return p, false
 		}
 		if !p.MultiSource {
 			return p, true
 		}
-		_, ok = h.conf.Source(call.Source)
-		return p.ForSource(call.Source), ok
+		_, ok = h.conf.Source(u.Source)
+		return p.ForSource(u.Source), ok
 	}
 	p, ok := find()
 	if !ok && time.Since(h.read) > rereadPause {

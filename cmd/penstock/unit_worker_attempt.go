@@ -31,7 +31,7 @@ func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle fu
 	asking, end := w.slot.StartWait(ctx, round)
 	stop := w.applyEvents(asking)
 	try := fleet.NewAttempt(units, len(p.To), h.db.Now, h.redactor.Redact, settle)
-	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
+	r, err := h.syncSource(asking, c, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
 			w.slot.RecordAnswer()

@@ -23,7 +23,7 @@ func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 	}
 	inbox, err := w.db.OpenInbox(ctx, state.InboxOptions{})
 	if err != nil {
-		w.log.Warn("webhook events wait until the units end", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
+		w.log.Warn("webhook events wait until the units end", "pipeline", w.pipeline.Name, "source", w.job.Source, "error", err)
 		return func() {}
 	}
 	x := w.newApplier(w.conf, w.pipeline, inbox, newInboxTrimmer(&config.Config{}))
@@ -55,10 +55,10 @@ func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 func (w *claimedWork) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.log.Error("applying events panicked", "pipeline", w.pipeline.Name, "source", w.call.Source, "stack", string(debug.Stack()))
+			w.log.Error("applying events panicked", "pipeline", w.pipeline.Name, "source", w.job.Source, "stack", string(debug.Stack()))
 		}
 	}()
 	if err := do(); err != nil && ctx.Err() == nil {
-		w.log.Debug("webhook events not applied", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
+		w.log.Debug("webhook events not applied", "pipeline", w.pipeline.Name, "source", w.job.Source, "error", err)
 	}
 }

@@ -19,7 +19,7 @@ func (a *app) workerCmd() *cobra.Command {
 		Short: "execute the runs that serve plans, together with other workers",
 		Long: `Executes the runs that serve plans, source by source, together with any number of
 other workers. All of them need the same configuration, with state: postgres://….
-If a worker is lost, the others take over its work within half a minute.
+If a worker is lost, the others take over its work within a minute.
 
 SIGINT and SIGTERM stop it within ten seconds. Other workers then continue its work
 at once, from the last commit.`,

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
 )
 
 // The estimate is never ahead, and behind by at most the duration of the quickest answer. The database's clock may
@@ -53,7 +54,9 @@ func TestStoreNow(t *testing.T) {
 		return at
 	}
 	before := there()
-	_, err = s.Revive(t.Context())
+	units, err := s.OpenUnits(t.Context())
+	require.NoError(t, err)
+	_, err = units.ClaimUnits(t.Context(), state.Claim{Worker: "w", For: time.Minute})
 	require.NoError(t, err)
 	now := s.Now()
 	require.False(t, now.Before(before))

@@ -31,10 +31,8 @@ type Options struct {
 	Keys string
 	Step func(name string) error // called at each step of a transaction, so that tests can interrupt it there; may be nil
 
-	// Enqueue is called with units that can be claimed, at once or from NotBefore on. It is called in the transaction
-	// that changes the units, so its writes commit or roll back with the units. It may be nil.
-	Enqueue func(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
-	Life    time.Duration // how long a lease lasts without a renewal; 0: 30 seconds
+	Jobs Jobs          // delivers units to workers; may be nil
+	Life time.Duration // how long a lease lasts without a renewal; 0: 30 seconds
 }
 
 // DefaultSchema is the schema that is used if the URL does not name one.

@@ -69,9 +69,10 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 				return err
 			}
 		}
-		return l.s.enqueue(ctx, tx, added)
+		added = byID(added)
+		return l.s.addJobs(ctx, tx, added)
 	})
-	return byID(added), err
+	return added, err
 }
 
 func byID(units []state.Unit) []state.Unit {
@@ -88,7 +89,7 @@ const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timesta
 func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
-		if _, err := l.s.revive(ctx, tx); err != nil {
+		if err := l.s.revive(ctx, tx); err != nil {
 			return err
 		}
 		if free, err := tryLockSource(ctx, tx, c); err != nil || !free {
@@ -131,6 +132,34 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 	return free, err
 }
 
+// Held reports whether a worker that gives signs of life has units of a source in a run.
+func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bool, err error) {
+	err = s.read(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE run = $1 AND pipeline = $2 AND source = $3
+			AND state = 'running' AND beat >= clock_timestamp())`, run, pipeline, source).Scan(&held)
+	})
+	if err != nil {
+		return false, fmt.Errorf("read units: %w", err)
+	}
+	return held, nil
+}
+
+const mostRevived = 1000
+
+// revive makes running units wait again if their worker has sent no sign of life for the duration of its claim. A
+// unit fails instead if this happened too often. If several processes do this at the same time, each unit is revived
+// once.
+func (s *Store) revive(ctx context.Context, tx pgx.Tx) error {
+	if err := s.queryClock(ctx, tx, "SELECT clock_timestamp()"); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE units SET broken = broken + 1, not_before = '-infinity',
+			state = CASE WHEN broken + 1 < $2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < $2 THEN NULL ELSE clock_timestamp() END
+		WHERE id = ANY(ARRAY(SELECT id FROM units WHERE state = 'running' AND beat < statement_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`,
+		mostRevived, state.MostBroken)
+	return err
+}
+
 // ExtendClaims implements [state.Units].
 func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "extend claims of units", func(tx pgx.Tx) error {
@@ -152,9 +181,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var notBefore []*time.Time
 	var ended []bool
 	var reports [][]byte
-	given := map[int64]state.Unit{}
 	for _, u := range units {
-		given[u.ID] = u
 		ids, attempts, states, workers = append(ids, u.ID), append(attempts, int64(u.Attempt)), append(states, string(u.State)), append(workers, u.Worker)
 		notBefore, ended, reports = append(notBefore, nullTime(u.NotBefore)), append(ended, u.State.Ended()), append(reports, append([]byte{}, u.Report...))
 	}
@@ -167,16 +194,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 		if err == nil {
 			settled, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}
-		if err != nil {
-			return err
-		}
-		var again []state.Unit
-		for _, id := range settled {
-			if u := given[id]; !u.State.Ended() {
-				again = append(again, u)
-			}
-		}
-		return l.s.enqueue(ctx, tx, again)
+		return err
 	})
 	if err == nil && len(settled) < len(units) {
 		err = fmt.Errorf("end attempts at units: %d of %d: %w", len(units)-len(settled), len(units), state.ErrTaken)
@@ -193,9 +211,16 @@ func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Sour
 func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
 	f.Active = true
 	err = l.change(ctx, "cancel units", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE "+ofFilter, valuesOf(f)...)
-		n = int(tag.RowsAffected())
-		return err
+		rows, err := tx.Query(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE "+ofFilter+" RETURNING job", valuesOf(f)...)
+		if err != nil {
+			return err
+		}
+		jobs, err := pgx.CollectRows(rows, pgx.RowTo[*int64])
+		n = len(jobs)
+		if err != nil {
+			return err
+		}
+		return l.s.cancelJobs(ctx, tx, jobs)
 	})
 	return n, err
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DefaultLife is how long a worker keeps its units without a heartbeat.
-const DefaultLife = 30 * time.Second
+// DefaultLife is how long a worker keeps its units without a heartbeat. Other workers have the units of a lost worker
+// within a minute: River looks for lost jobs every 30 seconds.
+const DefaultLife = 20 * time.Second
 
 // ErrUnitsLost is the cause with which the context of an attempt ends if another worker took over its
 // units, or if they were cancelled. It is also the cause if the store did not answer in time, because

@@ -48,7 +48,9 @@ CREATE TABLE captures (
 	source   bytea NOT NULL,
 	received timestamptz NOT NULL,
 	header   bytea NOT NULL,
-	body     bytea NOT NULL
+	body     bytea NOT NULL,
+	sender   text NOT NULL, -- these two decide which captures are deleted to make room for new ones
+	likely   boolean NOT NULL -- it has the signature header
 );
 CREATE INDEX captures_of ON captures (source, capture);
 
@@ -105,15 +107,18 @@ CREATE TABLE units (
 	part       text NOT NULL,
 	state      text NOT NULL CHECK (state IN ('waiting', 'running', 'parked', 'done', 'failed', 'cancelled')),
 	attempt    integer NOT NULL DEFAULT 0,
+	broken     integer NOT NULL DEFAULT 0, -- attempts in a row whose worker disappeared
 	worker     text NOT NULL DEFAULT '',
 	not_before timestamptz NOT NULL DEFAULT '-infinity',
 	started    timestamptz,
 	ended      timestamptz,
 	beat       timestamptz, -- end of the worker's claim
-	report     bytea
+	report     bytea,
+	job        bigint, -- the queue's job that delivers the unit
+	turn       bigint  -- the place of the job in the order of the queue
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
-CREATE INDEX units_due ON units (not_before, id) WHERE state IN ('waiting', 'parked');
+CREATE INDEX units_of_source ON units (run, source) WHERE state IN ('waiting', 'running', 'parked');
 CREATE INDEX units_running ON units (beat) WHERE state = 'running';
 CREATE INDEX units_by_run ON units (pipeline, run);
 
@@ -138,6 +143,39 @@ CREATE TABLE budgets (
 	name text PRIMARY KEY, -- half of a SHA-256 of the credential
 	kept bytea NOT NULL    -- written by extract/wire/budget
 );
+
+CREATE TABLE source_pauses (
+	source text PRIMARY KEY,
+	paused timestamptz NOT NULL,
+	why    text NOT NULL
+);
+CREATE TABLE source_outcomes (
+	pipeline text NOT NULL,
+	source   text NOT NULL,
+	run      text NOT NULL,
+	status   text NOT NULL,
+	error    text NOT NULL,
+	ended    timestamptz NOT NULL,
+	complete timestamptz,      -- time of the last complete run
+	failures integer NOT NULL, -- incomplete runs in a row
+	silent   boolean NOT NULL,
+	written  bigint NOT NULL,
+	requests bigint NOT NULL,
+	PRIMARY KEY (pipeline, source)
+);
+
+-- What users did, or tried to do, on a daemon.
+CREATE TABLE audit (
+	id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	at      timestamptz NOT NULL,
+	who     text NOT NULL,
+	what    text NOT NULL,
+	object  text NOT NULL,
+	address text NOT NULL,
+	outcome text NOT NULL,
+	refused boolean NOT NULL
+);
+CREATE INDEX audit_refused ON audit (refused, id);
 -- +goose Down
-DROP TABLE budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;
+DROP TABLE audit, source_outcomes, source_pauses, budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;
 DROP SEQUENCE lease_tokens;

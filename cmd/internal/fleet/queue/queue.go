@@ -1,150 +1,141 @@
-// Package queue wakes up workers when units are ready. It uses River, a queue of jobs in the state
-// database. A job of River only wakes up a worker. The worker then selects the next source and its units
-// in the state, in the transaction that claims them. So a wakeup that arrives twice or too late does
-// nothing, and no source waits because its wakeup is behind thousands of others.
+// Package queue delivers the units of runs to workers, as jobs of River, a queue in the state database. A job is
+// the work of a run for one source. River decides when a job starts and on which worker, retries it, and rescues it
+// when its worker is gone.
+//
+// A job only delivers. The units in the state are the record of what is done, and decide which worker may do it. So
+// it does no harm if River delivers a job twice: the second worker cannot claim the units.
 package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
 
 	"github.com/penstock-data/penstock/state"
 )
 
-// The queues. Runs that webhooks cause have their own slots, so that they never wait
-// for scheduled runs.
+// The queues. Runs that webhooks cause have their own queue and slots, so that they never wait for scheduled runs.
 const (
 	Runs   = "runs"
 	Deltas = "deltas"
 )
 
-// Widths returns how many sources a worker with the given slots works on at once, by queue.
-func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
-
 // refresh is the cause of runs that go to the queue Deltas.
 const refresh = "refresh"
 
-// Wakeup is the job for a unit and for the units that may begin together with it. There is
-// at most one per attempt at a unit.
-type Wakeup struct {
-	Unit     int64  `json:"unit" river:"unique"`
-	Attempt  int    `json:"attempt" river:"unique"`
+// Widths returns how many sources a worker with the given slots works on at once, by queue.
+func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
+
+// Unit is a job: the units of one source in a run. At most one job with the same Unit has not ended.
+type Unit struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`
-	Source   string `json:"source"`
-	Part     string `json:"part"`
+	Source   string `json:"source,omitempty"` // "" if the pipeline has only one
 
-	Queue string `json:"-"` // the queue that delivered the wakeup
+	Queue   string    `json:"-"` // the queue that delivered the job
+	retryAt time.Time // when River retries the job after an error of this attempt
 }
 
 // Kind implements [river.JobArgs].
-func (Wakeup) Kind() string { return "unit" }
+func (Unit) Kind() string { return "unit" }
 
-// mostPart is in bytes. The part of a Wakeup is only for people who look at the queue.
-const mostPart = 200
+// mostAttempts only has to be large. The units themselves count their failures and lost workers, and give up.
+const mostAttempts = 1000
 
-// Enqueue inserts wakeups for units, in the transaction that makes the units claimable. It inserts one
-// wakeup for all units of a source that may begin at the same time. It is meant for the field Enqueue of
-// postgres.Options.
-func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
-	type together struct {
-		run, pipeline, source string
-		at                    int64
+// unended are the states in which a job is unique.
+var unended = []rivertype.JobState{
+	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+}
+
+// Jobs writes jobs in the transactions that write their units. It implements postgres.Jobs.
+type Jobs struct{}
+
+// Add inserts a job for each run and source of the units, and stores in the units their job and turn. The units
+// must be in the order in which their sources start.
+func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
+	if len(units) == 0 {
+		return nil
 	}
-	var now time.Time // by the database's clock, not this process's
-	if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
-		return fmt.Errorf("enqueue units: %w", err)
+	order, err := newOrder(ctx, tx)
+	if err != nil {
+		return err
 	}
-	seen := map[together]bool{}
-	queues := map[string]string{}
-	var params []river.InsertManyParams
+	index := map[Unit]int{}
+	var jobs []river.InsertManyParams
+	var turns []int64
 	for _, u := range units {
-		k := together{u.Run, u.Pipeline, u.Source, u.NotBefore.UnixMicro()}
-		if seen[k] {
+		args := Unit{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}
+		if _, known := index[args]; known {
 			continue
 		}
-		seen[k] = true
-		if queues[u.Run] == "" {
-			name, err := queueOf(ctx, tx, u)
-			if err != nil {
-				return err
-			}
-			queues[u.Run] = name
+		index[args] = len(jobs)
+		t, err := order.next(ctx, args)
+		if err != nil {
+			return err
 		}
-		params = append(params, river.InsertManyParams{
-			Args:       Wakeup{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(mostPart, len(u.Part))]},
-			InsertOpts: &river.InsertOpts{Queue: queues[u.Run], ScheduledAt: later(now, u.NotBefore), UniqueOpts: river.UniqueOpts{ByArgs: true}},
-		})
+		opts := &river.InsertOpts{
+			Queue: t.queue, Priority: t.priority, ScheduledAt: t.at(), MaxAttempts: mostAttempts,
+			UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unended},
+		}
+		if u.NotBefore.After(order.now) {
+			opts.ScheduledAt = u.NotBefore
+		}
+		jobs, turns = append(jobs, river.InsertManyParams{Args: args, InsertOpts: opts}), append(turns, t.number)
 	}
-	c, err := river.NewClient(riverpgxv5.New(nil), &river.Config{Schema: schema, Logger: quiet})
+	c, err := inserter(schema, order.now)
 	if err != nil {
-		return fmt.Errorf("enqueue units: %w", err)
+		return err
 	}
-	if _, err := c.InsertManyTx(ctx, tx, params); err != nil {
-		return fmt.Errorf("enqueue units: %w", err)
+	added, err := c.InsertManyTx(ctx, tx, jobs)
+	if err != nil {
+		return fmt.Errorf("insert jobs: %w", err)
+	}
+	var ids, unitJobs, unitTurns []int64
+	for _, u := range units {
+		i := index[Unit{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}]
+		ids, unitJobs, unitTurns = append(ids, u.ID), append(unitJobs, added[i].Job.ID), append(unitTurns, turns[i])
+	}
+	_, err = tx.Exec(ctx, `UPDATE units SET job = n.job, turn = coalesce(units.turn, n.turn)
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n(id, job, turn) WHERE units.id = n.id`, ids, unitJobs, unitTurns)
+	return err
+}
+
+// Cancel cancels jobs. River stops those that are running.
+func (Jobs) Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error {
+	c, err := inserter(schema, time.Time{})
+	if err != nil {
+		return err
+	}
+	for _, id := range jobs {
+		if _, err := c.JobCancelTx(ctx, tx, id); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
+			return fmt.Errorf("cancel jobs: %w", err)
+		}
 	}
 	return nil
 }
 
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
+// inserter returns a client of River that writes jobs and runs none. River makes a job with a time wait for its
+// scheduler, even if the time has passed. The hook makes it available at once.
+func inserter(schema string, now time.Time) (*river.Client[pgx.Tx], error) {
+	ready := river.HookInsertBeginFunc(func(_ context.Context, p *rivertype.JobInsertParams) error {
+		if p.ScheduledAt != nil && !p.ScheduledAt.After(now) {
+			p.State = rivertype.JobStateAvailable
+		}
+		return nil
+	})
+	c, err := river.NewClient(riverpgxv5.New(nil), &river.Config{Schema: schema, Logger: quiet, Hooks: []rivertype.Hook{ready}})
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	return a
+	return c, nil
 }
 
 // quiet discards River's log, because the units report their own results.
 var quiet = slog.New(slog.DiscardHandler)
-
-func queueOf(ctx context.Context, tx pgx.Tx, u state.Unit) (string, error) {
-	var urgent bool
-	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM runs WHERE pipeline = $1 AND run = $2 AND cause = $3)", u.Pipeline, u.Run, refresh).Scan(&urgent)
-	if urgent {
-		return Deltas, err
-	}
-	return Runs, err
-}
-
-// Migrate creates River's tables in a schema, or migrates them to this version. It
-// returns the number of migrations that it applied.
-func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (int, error) {
-	m, err := migrator(pool, schema)
-	if err != nil {
-		return 0, err
-	}
-	r, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	if err != nil {
-		return 0, fmt.Errorf("migrate queue: %w", err)
-	}
-	return len(r.Versions), nil
-}
-
-// Inspect returns which of River's tables or migrations a schema lacks; "" for none.
-func Inspect(ctx context.Context, pool *pgxpool.Pool, schema string) (string, error) {
-	m, err := migrator(pool, schema)
-	if err != nil {
-		return "", err
-	}
-	r, err := m.Validate(ctx, nil)
-	if err != nil {
-		return "", fmt.Errorf("inspect queue: %w", err)
-	}
-	return strings.Join(r.Messages, "; "), nil
-}
-
-func migrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pgx.Tx], error) {
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: quiet})
-	if err != nil {
-		return nil, fmt.Errorf("inspect queue: %w", err)
-	}
-	return m, nil
-}

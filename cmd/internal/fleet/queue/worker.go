@@ -5,68 +5,71 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 )
 
-// Worker handles the wakeups of the queues.
+// Worker runs the jobs of the queues.
 type Worker struct {
 	Pool   *pgxpool.Pool
 	Schema string
 	Slots  int // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
-	// Do works on a source, and returns soon after its context ends. Of the Wakeup it uses only the run,
-	// the pipeline and the source. It may be called twice for the same source, even at the same time. did reports
-	// whether there was something to do. If there was nothing, pause is the time after which there may be
-	// something; 0 if that is unknown. After an error the wakeup is retried, a little later each time. Do may
-	// return before its work has ended; then another wakeup can use the slot.
-	Do func(ctx context.Context, c Wakeup) (did bool, pause time.Duration, err error)
-	// Pipelines returns the pipelines that Do knows.
-	Pipelines func() []string
+	// Do works on the units of a job, and returns soon after ctx ends or cancelled is closed. next is zero once all of
+	// the units have ended. Otherwise River delivers the job again at next. If err is not nil, River records it as the
+	// reason. An error without a time is retried soon. Do may return while its work continues, so that another job can
+	// use the slot.
+	Do func(ctx context.Context, u Unit, cancelled <-chan struct{}) (next time.Time, err error)
+	// Cancel cancels the units of a job that was cancelled in the queue.
+	Cancel func(ctx context.Context, u Unit) error
+	// Held reports whether a living worker has units of the job: see postgres.Store.Held.
+	Held func(ctx context.Context, u Unit) (bool, error)
 	// Drain waits until all work that Do started has ended, or until ctx ends.
 	Drain func(ctx context.Context) error
-	// Look takes over abandoned units of other workers: see postgres.Store.Revive.
-	Look func(ctx context.Context) error
 	// Now returns the time of day in the database: see state.Store.
 	Now func() time.Time
-	// Every is the interval between calls of Look; 0: 5 seconds.
-	Every time.Duration
+	// Life is how long a worker may be silent before its jobs are rescued.
+	Life time.Duration
 }
 
 const (
-	lookEvery  = 5 * time.Second
-	callLife   = time.Minute           // River's time limit for one job
-	callRescue = 2 * time.Minute       // time after which a job's worker counts as gone; see rescue
 	kept       = time.Hour             // retention of completed jobs
 	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
-	never      = 365 * 24 * time.Hour
-	stopGrace  = 9 * time.Second // Invariant 15
+	errorPause = 5 * time.Second       // before a job is retried whose error says no time
+	heldWait   = 5 * time.Second       // longest wait for the answer of Held
+	clockLag   = 10 * time.Second      // see Run
+	stopGrace  = 9 * time.Second       // Invariant 15
 )
 
 var errSlow = errors.New("stopped before everything had ended; committed data is safe, and other workers take over the units")
 
-// Run handles wakeups until ctx ends. Then it returns as soon as no work is under way,
-// or after ten seconds.
+// Run runs jobs until ctx ends. Then it returns as soon as no work is under way, or after ten seconds.
+//
+// One of the clients of River, the leader, rescues the jobs of lost workers. It compares times of the database with
+// its own clock. So a process whose clock is behind the database's does not become leader.
 func (w Worker) Run(ctx context.Context) error {
 	workers, queues := river.NewWorkers(), map[string]river.QueueConfig{}
 	for name, width := range Widths(w.Slots) {
 		queues[name] = river.QueueConfig{MaxWorkers: width}
 	}
-	river.AddWorker(workers, &answerer{w: w, live: ctx})
+	river.AddWorker(workers, &unitJobs{w: w, live: ctx})
+	behind := w.Now().Sub(time.Now())
+	if behind > clockLag {
+		w.Log.Warn("this machine's clock is behind the state database's; the queue's upkeep is left to other workers", "behind", behind.Round(time.Second))
+	}
 	c, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
-		Test:                        river.TestConfig{Time: clock(w.Now)},
 		Schema:                      w.Schema,
 		Logger:                      quiet,
 		Workers:                     workers,
 		Queues:                      queues,
-		RescueStuckJobsAfter:        never, // rescue does this
-		JobTimeout:                  callLife,
-		JobStuckThreshold:           never, // an attempt has no time limit
+		LeaderElectionDisabled:      behind > clockLag,
+		RescueStuckJobsAfter:        w.Life,
+		JobTimeout:                  -1, // see unitJobs.Timeout
 		CompletedJobRetentionPeriod: kept,
 		FetchPollInterval:           time.Second,
 		FetchCooldown:               fetchPause,
@@ -77,10 +80,7 @@ func (w Worker) Run(ctx context.Context) error {
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	var looking sync.WaitGroup
-	looking.Go(func() { w.look(ctx) })
 	<-ctx.Done()
-	looking.Wait()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if err := errors.Join(c.StopAndCancel(late), w.Drain(late)); err != nil {
@@ -89,80 +89,73 @@ func (w Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-func (w Worker) look(ctx context.Context) {
-	every := w.Every
-	if every <= 0 {
-		every = lookEvery
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	trouble := ""
-	for {
-		text := ""
-		if err := errors.Join(w.Look(ctx), rescue(ctx, w.Pool, w.Schema)); err != nil && ctx.Err() == nil {
-			if text = err.Error(); text != trouble {
-				w.Log.Warn("cannot look for abandoned units; retrying soon", "error", err)
-			}
-		}
-		trouble = text
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-type answerer struct {
-	river.WorkerDefaults[Wakeup]
+// unitJobs runs the jobs that River delivers.
+type unitJobs struct {
+	river.WorkerDefaults[Unit]
 	w    Worker
 	live context.Context
 }
 
-// Work ignores River's context and time limit, because the units have time limits of their own.
-func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
-	call := job.Args
-	call.Queue = job.Queue
-	again, pause, err := a.w.answer(a.live, call)
-	switch {
-	case a.live.Err() != nil:
-		return river.JobSnooze(0) // other workers get the wakeup at once
-	case err != nil:
-		a.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", call.Pipeline, "source", call.Source, "error", err)
-		return err
-	case again:
-		return river.JobSnooze(pause)
+// Timeout also decides which jobs River rescues. River asks for the time limit of each job that began longer than
+// Worker.Life ago, and rescues only those whose time limit has passed. The work on a source may take hours, so a
+// job has no time limit as long as a living worker has its units.
+func (j *unitJobs) Timeout(job *river.Job[Unit]) time.Duration {
+	const none, passed = -1, time.Nanosecond
+	if job.AttemptedAt == nil || j.w.Now().Sub(*job.AttemptedAt) < j.w.Life {
+		return none // it may not have claimed its units yet
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(j.live, heldWait)
+	defer cancel()
+	if held, err := j.w.Held(ctx, job.Args); held || err != nil {
+		return none
+	}
+	return passed
 }
 
-// againPause applies if there was nothing to do and Do returned no pause.
-const againPause = 2 * time.Second
+// NextRetry returns when a job is retried: after an error, at the time of Do. A job that River rescues keeps its
+// turn.
+func (j *unitJobs) NextRetry(job *river.Job[Unit]) time.Time {
+	if at := job.Args.retryAt; !at.IsZero() {
+		return at
+	}
+	return job.ScheduledAt
+}
 
-// answer works on the source whose turn it is, which need not be that of the received wakeup. again is true
-// as long as the unit of the received wakeup waits. So each waiting unit keeps a wakeup, and each wakeup
-// gives a slot to some waiting unit.
-func (w Worker) answer(ctx context.Context, received Wakeup) (again bool, pause time.Duration, err error) {
-	turns, err := w.turns(ctx, received)
-	if err != nil {
-		return false, 0, err
-	}
-	did := false
-	for i := 0; i < len(turns) && !did && ctx.Err() == nil; i++ {
-		var wait time.Duration
-		if did, wait, err = w.Do(ctx, turns[i]); err != nil {
-			return false, 0, err
+// Work implements [river.Worker]. River ends ctx also when Work returns, so the work itself does not use it.
+func (j *unitJobs) Work(ctx context.Context, job *river.Job[Unit]) error {
+	remotely := func() bool { return errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) }
+	cancelled := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		if remotely() {
+			close(cancelled)
 		}
-		if wait > 0 && (pause == 0 || wait < pause) {
-			pause = wait
-		}
-	}
-	again, err = w.waits(ctx, received)
+	})
+	defer stop()
+	u := job.Args
+	u.Queue = job.Queue
+	next, err := j.w.Do(j.live, u, cancelled)
 	switch {
-	case did:
-		pause = 0
-	case pause == 0:
-		pause = againPause
+	case j.live.Err() != nil:
+		return river.JobSnooze(0) // other workers get the job at once
+	case remotely():
+		return errors.Join(river.ErrJobCancelledRemotely, j.w.Cancel(j.live, job.Args))
+	case err == nil && next.IsZero():
+		return nil
+	case next.IsZero():
+		j.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
+		next = j.w.Now().Add(errorPause)
 	}
-	return again, pause, err
+	return again(job, next, err)
+}
+
+// again returns what makes River deliver a job again at a time of the database's clock. River reads this process's
+// clock. If that is ahead, the time has passed already, and River would replace it after an error. A snooze of less
+// than nothing gives the right time.
+func again(job *river.Job[Unit], at time.Time, err error) error {
+	wait := time.Until(at)
+	if err == nil || wait <= 0 {
+		return &rivertype.JobSnoozeError{Duration: wait}
+	}
+	job.Args.retryAt = at
+	return err
 }

@@ -27,6 +27,7 @@ type Config struct {
 
 	Access  *access.Guard                      // checks access; nil: a guard without tokens
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
+	Queue   http.Handler                       // pages below /queue/, only for reading; nil: none
 	Version string                             // version of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 
@@ -108,6 +109,9 @@ func (b *Board) routes() {
 	}
 	b.handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(b.description)))
 	b.handle("GET /events", b.seen(http.HandlerFunc(b.events)))
+	if b.Queue != nil {
+		b.handle("GET /queue/", b.seen(b.queuePages()))
+	}
 	b.handle("GET /assets/{name}", http.HandlerFunc(asset))
 	b.handle("GET /favicon.ico", http.RedirectHandler(assetURL("icon.svg"), http.StatusMovedPermanently))
 	b.handle("GET /signin", http.HandlerFunc(b.signInPage))

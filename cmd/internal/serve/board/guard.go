@@ -28,6 +28,17 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// queuePolicy also allows the pages of the queue, which are not ours, to set styles from their scripts.
+const queuePolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+func (b *Board) queuePages() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", queuePolicy)
+		b.Queue.ServeHTTP(w, r)
+	})
+}
+
 // seen returns a handler that calls next only for visitors who may see the board. A request that changes
 // something also needs the role operate.
 func (b *Board) seen(next http.Handler) http.Handler {

@@ -31,6 +31,7 @@ type page struct {
 	Open       bool // the visitor may see the pages of the dashboard
 	Signed     bool // the visitor has signed in and can sign out
 	Live       bool
+	Queue      bool // there are pages of a queue
 	Data       any
 }
 
@@ -116,6 +117,7 @@ func navItems() []navItem {
 
 func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	var text bytes.Buffer
+	p.Queue = b.Queue != nil
 	if err := b.pages[name].ExecuteTemplate(&text, "layout", p); err != nil {
 		b.Log.Error("render dashboard page", "page", name, "error", err)
 		http.Error(w, "cannot render the page; see the log", http.StatusInternalServerError)

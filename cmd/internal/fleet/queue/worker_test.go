@@ -4,6 +4,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -38,7 +40,7 @@ type held struct {
 }
 
 func newBench(t *testing.T) *bench {
-	s := postgres.New(postgres.Options{URL: pgtest.Start(t).URL(), Enqueue: queue.Enqueue})
+	s := postgres.New(postgres.Options{URL: pgtest.Start(t).URL(), Jobs: queue.Jobs{}})
 	_, _, err := s.Migrate(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -73,16 +75,20 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	w := queue.Worker{
-		Pool: pool, Schema: schema, Slots: slots, Log: slog.New(slog.DiscardHandler),
-		Pipelines: func() []string { return pipelines },
-		Drain:     func(context.Context) error { return nil },
-		Now:       b.store.Now,
-		Look:      func(ctx context.Context) error { _, err := b.store.Revive(ctx); return err },
-		Do: func(ctx context.Context, c queue.Wakeup) (bool, time.Duration, error) {
-			if !slices.Contains(pipelines, c.Pipeline) {
-				return false, 50 * time.Millisecond, nil
+		Pool: pool, Schema: schema, Slots: slots, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
+		Drain: func(context.Context) error { return nil },
+		Held: func(ctx context.Context, u queue.Unit) (bool, error) {
+			return b.store.Held(ctx, u.Run, u.Pipeline, u.Source)
+		},
+		Cancel: func(ctx context.Context, u queue.Unit) error {
+			_, err := b.units.CancelUnits(ctx, state.UnitFilter{Run: u.Run, Source: &u.Source})
+			return err
+		},
+		Do: func(ctx context.Context, u queue.Unit, cancelled <-chan struct{}) (time.Time, error) {
+			if !slices.Contains(pipelines, u.Pipeline) {
+				return b.store.Now().Add(50 * time.Millisecond), nil
 			}
-			return b.do(ctx, name, c)
+			return time.Time{}, b.do(ctx, name, u, cancelled)
 		},
 	}
 	ended := make(chan error, 1)
@@ -93,29 +99,28 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	}
 }
 
-func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, time.Duration, error) {
-	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
+func (b *bench) do(ctx context.Context, worker string, u queue.Unit, cancelled <-chan struct{}) error {
+	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: u.Pipeline, Run: u.Run, Source: &u.Source})
 	if err != nil || len(units) == 0 {
-		return false, 0, err
+		return err
 	}
-	h := held{c.Pipeline + " " + c.Source, make(chan struct{})}
+	h := held{u.Pipeline + " " + u.Source, make(chan struct{})}
 	select {
 	case b.begun <- h:
 	case <-ctx.Done():
-		return true, 0, nil
+		return nil
 	}
 	select {
 	case <-h.done:
+	case <-cancelled:
+		return nil
 	case <-ctx.Done():
-		return true, 0, nil
+		return nil
 	}
 	for i := range units {
 		units[i].State = state.UnitDone
 	}
-	if err := b.units.EndAttempts(ctx, units); err != nil {
-		return true, 0, err
-	}
-	return true, 0, nil
+	return b.units.EndAttempts(ctx, units)
 }
 
 func (b *bench) next(n int) []string {
@@ -144,7 +149,7 @@ func (b *bench) release() {
 	b.end(b.under[0].name)
 }
 
-// A small run gets the next free slot, although its wakeups are behind all others. After that, the two runs take turns.
+// A small run gets the next free slot, although its jobs were added last. After that, the two runs take turns.
 func TestTurns(t *testing.T) {
 	b := newBench(t)
 	b.plan("large", "schedule", 14)
@@ -198,4 +203,80 @@ func TestTurnsOfOneSlot(t *testing.T) {
 	}
 	require.Equal(t, []string{"large 0", "events 0", "small 0", "large 1", "small 1", "large 2", "large 3"}, b.order)
 	end()
+}
+
+// River's rescuer gives the jobs of a worker that is gone to another worker, but not those of a living one.
+func TestRescue(t *testing.T) {
+	b := newBench(t)
+	b.plan("all", "schedule", 3)
+	pool, schema, err := b.store.Queue(t.Context())
+	require.NoError(t, err)
+	claim := func(source string, life time.Duration) {
+		_, err := b.units.ClaimUnits(t.Context(), state.Claim{Worker: "gone", For: life, Source: &source, Pipeline: "all", Run: "run of all"})
+		require.NoError(t, err)
+	}
+	claim("0", time.Millisecond)
+	claim("1", time.Hour)
+	jobs := pgx.Identifier{schema, "river_job"}.Sanitize()
+	_, err = pool.Exec(t.Context(), "UPDATE "+jobs+" SET state = 'running', attempt = 1, attempted_by = '{gone}', attempted_at = clock_timestamp() - interval '3 minutes'")
+	require.NoError(t, err)
+	begun := time.Now()
+	end := b.work("next", 3, "all")
+	require.ElementsMatch(t, []string{"all 0", "all 2"}, b.next(2))
+	t.Logf("rescued after %s", time.Since(begun).Round(time.Millisecond))
+	b.release()
+	b.release()
+	count := func(state string) (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+jobs+" WHERE state = $1", state).Scan(&n))
+		return n
+	}
+	require.Eventually(t, func() bool { return count("completed") == 2 }, time.Minute, 20*time.Millisecond)
+	require.Equal(t, 1, count("running"), "a living worker has its units")
+	end()
+}
+
+// Cancelled units stop at once, and their jobs show it.
+func TestCancel(t *testing.T) {
+	b := newBench(t)
+	b.plan("all", "schedule", 2)
+	end := b.work("one", 1, "all")
+	b.next(1)
+	n, err := b.units.CancelUnits(t.Context(), state.UnitFilter{Run: "run of all"})
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	pool, schema, err := b.store.Queue(t.Context())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{schema, "river_job"}.Sanitize()+" WHERE state = 'cancelled'").Scan(&n))
+		return n == 2
+	}, time.Minute, 20*time.Millisecond)
+	end()
+}
+
+// The queue shows why a failed job is retried, and when.
+func TestRetry(t *testing.T) {
+	b := newBench(t)
+	b.plan("all", "schedule", 1)
+	pool, schema, err := b.store.Queue(t.Context())
+	require.NoError(t, err)
+	at := b.store.Now().Add(time.Hour).Truncate(time.Microsecond)
+	w := queue.Worker{
+		Pool: pool, Schema: schema, Slots: 1, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
+		Drain: func(context.Context) error { return nil },
+		Do: func(context.Context, queue.Unit, <-chan struct{}) (time.Time, error) {
+			return at, errors.New("the source is down")
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{schema, "river_job"}.Sanitize()+
+			" WHERE state = 'retryable' AND scheduled_at = $1 AND errors[1] ->> 'error' = 'the source is down'", at).Scan(&n))
+		return n == 1
+	}, time.Minute, 20*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
 }
