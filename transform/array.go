@@ -7,34 +7,34 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-func (m *Mapper) array(f *field, i, row int) (end int) {
-	b := m.raw
+func (r *reader) array(f *field, i, row int) (end int) {
+	b := r.b
 	c := f.column
 	if c.key {
 		return refuseKey
 	}
 	if c.declaredJSON() {
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	}
 	k := jsonscan.Space(b, i+1)
 	switch {
 	case b[k] == ']' && c.kind != kindJSON:
-		m.emptyList(c, row)
+		r.emptyList(c, row)
 		return k + 1
 	case (b[k] == '{' || b[k] == 'n' && jsonscan.ObjectAfterNulls(b, k)) && f.owner.depth < maxDepth && c.source != "":
-		end = m.children(f, k, row)
+		end = r.children(f, k, row)
 	case c.kind == kindList:
-		end = m.list(f, k, row)
+		end = r.list(f, k, row)
 	}
 	if end != decline {
 		return end
 	}
-	return m.anyArray(f, i, row)
+	return r.anyArray(f, i, row)
 }
 
 // emptyList stores an empty array. In a column of scalars it stores null, because the platform also writes [] if
 // there is no such object.
-func (m *Mapper) emptyList(c *column, row int) {
+func (r *reader) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:
 		c.at(row)
@@ -42,7 +42,7 @@ func (m *Mapper) emptyList(c *column, row int) {
 		c.set(row)
 	case kindNone:
 		if !c.empty {
-			m.widen(c, schemas.Join(c.typ, schemas.Empty))
+			r.tables.widen(c, schemas.Join(c.typ, schemas.Empty))
 			c.empty = true
 		}
 	default:
@@ -51,18 +51,18 @@ func (m *Mapper) emptyList(c *column, row int) {
 }
 
 // list reads an array of scalars. i is the position of the first element.
-func (m *Mapper) list(f *field, i, row int) (end int) {
-	b := m.raw
+func (r *reader) list(f *field, i, row int) (end int) {
+	b := r.b
 	c := f.column
 	e := c.elem
-	k := m.mark()
+	first := len(r.rejects.list)
 	c.at(row)
 	for n := c.items; ; n++ {
-		if i = m.element(e, i, n); i <= 0 {
+		if i = r.element(e, i, n); i <= 0 {
 			break
 		}
-		if m.scan.Kind != 0 && e.losesSign(&m.scan.Token) {
-			m.rejectElement(f, row, n-c.items)
+		if r.scan.Kind != 0 && e.losesSign(&r.scan.Token) {
+			r.rejects.element(f, row, n-c.items, r.scan.Raw)
 		}
 		if b[i] <= ' ' {
 			i = jsonscan.Space(b, i)
@@ -80,13 +80,13 @@ func (m *Mapper) list(f *field, i, row int) (end int) {
 		i = jsonscan.Space(b, i+1)
 	}
 	e.truncate(c.items)
-	m.rejects = m.rejects[:k.rejects]
+	r.rejects.list = r.rejects.list[:first]
 	return i
 }
 
-func (m *Mapper) element(e *column, i, n int) (end int) {
-	b := m.raw
-	m.scan.Kind = 0
+func (r *reader) element(e *column, i, n int) (end int) {
+	b := r.b
+	r.scan.Kind = 0
 	switch e.kind {
 	case kindText:
 		if b[i] == '"' {
@@ -99,11 +99,11 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return jsonscan.Null(m.raw, i)
+		return jsonscan.Null(r.b, i)
 	case '{', '[':
 		return decline
 	}
-	if end = m.scan.Scan(m.raw, i); end > 0 && !e.store(n, &m.scan.Token) {
+	if end = r.scan.Scan(r.b, i); end > 0 && !e.store(n, &r.scan.Token) {
 		return decline
 	}
 	return end
@@ -111,30 +111,30 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 
 // children reads an array of objects into child rows. i is the position of the first element. Each null among the
 // objects becomes a reject. If an element is neither an object nor null, children stores nothing and returns decline.
-func (m *Mapper) children(f *field, i, row int) (end int) {
-	b := m.raw
+func (r *reader) children(f *field, i, row int) (end int) {
+	b := r.b
 	if f.rows == nil {
-		f.rows = m.childTable(f.owner.table, f.column.source, f.owner.depth, f.owner.level)
+		f.rows = r.tables.child(f.owner.table, f.column.source, f.owner.depth, f.owner.level)
 	}
 	t := f.rows
-	if !t.used && m.bound.tables >= m.bound.maxTables {
+	if !t.used && r.tables.bound.tables >= r.tables.bound.maxTables {
 		return refuseBound
 	}
-	k, first := m.mark(), t.rows
+	k, first := r.mark(), t.rows
 	for n := 0; ; n++ {
 		switch {
 		case b[i] == 'n':
-			if i = jsonscan.Null(m.raw, i); i > 0 {
-				m.rejectNull(f, row, n)
+			if i = jsonscan.Null(r.b, i); i > 0 {
+				r.rejects.null(f, row, n)
 			}
-		case b[i] != '{' || m.walk.NumericNames(m.raw, i):
-			m.undo(k, t, first)
+		case b[i] != '{' || r.walk.NumericNames(r.b, i):
+			r.undo(k, t, first)
 			return decline
-		case m.overflows():
+		case r.overflows():
 			return refuseWide
 		default:
-			m.bound.countTable(t)
-			i = m.members(t.object, i+1, t.add(row, n))
+			r.tables.bound.countTable(t)
+			i = r.members(t.object, i+1, t.add(row, n))
 		}
 		if i < 0 {
 			return i
@@ -152,32 +152,32 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	}
 }
 
-func (m *Mapper) anyArray(f *field, i, row int) (end int) {
+func (r *reader) anyArray(f *field, i, row int) (end int) {
 	c := f.column
 	if c.kind == kindJSON {
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	}
-	typ, end := m.elementType(c, i)
+	typ, end := r.elementType(c, i)
 	if end < 0 {
 		return end
 	}
 	if typ == nil {
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	}
-	m.widen(c, schemas.Join(c.typ, typ))
+	r.tables.widen(c, schemas.Join(c.typ, typ))
 	switch {
 	case c.kind == kindStale:
 		c.n = row + 1
 	case c.kind == kindJSON:
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	case c.kind == kindList:
-		if i := m.list(f, jsonscan.Space(m.raw, i+1), row); i != decline {
+		if i := r.list(f, jsonscan.Space(r.b, i+1), row); i != decline {
 			return i
 		}
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	default:
 		c.empty = true
-		m.rejectValue(f, row, m.raw[i:end], "a list of nulls in a column that is not a list")
+		r.rejects.value(f, row, r.b[i:end], "a list of nulls in a column that is not a list")
 	}
 	return end
 }
@@ -192,8 +192,8 @@ func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 
 // elementType returns the type of the list at i. list is nil if an element is not a scalar. end is the position after
 // the array, or a negative code.
-func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
-	b := m.raw
+func (r *reader) elementType(c *column, i int) (list arrow.DataType, end int) {
+	b := r.b
 	elem := schemas.Null
 	for {
 		i = jsonscan.Space(b, i+1)
@@ -201,10 +201,10 @@ func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 		case '{', '[':
 			return nil, i
 		case 'n':
-			end = jsonscan.Null(m.raw, i)
+			end = jsonscan.Null(r.b, i)
 		default:
-			if end = m.scan.Scan(m.raw, i); end > 0 {
-				elem = schemas.Join(elem, c.typeOfElement(&m.scan.Token))
+			if end = r.scan.Scan(r.b, i); end > 0 {
+				elem = schemas.Join(elem, c.typeOfElement(&r.scan.Token))
 			}
 		}
 		if end < 0 {

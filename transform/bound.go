@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // A source may send any number of member names. So a stream has a limit of columns and a limit of child tables. The
@@ -84,18 +83,6 @@ func (b *bound) roomFor(name string, limit int) bool {
 	return true
 }
 
-// fieldBeyondLimit returns a field for a member beyond the limit whose value at i is empty. All such members share
-// one field. It returns nil if the value is not empty.
-func (m *Mapper) fieldBeyondLimit(o *object, i int) *field {
-	if _, void := jsonscan.Empty(m.raw, i, maxDepth); !void {
-		return nil
-	}
-	f := &m.bound.nothing
-	*f = field{owner: o, next: o.first.next, special: true, void: true}
-	f.expect("")
-	return f
-}
-
 func (b *bound) noteBeyond(pointers []string) {
 	for _, p := range pointers {
 		if len(b.beyond) < maxBeyond && !slices.Contains(b.beyond, p) {
@@ -106,20 +93,6 @@ func (b *bound) noteBeyond(pointers []string) {
 
 const maxBeyond = 3
 
-// always reports whether the field gets a column even beyond the limit. This applies to fields that the stream or its
-// rules name, and to the field for records that are not objects.
-func (m *Mapper) always(t *table, pointer string) bool {
-	path := schemas.Column(t.path + pointer)
-	if _, declared := m.declared[path]; declared || m.rules.filters(path) {
-		return true
-	}
-	if t.parent != nil || pointer == "" {
-		return pointer == ""
-	}
-	name := unescapePointer.Replace(pointer[1:])
-	return name == contextName || m.volatile[name] || slices.Contains(m.stream.Key, path)
-}
-
 // BeyondLimit returns the pointers of up to three fields that have neither a column nor a child table, because the
 // stream has reached a limit. Their values are in [schemas.ColRest]. It returns none if all fields fit.
-func (m *Mapper) BeyondLimit() []string { return m.bound.beyond }
+func (m *Mapper) BeyondLimit() []string { return m.tables.bound.beyond }

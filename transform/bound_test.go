@@ -230,9 +230,9 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 				}
 				require.NoError(t, appendAll(m, []byte(fmt.Sprintf(`[{"id":%d,%s}]`, page, strings.Join(all, ",")))))
 			}
-			require.Empty(t, m.rejects)
+			require.Empty(t, m.rejects.list)
 			tables, columns := 0, 0
-			m.root.each(func(t *table) { tables++; columns += len(t.columns) })
+			m.tables.root.each(func(t *table) { tables++; columns += len(t.columns) })
 			require.Less(t, columns, 3*(50+spareFields))
 			require.Less(t, tables, 50+spareFields)
 			require.Len(t, m.Tables()[1:], min(5, len(m.Tables())-1))
@@ -258,7 +258,7 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 			m := NewMapper(s, testStamp, nil)
 			defer m.Close()
 			for _, r := range all {
-				m.bound.crossed = m.bound.crossed && !reset
+				m.tables.bound.crossed = m.tables.bound.crossed && !reset
 				require.NoError(t, appendAll(m, []byte("["+r+"]")))
 			}
 			var out mapped

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"math/bits"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -93,24 +92,24 @@ const contextName = "_context"
 
 func (m *Mapper) clashing(begin, end, row int) bool {
 	c := m.clashes
-	if c == nil || m.stale || len(m.key) == 0 {
+	if c == nil || m.tables.stale || len(m.tables.key.columns) == 0 {
 		return false // after a type was widened, the page is read again
 	}
 	c.key = c.key[:0]
-	for _, k := range m.key {
+	for _, k := range m.tables.key.columns {
 		c.key = append(k.appendKeyPart(c.key, row), 0)
 	}
-	hash := xxh3.Hash(c.key)
-	first, known := c.seen.put(hash, keyEntry{m.content(), uint32(m.fetched)})
+	hash, content := xxh3.Hash(c.key), m.read.hash.content()
+	first, known := c.seen.put(hash, keyEntry{content, uint32(m.fetched)})
 	c.repeats.Lossy = c.seen.lossy
 	switch {
 	case !known, first.ordinal == uint32(m.fetched): // the page is read again, so this is the same record
 		return false
-	case first.content == m.content():
+	case first.content == content:
 		c.repeats.Same++
 		return false
 	}
-	switch c.judge(Clash{Hash: hash, Key: m.keyOf(row), SamePage: first.ordinal >= c.page, Record: m.raw[begin:end]}) {
+	switch c.judge(Clash{Hash: hash, Key: m.tables.key.of(row), SamePage: first.ordinal >= c.page, Record: m.raw[begin:end]}) {
 	case ClashRefuted:
 		c.repeats.Rejected++
 		return true
@@ -120,16 +119,6 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 		c.repeats.Open++
 	}
 	return false
-}
-
-func (m *Mapper) content() uint32 {
-	added, mixed := m.sum.added, m.sum.mixed
-	if h := m.contextHash; h != 0 {
-		added -= h
-		mixed ^= bits.RotateLeft64(h, 29) * mixing
-	}
-	v := added ^ mixed>>7
-	return uint32(v ^ v>>32)
 }
 
 // appendKeyPart writes the number 1 like the string "1", because the column may be widened to text during the pass.

@@ -38,7 +38,7 @@ func (w *work) checkContract() error {
 		}
 	}
 	if diff != nil {
-		return &ContractError{Stream: w.m.stream.Name, Diff: diff}
+		return &ContractError{Stream: w.m.tables.stream.Name, Diff: diff}
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	if len(rows) == 0 {
 		return nil
 	}
-	policy := w.m.stream.Rules.Contract.Tables
+	policy := w.m.tables.stream.Rules.Contract.Tables
 	reason := "the contract does not allow the new table " + t.table.Name
 	if policy == schemas.Freeze {
 		return []string{"table " + t.table.Name + " is new"}
@@ -86,7 +86,7 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("the contract does not allow the new column %s of %s", st.field.Name, t.table.Name)
 	rows := w.remainingRows(t, w.view(t, st.column))
-	policy := w.m.stream.Rules.Contract.Columns
+	policy := w.m.tables.stream.Rules.Contract.Columns
 	if len(rows) > 0 && policy == schemas.Freeze {
 		return []string{fmt.Sprintf("column %s of %s is new: %s", st.field.Name, t.table.Name, typ)}
 	}
@@ -98,7 +98,7 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 // checkType stores the values that fit the destination's type in that type. It leaves out the others. If such a value
 // belongs to the key, it leaves out the whole record.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
-	policy := w.m.stream.Rules.Contract.Types
+	policy := w.m.tables.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
 	wide, want := schemas.TypeName(schemas.TypeOf(st.field)), schemas.TypeName(st.known)
 	rows := slices.DeleteFunc(w.remainingRows(t, nil), func(row int) bool { return !narrowed.misfit[row] })

@@ -12,7 +12,7 @@ import (
 
 // Each function in this file reads one value of the column's kind directly from the page into the buffers of the
 // column, and returns the position after the value. If the value has another kind or an unusual spelling, the
-// function returns decline. [Mapper.store] then handles the value.
+// function returns decline. reader.store then handles the value.
 
 // A function returns decline if it cannot read the value. It has stored nothing. A more general function then reads
 // the value.

@@ -110,9 +110,9 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 			return i, nil
 		}
 	}
-	named := slices.ContainsFunc(w.m.root.columns, func(k *column) bool { return schemas.Column(k.source) == c.Column })
+	named := slices.ContainsFunc(w.m.tables.root.columns, func(k *column) bool { return schemas.Column(k.source) == c.Column })
 	if !named && (c.In != nil || c.min != nil || c.max != nil) {
-		return -1, fmt.Errorf("filter %s: no record has a column %s", w.m.stream.Name, c.Column)
+		return -1, fmt.Errorf("filter %s: no record has a column %s", w.m.tables.stream.Name, c.Column)
 	}
 	return -1, nil
 }

@@ -1,83 +1,32 @@
 package transform
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-
-	"github.com/penstock-data/penstock/schemas"
 )
 
-func (m *Mapper) describe(t *table) schemas.Table {
-	if t.layout != m.layout {
-		t.schema = m.schemaOf(t)
-		t.layout = m.layout
-	}
-	key := m.stream.Key
-	if t.parent != nil {
-		key = []string{schemas.ColParent, schemas.ColIndex}
-	}
-	return schemas.Table{Name: t.name, Key: key, Columns: t.schema, Mode: m.stream.Mode}
-}
-
-func (m *Mapper) schemaOf(t *table) *arrow.Schema {
-	var fields []arrow.Field
-	for _, c := range t.columns {
-		if c.kind != kindNone {
-			f := schemas.Field(c.name, c.typ, c.source)
-			fields = append(fields, schemas.WithDescription(f, m.stream.Descriptions[schemas.Column(t.path+c.source)]))
-		}
-	}
-	return m.withOwnColumns(t, fields)
-}
-
-func (m *Mapper) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema {
-	fields = append(fields, ownFields(t.level, m.keyType())...)
-	keys, values := []string{schemas.SourceKey}, []string{t.place}
-	if t.parent == nil && m.stream.Description != "" {
-		keys, values = append(keys, schemas.DescriptionKey), append(values, m.stream.Description)
-	}
-	md := arrow.NewMetadata(keys, values)
-	return arrow.NewSchema(fields, &md)
-}
-
-// declaredTable returns the root table of a stream without any records, with its declared columns. It leaves out
-// paths with __, because those columns could belong to a child table.
-func (m *Mapper) declaredTable() schemas.Table {
-	var fields []arrow.Field
-	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
-		if !strings.Contains(path, "__") {
-			f := schemas.Field(path, m.declared[path], "/"+path)
-			fields = append(fields, schemas.WithDescription(f, m.stream.Descriptions[path]))
-		}
-	}
-	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.withOwnColumns(m.root, fields), Mode: m.stream.Mode}
-}
-
 func (m *Mapper) batches() []TableBatch {
+	root, key := m.tables.root, &m.tables.key
 	var below []*lineage
-	for _, child := range m.root.children {
-		below = m.lineages(below, child, nil)
+	for _, child := range root.children {
+		below = lineages(below, child, nil)
 	}
-	longest := m.root.rows
+	longest := root.rows
 	if len(below) > 0 {
-		keys := m.rootKeys()
+		keys := key.column(&m.own, root.rows)
 		for _, l := range below {
-			l.finish(m, keys)
+			l.finish(&m.own, keys)
 			longest = max(longest, l.table.rows)
 		}
-		if len(m.key) != 1 || keys != m.key[0] {
+		if len(key.columns) != 1 || keys != key.columns[0] {
 			keys.free()
 		}
 	}
 	m.fixed.reserve(longest)
 
-	rows := m.root.rows
+	rows := root.rows
 	own := append(m.fixed.slice(m.own.hash.finish(rows), rows), m.own.ordinal.finish(rows))
-	batches := []TableBatch{m.batch(m.root, own)}
+	batches := []TableBatch{m.batch(root, own)}
 	for _, l := range below {
 		own := append(m.fixed.slice(l.hash, l.table.rows), l.own...)
 		batches = append(batches, m.batch(l.table, own))
@@ -97,7 +46,7 @@ func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 		}
 	}
 	arrays = append(arrays, own...)
-	d := m.describe(t)
+	d := m.tables.describe(t)
 	b := array.NewRecordBatch(d.Columns, arrays, int64(t.rows))
 	for _, a := range arrays {
 		a.Release()

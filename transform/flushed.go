@@ -10,7 +10,8 @@ type flushed struct {
 }
 
 // records calls visit for the records with the given ordinals, which must ascend.
-func (l *flushed) records(ordinals []int64, walk *jsonscan.Walker, visit func(ordinal int64, begin, end int)) {
+func (l *flushed) records(ordinals []int64, visit func(ordinal int64, begin, end int)) {
+	var walk jsonscan.Walker
 	at := l.first
 	for _, p := range l.pages {
 		if len(ordinals) == 0 || l.raw == nil {

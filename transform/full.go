@@ -16,31 +16,19 @@ const (
 
 type capacity struct {
 	batch, record int64 // maximum size of the columns, for a batch and for one record
-	rows          int
+	rows          int   // number of rows between two measurements
+
+	unmeasured int  // number of rows since the columns were last measured
+	full       bool // the current record must wait for the next batch
 }
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// overflows reports whether the columns are too large. It measures them every m.capacity.rows rows. If the batch
-// already has other records, it also sets m.full, and the current record waits for the next batch. While the pages
-// are read again, such a batch is never too large.
-func (m *Mapper) overflows() bool {
-	if m.unmeasured++; m.unmeasured < m.capacity.rows {
-		return false
-	}
-	m.unmeasured = 0
-	if m.root.rows == 0 {
-		return m.columnBytes() > m.capacity.record
-	}
-	m.full = !m.rereading && m.columnBytes() > m.capacity.batch
-	return m.full
-}
-
 // columnBytes returns the size of all columns. It counts missing values in columns that have a value, and it counts a
 // widened column with its new size. It also counts penstock's own columns in child tables, because one short record
 // may have thousands of child rows.
-func (m *Mapper) columnBytes() (n int64) {
-	m.root.each(func(t *table) {
+func (s *tableSet) bytes() (n int64) {
+	s.root.each(func(t *table) {
 		if t.parent != nil {
 			n += int64(t.rows) * childRowBytes
 		}

@@ -83,7 +83,7 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 		run := func(c capacity) (out map[string]string, flushes int, repeats Repeats) {
 			m := NewMapper(s, Stamp{Run: "r"}, nil)
 			m.SetAllocator(mem)
-			m.capacity = c
+			m.read.capacity = c
 			m.CompareKeys(func(Clash) ClashVerdict { return ClashChanged }, MostKeySlots)
 			var all []string
 			flushes = flushWhenFull(t, m, pages, identities(&all))
@@ -92,8 +92,8 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 			m.Close()
 			return out, flushes, m.Repeats()
 		}
-		want, _, repeats := run(capacity{1 << 30, 1 << 30, 1})
-		have, flushes, again := run(capacity{rapid.Int64Range(0, 400).Draw(t, "bytes"), 1 << 30, rapid.IntRange(1, 5).Draw(t, "rows")})
+		want, _, repeats := run(capacity{batch: 1 << 30, record: 1 << 30, rows: 1})
+		have, flushes, again := run(capacity{batch: rapid.Int64Range(0, 400).Draw(t, "bytes"), record: 1 << 30, rows: rapid.IntRange(1, 5).Draw(t, "rows")})
 		require.Equal(t, want, have)
 		require.Equal(t, repeats, again)
 		require.Zero(t, mem.CurrentAlloc())
@@ -109,7 +109,7 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
-	m.capacity = capacity{batch: 2 << 20, record: 8 << 20, rows: 16}
+	m.read.capacity = capacity{batch: 2 << 20, record: 8 << 20, rows: 16}
 	defer m.Close()
 	var wide strings.Builder
 	for i := range 600 {

@@ -18,8 +18,8 @@ const quotedDecimals = 1000
 
 // inferDecimals turns text columns of the batch into decimal columns. If it returns true, the batch must be read
 // again.
-func (m *Mapper) inferDecimals() bool {
-	m.root.each(func(t *table) {
+func (s *tableSet) inferDecimals() bool {
+	s.root.each(func(t *table) {
 		if t.known {
 			return
 		}
@@ -29,12 +29,12 @@ func (m *Mapper) inferDecimals() bool {
 			}
 			if typ, ok := c.decimalOfTexts(); ok {
 				c.quoted, c.typ = true, typ
-				m.layout++
-				m.stale = true
+				s.version++
+				s.stale = true
 			}
 		}
 	})
-	return m.stale
+	return s.stale
 }
 
 // decimalOfTexts returns the decimal type for the texts of a column. It returns false if there are too few texts, if

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -18,7 +19,7 @@ type lineage struct {
 	own  []arrow.Array // parent, index, root, ordinal
 }
 
-func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineage {
+func lineages(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
 	}
@@ -31,25 +32,25 @@ func (m *Mapper) lineages(below []*lineage, t *table, parent *lineage) []*lineag
 	}
 	below = append(below, l)
 	for _, child := range t.children {
-		below = m.lineages(below, child, l)
+		below = lineages(below, child, l)
 	}
 	return below
 }
 
-func (l *lineage) finish(m *Mapper, keys *column) {
-	l.hash = gather(m.own.hash, l.rootRow)
+func (l *lineage) finish(own *rootColumns, keys *column) {
+	l.hash = gather(own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
-	index := l.indexColumn(m).finish(l.table.rows)
+	index := l.indexColumn(keys.mem).finish(l.table.rows)
 	if l.parent == nil {
 		l.own = []arrow.Array{key, index}
 	} else {
 		l.own = []arrow.Array{l.parents(keys), index, key}
 	}
-	l.own = append(l.own, gather(m.own.ordinal, l.rootRow))
+	l.own = append(l.own, gather(own.ordinal, l.rootRow))
 }
 
-func (l *lineage) indexColumn(m *Mapper) *column {
-	c := ownColumn(m.mem, schemas.Int64)
+func (l *lineage) indexColumn(mem memory.Allocator) *column {
+	c := ownColumn(mem, schemas.Int64)
 	c.rowHint = len(l.index)
 	c.grow(len(l.index) - 1)
 	for i, at := range l.index {
@@ -119,61 +120,3 @@ func (c *column) copyFrom(row int, src *column, from int) {
 }
 
 func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
-
-// plainKey reports whether the key is the value of one column. Any other key is written as text.
-func (m *Mapper) plainKey() bool {
-	return len(m.key) == 1 && m.key[0] != nil && m.key[0].kind > kindStale
-}
-
-func (m *Mapper) keyType() arrow.DataType {
-	if m.plainKey() {
-		return storage(m.key[0].typ)
-	}
-	return schemas.Text
-}
-
-// rootKeys returns the key of each row of the root table. Without a key, it returns hash and ordinal.
-func (m *Mapper) rootKeys() *column {
-	if m.plainKey() {
-		return m.key[0]
-	}
-	c := ownColumn(m.mem, schemas.Text)
-	var buf []byte
-	for row := range m.root.rows {
-		if buf = buf[:0]; len(m.key) == 0 {
-			buf = appendKeyless(buf, m.own.hash.cell(row), m.own.ordinal.ints[row])
-		} else {
-			buf = appendKey(buf, m.key, row)
-		}
-		c.putBytes(row, buf)
-	}
-	return c
-}
-
-func (m *Mapper) keyOf(row int) string {
-	if len(m.key) == 0 {
-		return ""
-	}
-	var values []string
-	for i, c := range m.key {
-		values = append(values, string(m.maskedKey(i, c.appendJSON(nil, row))))
-	}
-	return joinKey(values)
-}
-
-func appendKeyless(dst, hash []byte, ordinal int64) []byte {
-	dst = append(append(dst, hash...), '-')
-	return strconv.AppendInt(dst, ordinal, 10)
-}
-
-func appendKey(dst []byte, key []*column, row int) []byte {
-	for i, c := range key {
-		if i == 0 {
-			dst = append(dst, '[')
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = c.appendJSON(dst, row)
-	}
-	return append(dst, ']')
-}

@@ -16,7 +16,6 @@ package transform
 import (
 	"fmt"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -26,52 +25,23 @@ import (
 // Mapper converts the records of one pass over a stream to record batches. One batch is for the table of the stream.
 // Each array of objects has a child table with its own batch. A Mapper is not safe for concurrent use.
 type Mapper struct {
-	stream     schemas.Stream
-	stamp      Stamp
-	known      []schemas.Table
-	declared   map[string]arrow.DataType // by path of the column
-	volatile   map[string]bool
-	rules      *fieldRules
-	tableNamer *schemas.Namer
-	mem        memory.Allocator
+	tables  tableSet
+	rejects rejects
+	read    reader
 
-	root         *table
-	scalars      *field    // field for records that are not objects
-	key          []*column // key columns of the root table; nil until a record has the field
 	own          rootColumns
 	fixed        constants
 	emptyColumns emptyColumns
-	layout       int // grows when a table gets a column or a type is widened
 
-	raw            []byte // pages of the batch, each followed by padding
-	pages          []span
-	last           flushed
-	sum            sum      // hash of the current record, as far as it was read
-	contextHash    uint64   // what the member _context has added to sum; 0: nothing
-	clashes        *clashes // nil: records with the same key are not compared
-	cuts           []cut
-	cutBuffer      []byte // buffer for members with cuts
-	lastOpaque     *field // field whose value was last stored as JSON text
-	opaqueRedactor redactor
-	patched        []byte // redacted JSON text of the current record
+	raw     []byte // pages of the batch, each followed by padding
+	pages   []span
+	last    flushed
+	clashes *clashes // nil: records with the same key are not compared
 
-	changes   []change
-	stale     bool // a type was widened, so the pages must be read again
-	rereading bool
-
-	full       bool // the current record must wait for the next batch
-	unmeasured int  // number of rows since the columns were last measured
-	capacity   capacity
-
-	rejects  []Reject
 	fetched  int64 // number of records so far, which is the ordinal of the current record
 	refused  int64
-	fetched0 int64
+	fetched0 int64 // fetched at the beginning of the batch
 	refused0 int64
-
-	bound bound
-	walk  jsonscan.Walker
-	scan  jsonscan.Scanner
 }
 
 type span struct {
@@ -82,55 +52,22 @@ type span struct {
 // NewMapper returns a mapper for one pass over s. known has the tables of the stream that the destination already
 // has. The mapper starts with their columns and types. It ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
-	m := &Mapper{
-		stream:   s,
-		stamp:    stamp,
-		known:    known,
-		declared: make(map[string]arrow.DataType, len(s.Types)),
-		volatile: make(map[string]bool, len(s.Volatile)),
-		rules:    newFieldRules(s),
-		key:      make([]*column, len(s.Key)),
-		mem:      memory.DefaultAllocator,
-		bound:    newBound(s, known),
+	m := &Mapper{tables: newTableSet(s, known), fixed: constants{stamp: stamp}}
+	m.rejects = rejects{stream: s.Name, rules: m.tables.rules}
+	m.read = reader{
+		tables: &m.tables, rejects: &m.rejects,
 		capacity: capacity{batch: fullBytes, record: maxColumnBytes, rows: measuredRows},
 	}
-	for path, name := range s.Types {
-		if t, err := schemas.ParseType(name); err == nil {
-			m.declared[path] = t
-		}
-	}
-	for _, name := range s.Volatile {
-		m.volatile[name] = true
-	}
-	m.begin()
+	m.SetAllocator(memory.DefaultAllocator)
 	return m
-}
-
-func (m *Mapper) begin() {
-	m.tableNamer = schemas.NewTableNamer(m.stream.Table.Name, m.knownPaths())
-	m.root = m.newTable(m.stream.Table.Name, "", nil)
-	m.root.used = true
-	m.root.object = newObject(m.root, "", 1, 1)
-	m.root.object.root = true
-	m.own = newRootColumns(m.mem)
-	m.fixed = constants{stamp: m.stamp}
-}
-
-func (m *Mapper) knownPaths() map[string]string {
-	paths := map[string]string{}
-	for _, t := range m.known {
-		if place := placeOf(t); place != "" {
-			paths[place] = t.Name
-		}
-	}
-	return paths
 }
 
 // SetAllocator makes m allocate its buffers from mem instead of Arrow's default allocator. It must be called before
 // the first Append.
 func (m *Mapper) SetAllocator(mem memory.Allocator) {
-	m.mem = mem
-	m.begin()
+	m.tables.mem = mem
+	m.tables.begin()
+	m.own = newRootColumns(mem)
 }
 
 // Append adds the records of one page, a JSON array. If the columns are full, it stops and returns the part of the
@@ -156,15 +93,16 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	end := len(m.raw)
 	m.raw = jsonscan.Pad(m.raw)
 
-	m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
-	k, rows, fetched, refused := m.mark(), m.root.rows, m.fetched, m.refused
+	m.tables.forget()
+	root := m.tables.root
+	k, rows, fetched, refused := m.read.mark(), root.rows, m.fetched, m.refused
 	page := span{begin, end, fetched}
 	if more {
 		page.first = m.clashes.pageFirst()
 	}
 	taken, err := m.page(page)
 	if err != nil {
-		m.undo(k, m.root, rows)
+		m.read.undo(k, root, rows)
 		m.own.truncate(rows)
 		m.fetched, m.refused = fetched, refused
 		m.raw = m.raw[:begin]
@@ -193,19 +131,13 @@ func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 const maxBuffered = 1 << 30
 
 // Rows returns the number of rows of the root table since the last Flush.
-func (m *Mapper) Rows() int { return m.root.rows }
+func (m *Mapper) Rows() int { return m.tables.root.rows }
 
 // Bytes returns the size in bytes of the columns and rejects since the last Flush. It does not count the pages. It
 // counts nulls, because they take space in a batch.
 func (m *Mapper) Bytes() int64 {
-	var n int64
-	for i := range m.rejects {
-		n += int64(len(m.rejects[i].Raw)) + rejectBytes
-	}
-	return n + m.columnBytes()
+	return m.rejects.bytes() + m.tables.bytes()
 }
-
-const rejectBytes = 256
 
 // Fetched returns the number of records appended so far.
 func (m *Mapper) Fetched() int64 { return m.fetched }
@@ -216,13 +148,13 @@ func (m *Mapper) Rejected() int64 { return m.refused }
 // Tables returns the tables of the stream that are known so far, the root table first. Before the first record, the
 // root table has the columns that the stream declares.
 func (m *Mapper) Tables() []schemas.Table {
-	if m.fetched == 0 && len(m.root.columns) == 0 {
-		return []schemas.Table{m.declaredTable()}
+	if m.fetched == 0 && len(m.tables.root.columns) == 0 {
+		return []schemas.Table{m.tables.declaredTable()}
 	}
 	var tables []schemas.Table
-	m.root.each(func(t *table) {
+	m.tables.root.each(func(t *table) {
 		if t.used {
-			tables = append(tables, m.describe(t))
+			tables = append(tables, m.tables.describe(t))
 		}
 	})
 	return tables
@@ -231,13 +163,13 @@ func (m *Mapper) Tables() []schemas.Table {
 // Flush returns everything that was added since the last Flush: the rejects, and a batch for each table with rows.
 // The batch of the root table is the first. The caller releases the batches.
 func (m *Mapper) Flush() ([]TableBatch, []Reject) {
-	if m.fetched0 == 0 && m.inferDecimals() {
+	if m.fetched0 == 0 && m.tables.inferDecimals() {
 		m.rebuild()
 	}
-	rejects := m.rejects
-	m.rejects = nil
+	rejects := m.rejects.list
+	m.rejects.list = nil
 	var batches []TableBatch
-	if m.root.rows > 0 {
+	if m.tables.root.rows > 0 {
 		batches = m.batches()
 	}
 	m.last = flushed{raw: m.raw, pages: append(m.last.pages[:0], m.pages...), first: m.fetched0}
@@ -255,16 +187,16 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 const keepRaw = 64 << 20
 
 func (m *Mapper) clear() {
-	m.root.clear()
+	m.tables.root.clear()
 	m.own.clear()
-	m.rejects = nil
+	m.rejects.list = nil
 	m.fetched, m.refused = m.fetched0, m.refused0
 	m.clashes.undo()
 }
 
 // Close releases the buffers and everything that only further records would need. The counts stay available.
 func (m *Mapper) Close() {
-	m.root.discard()
+	m.tables.root.discard()
 	m.own.free()
 	m.raw, m.pages, m.last = nil, nil, flushed{}
 	if m.clashes != nil {

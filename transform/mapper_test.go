@@ -44,8 +44,8 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	if rows > 0 {
 		require.Equal(t, int64(rows), out.batches[0].Batch.NumRows())
 	}
-	if len(m.key) > 0 && m.key[0] != nil {
-		out.key = m.key[0].source
+	if len(m.tables.key.columns) > 0 && m.tables.key.columns[0] != nil {
+		out.key = m.tables.key.columns[0].source
 	}
 	m.Close()
 	out.mem = mem

@@ -39,9 +39,9 @@ func (w *work) maskColumn(t *openBatch, st step) {
 	if t == w.root && slices.Contains(t.keys, st.column) {
 		w.keysChanged = true
 	}
-	dst := ownColumn(w.m.mem, t.types[st.column])
+	dst := ownColumn(w.m.tables.mem, t.types[st.column])
 	dst.rowHint = t.rows
-	text := opaqueMask{redactor: redactor{rules: w.m.rules}, at: w.m.rules.place(t.node.path + schemas.Source(st.field))}
+	text := opaqueMask{redactor: redactor{rules: w.m.tables.rules}, at: w.m.tables.rules.place(t.node.path + schemas.Source(st.field))}
 	seed := xxh3.HashString("mask " + st.path)
 	var value []byte
 	for row := range t.rows {

@@ -22,7 +22,7 @@ type narrowed struct {
 // the column. Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
-	dst := ownColumn(w.m.mem, st.known)
+	dst := ownColumn(w.m.tables.mem, st.known)
 	if c := t.node.sources[schemas.Source(st.field)]; c != nil {
 		dst.declared = c.declared
 	}

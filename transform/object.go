@@ -60,8 +60,8 @@ func newObject(t *table, pointer string, depth, level int) *object {
 	return o
 }
 
-func (m *Mapper) members(o *object, i, row int) (end int) {
-	b := m.raw
+func (r *reader) members(o *object, i, row int) (end int) {
+	b := r.b
 	o.serial++
 	if b[i] <= ' ' {
 		i = jsonscan.Space(b, i)
@@ -75,7 +75,7 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 		if f.mask[0]&jsonscan.Load(b, i)^f.word[0]|f.mask[1]&jsonscan.Load(b, i+8)^f.word[1] == 0 && f.hasRest(b, i+16) {
 			i += f.size
 		} else {
-			if f, i = m.name(o, i); i < 0 {
+			if f, i = r.name(o, i); i < 0 {
 				return i
 			}
 			last.next = f
@@ -89,22 +89,22 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 			i = jsonscan.Space(b, i)
 		}
 		if f.special {
-			i = m.specialValue(f, begin, i, row)
+			i = r.specialValue(f, begin, i, row)
 		} else {
-			i = m.value(f, i, row)
+			i = r.value(f, i, row)
 		}
 		if i < 0 {
 			return i
 		}
 		if o.root {
-			if len(m.cuts) == 0 {
+			if len(r.hash.cuts) == 0 {
 				h := xxh3.Hash(b[begin:i])
-				m.sum.add(h)
+				r.hash.add(h)
 				if f.context {
-					m.contextHash = h
+					r.hash.context = h
 				}
 			} else {
-				m.hashPieces(begin, i)
+				r.hash.pieces(r.b, begin, i)
 			}
 		}
 		if b[i] <= ' ' {
@@ -128,12 +128,12 @@ func (f *field) hasRest(b []byte, i int) bool {
 	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
 }
 
-func (m *Mapper) name(o *object, i int) (f *field, end int) {
-	b := m.raw
+func (r *reader) name(o *object, i int) (f *field, end int) {
+	b := r.b
 	if b[i] != '"' {
 		return nil, refuseSyntax
 	}
-	name, end := m.scan.String(b, i)
+	name, end := r.scan.String(b, i)
 	if end < 0 {
 		return nil, end
 	}
@@ -143,7 +143,7 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	}
 	f, ok := o.fields[string(name)]
 	if !ok {
-		if f = m.learn(o, string(name), jsonscan.Space(b, end+1)); f == nil {
+		if f = r.learn(o, string(name), jsonscan.Space(b, end+1)); f == nil {
 			return nil, refuseBound
 		}
 	}
@@ -153,18 +153,18 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 // learn creates the field for a new member with the given name and a value at i. If the name is too long or the
 // stream has too many fields, there is no field of its own: learn returns a shared field if the value is empty, and
 // nil if it is not. Invariant 6
-func (m *Mapper) learn(o *object, name string, i int) *field {
+func (r *reader) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
-	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
-		return m.fieldBeyondLimit(o, i)
+	if _, known := o.table.sources[pointer]; !known && !r.tables.bound.roomFor(name, r.tables.bound.maxColumns+spareFields) {
+		return r.fieldBeyondLimit(o, i)
 	}
 	f := &field{name: name, owner: o, next: o.first.next}
 	f.expect(name)
-	f.volatile = o.root && m.volatile[name]
+	f.volatile = o.root && r.tables.volatile[name]
 	f.context = o.root && name == contextName
-	f.rule = m.rules.at(o.table.path + pointer)
+	f.rule = r.tables.rules.at(o.table.path + pointer)
 	f.special = f.volatile || f.rule != nil
-	f.column = m.columnAt(o.table, pointer)
+	f.column = r.tables.columnAt(o.table, pointer)
 	o.fields[name] = f
 	return f
 }
@@ -191,15 +191,8 @@ func (f *field) expect(name string) {
 	}
 }
 
-func escapePointer(name string) string {
-	if !strings.ContainsAny(name, "~/") {
-		return name
-	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
-
-func (m *Mapper) value(f *field, i, row int) (end int) {
-	b := m.raw
+func (r *reader) value(f *field, i, row int) (end int) {
+	b := r.b
 	c := f.column
 	switch c.kind {
 	case kindText:
@@ -222,35 +215,35 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	}
 	switch b[i] {
 	case 'n':
-		return jsonscan.Null(m.raw, i)
+		return jsonscan.Null(r.b, i)
 	case '{':
-		return m.nested(f, i, row)
+		return r.nested(f, i, row)
 	case '[':
-		return m.array(f, i, row)
+		return r.array(f, i, row)
 	}
 	if c.kind == kindJSON {
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	}
-	if end = m.scan.Scan(m.raw, i); end > 0 && !m.store(f, row) {
-		return m.opaque(f, i, row)
+	if end = r.scan.Scan(r.b, i); end > 0 && !r.store(f, row) {
+		return r.opaque(f, i, row)
 	}
 	return end
 }
 
-func (m *Mapper) nested(f *field, i, row int) (end int) {
-	b := m.raw
+func (r *reader) nested(f *field, i, row int) (end int) {
+	b := r.b
 	if k := jsonscan.Space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
 		return k + 1 // an empty object has no columns
 	}
-	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.walk.NumericNames(m.raw, i) {
+	if f.owner.depth >= maxDepth || f.column.declaredJSON() || r.walk.NumericNames(r.b, i) {
 		if f.column.key {
 			return refuseKey
 		}
-		return m.opaque(f, i, row)
+		return r.opaque(f, i, row)
 	}
 	if f.object == nil {
 		o := f.owner
 		f.object = newObject(o.table, f.column.source, o.depth+1, o.level+1)
 	}
-	return m.members(f.object, i+1, row)
+	return r.members(f.object, i+1, row)
 }

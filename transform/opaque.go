@@ -7,23 +7,23 @@ import (
 )
 
 // opaque stores the value at i as JSON text. The text is unchanged, except where a rule masks or drops a field in it.
-func (m *Mapper) opaque(f *field, i, row int) (end int) {
-	end, depth, ok := m.walk.Value(m.raw, i)
+func (r *reader) opaque(f *field, i, row int) (end int) {
+	end, depth, ok := r.walk.Value(r.b, i)
 	if !ok {
 		return refuseSyntax
 	}
 	if f.owner.level+depth > maxLevels {
 		return refuseDepth
 	}
-	value := m.raw[i:end]
+	value := r.b[i:end]
 	if code := strict(value); code != 0 {
 		return code
 	}
-	if m.rules.any() {
-		value = m.opaqueRuled(f, i, end)
+	if r.tables.rules.any() {
+		value = r.opaqueRuled(f, i, end)
 	}
 	c := f.column
-	m.widen(c, schemas.JSON)
+	r.tables.widen(c, schemas.JSON)
 	if c.kind == kindStale {
 		c.n = row + 1
 		return end

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
@@ -41,20 +40,20 @@ func (m *Mapper) page(p span) (taken int, err error) {
 	if i = jsonscan.Space(b, i+1); b[i] != ']' || rest {
 		for {
 			next, ok := m.record(i, end-begin > maxRecord)
-			if m.full {
+			if m.read.capacity.full {
 				return taken, nil
 			}
 			if !ok {
 				return broken(next, "invalid JSON")
 			}
 			m.fetched++
-			if i = jsonscan.Space(b, next); i == end && m.rereading {
+			if i = jsonscan.Space(b, next); i == end && m.read.rereading {
 				return end, nil
 			}
 			if b[i] != ',' {
 				break
 			}
-			if taken = i; m.overflows() {
+			if taken = i; m.read.overflows() {
 				return taken, nil
 			}
 			i = jsonscan.Space(b, i+1)
@@ -70,19 +69,20 @@ func (m *Mapper) page(p span) (taken int, err error) {
 }
 
 // record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
-// m.full is set and end is begin. If the JSON is invalid, end is the position of the error. long is true if the page
+// read.capacity.full is set and end is begin. If the JSON is invalid, end is the position of the error. long is true if the page
 // is longer than maxRecord. A record longer than maxRecord is then rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
-	row := m.root.rows
-	k := m.mark()
-	m.full = false
+	r, root, key := &m.read, m.tables.root, &m.tables.key
+	row := root.rows
+	k := r.mark()
+	r.capacity.full = false
 	if end = m.checkSize(begin, long); end == 0 {
-		end = m.readRecord(begin, row)
+		end = r.record(m.raw, begin, row)
 	}
-	if end > 0 && !m.hasKey(row) {
+	if end > 0 && !key.complete(row) {
 		end = refuseKey
 	}
-	if end > 0 && m.longKey(row) {
+	if end > 0 && key.tooLong(row) {
 		end = refuseLong
 	}
 	if end > 0 && m.clashing(begin, end, row) {
@@ -92,21 +92,21 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 		m.keep(k, row)
 		return end, true
 	}
-	m.undo(k, m.root, row)
-	if m.full {
+	r.undo(k, root, row)
+	if r.capacity.full {
 		return begin, true
 	}
 	code := end
-	if end, _, ok = m.walk.Value(m.raw, begin); !ok {
+	if end, _, ok = r.walk.Value(m.raw, begin); !ok {
 		return end, false
 	}
-	repaired := repairable(code) && m.repair(begin, end, row)
-	if m.full {
+	repaired := repairable(code) && r.repair(m.raw, begin, row)
+	if r.capacity.full {
 		return begin, true
 	}
 	if repaired {
 		switch {
-		case m.longKey(row):
+		case key.tooLong(row):
 			code = refuseLong
 		case m.clashing(begin, end, row):
 			code = refuseClash
@@ -114,86 +114,30 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 			m.keep(k, row)
 			return end, true
 		}
-		m.undo(k, m.root, row)
+		r.undo(k, root, row)
 	}
-	m.rejectRecord(begin, end, code)
+	m.refused++
+	m.rejects.record(m.raw, begin, end, code, m.fetched, key)
 	return end, true
 }
 
-// keep adds row to the root table. All rejects since k belong to values of this row.
+// keep adds row to the root table. All rejects since k belong to values of this row. If the stream has no key, their ID
+// is the hash of the record.
 func (m *Mapper) keep(k checkpoint, row int) {
-	m.own.append(row, m.fetched, &m.sum)
-	m.root.rows++
-	m.keyRejects(k, row)
+	m.own.append(row, m.fetched, &m.read.hash.sum)
+	m.tables.root.rows++
+	if k.rejects < len(m.rejects.list) && !m.tables.stale {
+		key := m.tables.key.of(row)
+		m.rejects.belong(k.rejects, m.fetched, key, cmp.Or(key, "#"+string(m.own.hash.cell(row))))
+	}
 }
 
 func (m *Mapper) checkSize(begin int, long bool) int {
 	if !long {
 		return 0
 	}
-	if end, _, ok := m.walk.Value(m.raw, begin); ok && end-begin > maxRecord {
+	if end, _, ok := m.read.walk.Value(m.raw, begin); ok && end-begin > maxRecord {
 		return refuseSize
 	}
 	return 0
-}
-
-func (m *Mapper) fill(i, row int) (end int) {
-	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
-	m.bound.exceeded = false
-	switch m.raw[i] {
-	case '{':
-		if end = m.members(m.root.object, i+1, row); end > 0 && m.bound.exceeded {
-			return refuseBound
-		}
-		return end
-	case 'n':
-		if end = jsonscan.Null(m.raw, i); end < 0 {
-			return end
-		}
-		return refuseNull
-	}
-	return m.scalar(i, row)
-}
-
-func (m *Mapper) scalar(i, row int) (end int) {
-	if m.scalars == nil {
-		m.scalars = &field{owner: m.root.object, rule: m.rules.at(""), column: m.columnAt(m.root, "")}
-	}
-	if end = m.specialValue(m.scalars, i, i, row); end > 0 {
-		m.hashPieces(i, end)
-	}
-	return end
-}
-
-func (m *Mapper) hasKey(row int) bool {
-	for _, c := range m.key {
-		if c == nil || !c.has(row) {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *Mapper) longKey(row int) bool {
-	n := 0
-	for _, c := range m.key {
-		if c.kind >= kindText {
-			n += len(c.cell(row))
-		}
-	}
-	const escaped = 6 // one byte takes up to six bytes in JSON
-	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
-}
-
-// keyRejects sets Key and ID of the rejects since k. If the stream has no key, ID is the hash of the record.
-func (m *Mapper) keyRejects(k checkpoint, row int) {
-	if k.rejects == len(m.rejects) || m.stale {
-		return
-	}
-	key := m.keyOf(row)
-	id := cmp.Or(key, "#"+string(m.own.hash.cell(row)))
-	for i := range m.rejects[k.rejects:] {
-		r := &m.rejects[k.rejects+i]
-		r.Key, r.ID = key, id
-	}
 }

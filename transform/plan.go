@@ -34,9 +34,9 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
 		return p
 	}
-	p := &plan{schema: t.Columns, node: s.m.tableNamed(t.Name), index: map[string]int{}}
+	p := &plan{schema: t.Columns, node: s.m.tables.named(t.Name), index: map[string]int{}}
 	have, known := s.known(t.Name)
-	contract := s.m.stream.Rules.Contract
+	contract := s.m.tables.stream.Rules.Contract
 	p.fresh = !known && s.newTable(p.node) && restricts(contract.Tables)
 	for i, f := range t.Columns.Fields() {
 		p.types = append(p.types, schemas.TypeOf(f))
@@ -49,7 +49,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 			p.index[f.Name] = i
 			continue
 		}
-		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), rule: s.m.rules.at(p.node.path + source)}
+		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), rule: s.m.tables.rules.at(p.node.path + source)}
 		if known {
 			st.require(have, contract)
 		}
@@ -57,10 +57,8 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 			p.steps = append(p.steps, st)
 		}
 	}
-	for _, name := range s.m.stream.Key {
-		if p.node.parent == nil {
-			p.keys = append(p.keys, s.m.keyColumn(t.Columns, name))
-		}
+	if p.node.parent == nil {
+		p.keys = s.m.tables.key.positions(t.Columns)
 	}
 	s.plans[t.Name] = p
 	return p
@@ -90,11 +88,11 @@ func (st *step) require(have schemas.Table, contract schemas.Contract) {
 }
 
 func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
-	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
-	if i < 0 || s.m.known[i].Columns == nil {
+	i := slices.IndexFunc(s.m.tables.known, func(t schemas.Table) bool { return t.Name == name })
+	if i < 0 || s.m.tables.known[i].Columns == nil {
 		return t, false
 	}
-	return s.m.known[i], true
+	return s.m.tables.known[i], true
 }
 
 // newTable reports whether the contract treats a table that the destination does not have as new. A root table is new
@@ -103,26 +101,8 @@ func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables
 	}
-	_, known := s.known(s.m.root.name)
+	_, known := s.known(s.m.tables.root.name)
 	return known
-}
-
-func (m *Mapper) tableNamed(name string) (found *table) {
-	m.root.each(func(t *table) {
-		if t.name == name {
-			found = t
-		}
-	})
-	return found
-}
-
-// keyColumn returns the position of a key column, or -1 if no record had a value in it.
-func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
-	i := slices.Index(m.stream.Key, name)
-	if c := m.key[i]; c != nil {
-		return s.FieldIndices(c.name)[0]
-	}
-	return -1 // then the table has no rows
 }
 
 func (t *openBatch) rename() error {

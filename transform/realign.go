@@ -27,7 +27,7 @@ func (w *work) realign() {
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)
-	c := ownColumn(w.m.mem, schemas.Text)
+	c := ownColumn(w.m.tables.mem, schemas.Text)
 	c.rowHint, c.byteHint = w.root.rows, w.root.rows*hashSize
 	var spelled [hashSize]byte
 	for row, s := range w.sums {
@@ -50,7 +50,7 @@ func (w *work) keys() *column {
 	if len(columns) == 1 {
 		return columns[0]
 	}
-	c := ownColumn(w.m.mem, schemas.Text)
+	c := ownColumn(w.m.tables.mem, schemas.Text)
 	hashes, ordinals := w.root.own(schemas.ColHash), w.root.own(schemas.ColOrdinal)
 	var key []byte
 	for row := range w.root.rows {
@@ -68,7 +68,7 @@ func (w *work) rekey(t *openBatch, keys *column) {
 	own := schemas.ColParent
 	if t.node.level > 1 {
 		own = schemas.ColRoot
-		c := ownColumn(w.m.mem, schemas.Text)
+		c := ownColumn(w.m.tables.mem, schemas.Text)
 		var path []byte
 		for row, rootRow := range t.rootRow {
 			path = append(keys.appendText(path[:0], int(rootRow)), t.parents(row)...)

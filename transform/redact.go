@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -171,39 +172,53 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// opaqueRuled returns the JSON text to store for raw[i:end], a value of f. It applies the rules for fields inside the
-// value. If a rule masks f itself, the [Shaper] applies it.
-func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
-	value := m.raw[i:end]
-	m.lastOpaque = f
-	if f.rule.hides() {
-		return value
-	}
-	if f.inside == nil {
-		f.inside = m.rules.place(f.pointerOf())
-	}
-	x := &m.opaqueRedactor
-	x.rules, x.touched = m.rules, false
-	from := len(m.patched)
-	out, _ := x.value(m.patched, m.raw, i, f.inside, 0)
-	if !x.touched {
-		m.patched = out[:from]
-		return value
-	}
-	m.patched = out
-	m.hashCut(i, end, out[from:])
-	return out[from:]
-}
-
 // redacted returns the record in the form that a reject may show. lossy is true if a value was hidden.
-func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
-	if !m.rules.any() {
+func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
+	if !r.any() {
 		return raw[begin:end], false
 	}
-	x := redactor{rules: m.rules, reject: true}
-	out, _ := x.value(nil, raw, begin, m.rules.below, 0)
+	x := redactor{rules: r, reject: true}
+	out, _ := x.value(nil, raw, begin, r.below, 0)
 	if !x.touched {
 		return raw[begin:end], false
 	}
 	return out, true
+}
+
+// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, note
+// says so.
+func (r *fieldRules) shown(page []byte, begin, end int) (raw, hash, note string) {
+	record, lossy := r.redacted(page, begin, end)
+	raw = printable(record, maxRawRecord)
+	hash = HashID(raw)
+	switch limit := mostShown(len(record), maxRawRecord); {
+	case lossy:
+		note = notMasked
+	case len(record) > maxRawRecord:
+		note = notWhole
+	case len(raw) > limit:
+		raw, note = printable(record, limit), notWhole
+	case raw != string(record):
+		note = notText
+	}
+	return raw, hash, note
+}
+
+// shownValue returns the value at a pointer in a record, in the form that a reject may show.
+func (r *fieldRules) shownValue(record []byte, pointer string) string {
+	v := memberIn(record, pointer)
+	padded := jsonscan.Pad(slices.Clone(v))
+	x := redactor{rules: r, reject: true}
+	at := r.below
+	for _, name := range namesIn(pointer) {
+		at = r.member(at, []byte(name))
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	out, _ := x.value(nil, padded, 0, at, 0)
+	if !x.touched {
+		out = v
+	}
+	return printable(out, maxRaw)
 }

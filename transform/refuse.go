@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
 // rejects returns the rejects of the contract. If a whole record is rejected, it omits the rejects of the record's
@@ -25,7 +24,7 @@ func (w *work) rejects() []Reject {
 	}
 	var out []Reject
 	left := w.notes
-	w.m.last.records(ordinals, &w.m.walk, func(ordinal int64, begin, end int) {
+	w.m.last.records(ordinals, func(ordinal int64, begin, end int) {
 		for len(left) > 0 && of[left[0].row] == ordinal {
 			out = append(out, w.reject(left[0], ordinal, begin, end))
 			left = left[1:]
@@ -35,43 +34,23 @@ func (w *work) rejects() []Reject {
 }
 
 func (w *work) reject(n pendingReject, ordinal int64, begin, end int) Reject {
-	m := w.m
-	page := m.last.raw
+	rules, page := w.m.tables.rules, w.m.last.raw
 	r := Reject{
-		Stream: m.stream.Name, Stage: StageContract, Ordinal: ordinal, Key: m.keyIn(page[begin:end]),
+		Stream: w.m.tables.stream.Name, Stage: StageContract, Ordinal: ordinal, Key: w.m.tables.key.in(page[begin:end]),
 		Pointer: n.pointer, Wanted: n.wanted, Reason: n.reason, Record: n.pointer == "",
 	}
 	switch {
 	case r.Record:
 		var note string
-		r.Raw, _, note = m.shown(page, begin, end)
+		r.Raw, _, note = rules.shown(page, begin, end)
 		r.Reason += note
 	case n.raw != "":
 		r.Raw = n.raw
 	case n.hidden:
 		r.Raw = masked
 	default:
-		r.Raw = m.shownValue(page[begin:end], n.pointer)
+		r.Raw = rules.shownValue(page[begin:end], n.pointer)
 	}
 	r.ID = cmp.Or(r.Key, "#"+string(w.root.own(schemas.ColHash).cell(n.row)))
 	return r
-}
-
-// shownValue returns the value at a pointer in a record, in the form that a reject may show.
-func (m *Mapper) shownValue(record []byte, pointer string) string {
-	v := memberIn(record, pointer)
-	padded := jsonscan.Pad(slices.Clone(v))
-	x := redactor{rules: m.rules, reject: true}
-	at := m.rules.below
-	for _, name := range namesIn(pointer) {
-		at = m.rules.member(at, []byte(name))
-	}
-	if len(v) == 0 {
-		return ""
-	}
-	out, _ := x.value(nil, padded, 0, at, 0)
-	if !x.touched {
-		out = v
-	}
-	return printable(out, maxRaw)
 }

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -64,10 +63,17 @@ var reasons = map[int]string{
 	refuseBound:     "more members than the stream may have columns",
 }
 
-func (m *Mapper) rejectRecord(begin, end, code int) {
-	m.refused++
-	raw, hash, note := m.shown(m.raw, begin, end)
-	key := m.keyIn(m.raw[begin:end])
+// rejects collects the rejects of a batch.
+type rejects struct {
+	stream string
+	rules  *fieldRules
+	list   []Reject
+}
+
+// record adds a record that cannot be stored. It is page[begin:end].
+func (x *rejects) record(page []byte, begin, end, code int, ordinal int64, in *recordKey) {
+	raw, hash, note := x.rules.shown(page, begin, end)
+	key := in.in(page[begin:end])
 	id := cmp.Or(key, hash)
 	switch {
 	case code == refuseClash:
@@ -76,11 +82,11 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // no error, because the text is valid UTF-8
 		key = string(short)
 	}
-	m.rejects = append(m.rejects, Reject{
-		Stream:  m.stream.Name,
+	x.list = append(x.list, Reject{
+		Stream:  x.stream,
 		Stage:   StageTransform,
 		ID:      id,
-		Ordinal: m.fetched,
+		Ordinal: ordinal,
 		Key:     key,
 		Wanted:  "record",
 		Raw:     raw,
@@ -89,6 +95,57 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	})
 }
 
+// value adds a value that the column of f cannot hold.
+func (x *rejects) value(f *field, row int, raw []byte, reason string) {
+	x.at(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
+}
+
+// element adds an element of a list that the column of f cannot hold.
+func (x *rejects) element(f *field, row, index int, raw []byte) {
+	x.at(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), raw, minusZero)
+}
+
+// null adds a null among the objects of an array.
+func (x *rejects) null(f *field, row, index int) {
+	x.at(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
+}
+
+func (x *rejects) at(f *field, pointer, wanted string, raw []byte, reason string) {
+	if f.rule != nil && f.rule.Drop {
+		return // the value would not be loaded anyway
+	}
+	shown := masked
+	if !f.rule.hides() {
+		shown = keptValue(raw)
+	}
+	x.add(pointer, wanted, shown, reason)
+}
+
+// add adds a value. If its record is stored, belong completes the reject.
+func (x *rejects) add(pointer, wanted, raw, reason string) {
+	x.list = append(x.list, Reject{
+		Stream: x.stream, Stage: StageTransform, Pointer: pointer, Wanted: wanted, Raw: raw, Reason: reason,
+	})
+}
+
+// belong says which record the rejects belong to, from the one at index first.
+func (x *rejects) belong(first int, ordinal int64, key, id string) {
+	for i := range x.list[first:] {
+		r := &x.list[first+i]
+		r.Ordinal, r.Key, r.ID = ordinal, key, id
+	}
+}
+
+// bytes returns the approximate size of the rejects.
+func (x *rejects) bytes() (n int64) {
+	for i := range x.list {
+		n += int64(len(x.list[i].Raw)) + rejectBytes
+	}
+	return n
+}
+
+const rejectBytes = 256
+
 // indexed shortens ID and Pointer of the rejects, so that they fit into an index.
 func indexed(rejects []Reject) []Reject {
 	for i := range rejects {
@@ -96,25 +153,6 @@ func indexed(rejects []Reject) []Reject {
 		r.ID, r.Pointer = schemas.Indexed(r.ID), schemas.Indexed(r.Pointer)
 	}
 	return rejects
-}
-
-// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, note
-// says so.
-func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
-	record, lossy := m.redacted(page, begin, end)
-	raw = printable(record, maxRawRecord)
-	hash = HashID(raw)
-	switch limit := mostShown(len(record), maxRawRecord); {
-	case lossy:
-		note = notMasked
-	case len(record) > maxRawRecord:
-		note = notWhole
-	case len(raw) > limit:
-		raw, note = printable(record, limit), notWhole
-	case raw != string(record):
-		note = notText
-	}
-	return raw, hash, note
 }
 
 func keptValue(v []byte) string {
@@ -130,39 +168,8 @@ func keptValue(v []byte) string {
 // bytes of text. Without this limit, a page of such bytes would take four times its size. // Invariant 6
 func mostShown(n, limit int) int { return min(limit, n+n/8+64) }
 
-func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
-	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
-}
-
-func (m *Mapper) rejectElement(f *field, row, index int) {
-	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.scan.Raw, minusZero)
-}
-
-func (m *Mapper) rejectNull(f *field, row, index int) {
-	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
-}
-
 func (f *field) element(row, index int) string {
 	return f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
-}
-
-func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason string) {
-	if f.rule != nil && f.rule.Drop {
-		return // the value would not be loaded anyway
-	}
-	shown := masked
-	if !f.rule.hides() {
-		shown = keptValue(raw)
-	}
-	m.rejects = append(m.rejects, Reject{
-		Stream:  m.stream.Name,
-		Stage:   StageTransform,
-		Ordinal: m.fetched,
-		Pointer: pointer,
-		Wanted:  wanted,
-		Raw:     shown,
-		Reason:  reason,
-	})
 }
 
 const minusZero = "a numeric column cannot hold negative zero: 0 was stored"
@@ -172,162 +179,6 @@ func (t *table) pointer(row int) string {
 		return ""
 	}
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
-}
-
-// keyIn returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is missing. If
-// a member occurs twice, keyIn uses the first.
-func (m *Mapper) keyIn(record []byte) string {
-	var values []string
-	for i := range m.stream.Key {
-		v := m.keyValue(record, i)
-		if v == nil {
-			return ""
-		}
-		values = append(values, printable(m.maskedKey(i, v), maxRaw))
-	}
-	return joinKey(values)
-}
-
-// keyValue returns the value of one part of the key. If no record has had such a value yet, it finds the member by
-// its name.
-func (m *Mapper) keyValue(record []byte, i int) []byte {
-	if m.key[i] != nil {
-		return memberIn(record, m.key[i].source)
-	}
-	if v := memberIn(record, m.keySource(i)); v != nil {
-		return v
-	}
-	for _, name := range namesOf(record) {
-		if pointer := "/" + escapePointer(name); schemas.Column(pointer) == m.stream.Key[i] {
-			return memberIn(record, pointer)
-		}
-	}
-	return nil
-}
-
-func (m *Mapper) maskedKey(i int, v []byte) []byte {
-	k := m.rules.at(m.keySource(i))
-	if !k.hides() {
-		return v
-	}
-	if k.text == nil {
-		return []byte(`"` + masked + `"`)
-	}
-	text := v
-	if v[0] == '"' {
-		text, _ = jsontext.AppendUnquote(nil, v)
-	}
-	out, _ := jsontext.AppendQuote(nil, k.text.append(nil, text))
-	return out
-}
-
-// keySource returns the pointer of one part of the key. If no record has had the field yet, it derives the pointer
-// from the name of the column.
-func (m *Mapper) keySource(i int) string {
-	if c := m.key[i]; c != nil {
-		return c.source
-	}
-	return schemas.PathPointer(m.stream.Key[i])
-}
-
-func joinKey(values []string) string {
-	if len(values) == 1 {
-		return values[0]
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return "[" + strings.Join(values, ",") + "]"
-}
-
-// memberIn returns the value at a pointer. It returns nil if the value is missing or null. The record may have
-// duplicate names and invalid UTF-8.
-func memberIn(record []byte, pointer string) []byte {
-	names := namesIn(pointer)
-	d := jsontext.NewDecoder(bytes.NewBuffer(record),
-		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	for len(names) > 0 {
-		if !enter(d, names[0]) {
-			return nil
-		}
-		names = names[1:]
-	}
-	v, err := d.ReadValue()
-	if err != nil || v.Kind() == 'n' {
-		return nil
-	}
-	return v
-}
-
-func namesOf(record []byte) []string {
-	d := jsontext.NewDecoder(bytes.NewBuffer(record),
-		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil
-	}
-	var names []string
-	for d.PeekKind() == '"' {
-		t, err := d.ReadToken()
-		if err != nil {
-			break
-		}
-		names = append(names, t.String())
-		if d.SkipValue() != nil {
-			break
-		}
-	}
-	return names
-}
-
-var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
-
-func namesIn(pointer string) []string {
-	if pointer == "" {
-		return nil
-	}
-	names := strings.Split(pointer[1:], "/")
-	for i, name := range names {
-		names[i] = unescapePointer.Replace(name)
-	}
-	return names
-}
-
-// enter moves d to the value of the member with this name in the next object. If the next value is an array, the name
-// is an index.
-func enter(d *jsontext.Decoder, name string) bool {
-	if d.PeekKind() == '[' {
-		return enterArray(d, name)
-	}
-	if d.PeekKind() != '{' {
-		return false
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return false
-	}
-	for d.PeekKind() == '"' {
-		t, err := d.ReadToken()
-		if err != nil {
-			return false
-		}
-		if t.String() == name {
-			return true
-		}
-		if d.SkipValue() != nil {
-			return false
-		}
-	}
-	return false
-}
-
-func enterArray(d *jsontext.Decoder, name string) bool {
-	if _, err := d.ReadToken(); err != nil {
-		return false
-	}
-	index, err := strconv.Atoi(name)
-	for ; err == nil && index > 0 && d.PeekKind() != ']'; index-- {
-		err = d.SkipValue()
-	}
-	return err == nil && d.PeekKind() != ']'
 }
 
 // printable returns b as text of about limit bytes, at most three more. Bytes that are not UTF-8 become \xNN.

@@ -29,26 +29,19 @@ func repairable(code int) bool {
 
 // repair stores a record without the values that no column can hold. It returns false if the record is not an object,
 // or cannot be stored even so.
-func (m *Mapper) repair(begin, end, row int) bool {
-	if m.raw[begin] != '{' {
+func (r *reader) repair(b []byte, begin, row int) bool {
+	if b[begin] != '{' {
 		return false
 	}
-	k := m.mark()
-	x := repairer{b: m.raw, rules: m.rules}
-	record, _ := x.value(nil, begin, valuePath{below: m.rules.below, level: 1})
-	page := m.raw
-	m.raw = jsonscan.Pad(record)
-	filled := m.readRecord(0, row)
-	m.raw = page
-	if filled < 0 || !m.hasKey(row) {
-		m.undo(k, m.root, row)
+	k := r.mark()
+	x := repairer{b: b, rules: r.tables.rules}
+	record, _ := x.value(nil, begin, valuePath{below: r.tables.rules.below, level: 1})
+	if r.record(jsonscan.Pad(record), 0, row) < 0 || !r.tables.key.complete(row) {
+		r.undo(k, r.tables.root, row)
 		return false
 	}
 	for _, f := range x.faults {
-		m.rejects = append(m.rejects, Reject{
-			Stream: m.stream.Name, Stage: StageTransform, Ordinal: m.fetched,
-			Pointer: f.pointer, Wanted: f.wanted, Raw: f.raw, Reason: f.reason,
-		})
+		r.rejects.add(f.pointer, f.wanted, f.raw, f.reason)
 	}
 	return true
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
@@ -15,25 +14,25 @@ import (
 // text in [schemas.ColRest]. The members of the rest are sorted by name at every level, so that equal records give
 // equal texts. A record whose members all fit is not split. Invariants 6 and 11
 
-// readRecord reads the record at i into row. It stores members beyond the limit in the rest.
-func (m *Mapper) readRecord(i, row int) (end int) {
-	crossed := m.bound.crossed && m.raw[i] == '{'
-	m.bound.crossed = false
+// record reads the record at b[i] into row. It stores members beyond the limit in the rest.
+func (r *reader) record(b []byte, i, row int) (end int) {
+	crossed := r.tables.bound.crossed && b[i] == '{'
+	r.tables.bound.crossed = false
 	if !crossed {
-		k := m.mark()
-		if end = m.fill(i, row); end != refuseBound {
+		k := r.mark()
+		if end = r.fill(b, i, row); end != refuseBound {
 			return end
 		}
-		m.undo(k, m.root, row)
+		r.undo(k, r.tables.root, row)
 	}
-	end, _, ok := m.walk.Value(m.raw, i)
-	if !ok || m.raw[i] != '{' {
+	end, _, ok := r.walk.Value(b, i)
+	if !ok || b[i] != '{' {
 		return refuseSyntax
 	}
-	x := splitter{m: m, b: m.raw}
-	kept, rest, _ := x.object(i, position{table: m.root, depth: 1, level: 1})
+	x := splitter{set: r.tables, b: b}
+	kept, rest, _ := x.object(i, position{table: r.tables.root, depth: 1, level: 1})
 	if crossed && (x.code < 0 || rest == nil) {
-		return m.readRecord(i, row) // read it normally, so that its hash and rejects do not depend on the previous record
+		return r.record(b, i, row) // read it normally, so that its hash and rejects do not depend on the previous record
 	}
 	if x.code < 0 {
 		return x.code
@@ -41,49 +40,38 @@ func (m *Mapper) readRecord(i, row int) (end int) {
 	if kept == nil {
 		kept = []byte("{}")
 	}
-	page := m.raw
-	m.raw = jsonscan.Pad(slices.Clip(kept))
-	filled := m.fill(0, row)
-	m.raw = page
-	if filled < 0 {
+	if filled := r.fill(jsonscan.Pad(slices.Clip(kept)), 0, row); filled < 0 {
 		return filled
 	}
-	m.bound.crossed = true
-	if m.storeRest(row, rest) {
-		m.bound.noteBeyond(x.beyond)
+	r.tables.bound.crossed = true
+	if r.storeRest(row, rest) {
+		r.tables.bound.noteBeyond(x.beyond)
 	}
 	return end
 }
 
 // storeRest stores the rest of a record. It returns false if there is nothing to store. The rest becomes part of the
 // record's hash. So the row is written again when a larger limit gives these members columns.
-func (m *Mapper) storeRest(row int, rest []byte) bool {
-	if rest != nil && m.rules.any() {
-		x := redactor{rules: m.rules}
-		rest, _ = x.value(nil, jsonscan.Pad(rest), 0, m.rules.below, 0)
+func (r *reader) storeRest(row int, rest []byte) bool {
+	if rest != nil && r.tables.rules.any() {
+		x := redactor{rules: r.tables.rules}
+		rest, _ = x.value(nil, jsonscan.Pad(rest), 0, r.tables.rules.below, 0)
 	}
 	if rest == nil || string(rest) == "{}" {
 		return false
 	}
-	if m.root.rest == nil {
-		m.root.addRest(m)
+	if r.tables.root.rest == nil {
+		r.tables.addRest(r.tables.root)
 	}
-	m.root.rest.putBytes(row, rest)
-	m.sum.add(xxh3.HashSeed(rest, restSeed))
+	r.tables.root.rest.putBytes(row, rest)
+	r.hash.add(xxh3.HashSeed(rest, restSeed))
 	return true
 }
 
 const restSeed = 0x7265_7374
 
-func (t *table) addRest(m *Mapper) {
-	t.rest = &column{mem: m.mem, name: schemas.ColRest, typ: schemas.JSON}
-	t.rest.settle()
-	t.columns = append(t.columns, t.rest)
-	m.layout++
-}
-
 type splitter struct {
-	m      *Mapper
+	set    *tableSet
 	b      []byte
 	walk   jsonscan.Walker
 	beyond []string // pointers of the first few fields beyond a limit
@@ -178,11 +166,11 @@ func (x *splitter) sorted(parts []restMember) []byte {
 }
 
 func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
-	c, m := s.table.sources[s.pointer], x.m
+	c, set := s.table.sources[s.pointer], x.set
 	end, depth, _ := x.walk.Value(x.b, i)
 	whole := x.b[i:end]
 	switch _, void := jsonscan.Empty(x.b, i, maxDepth); {
-	case m.rules.drops && m.leavesOut(m.rules.peek(s.table.path+s.pointer), i):
+	case set.rules.drops && set.rules.peek(s.table.path+s.pointer).leavesOut(x.b, i):
 		x.left++ // the value is not loaded
 		return nil, nil, end
 	case void:
@@ -193,10 +181,10 @@ func (x *splitter) value(i int, s position) (kept, rest []byte, end int) {
 		if t := x.table(s); t != nil {
 			return x.array(i, t, s)
 		}
-	case c != nil && m.bound.admit(c):
+	case c != nil && set.bound.admit(c):
 		return whole, nil, end
-	case c == nil && (m.bound.columns < m.bound.maxColumns && x.roomFor(s) || m.always(s.table, s.pointer)):
-		if m.bound.admit(m.columnAt(s.table, s.pointer)) {
+	case c == nil && (set.bound.columns < set.bound.maxColumns && x.roomFor(s) || set.always(s.table, s.pointer)):
+		if set.bound.admit(set.columnAt(s.table, s.pointer)) {
 			return whole, nil, end
 		}
 	}
@@ -217,7 +205,7 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	in.depth, in.level = s.depth+1, s.level+1
 	kept, rest, end = x.object(i, in)
 	if kept != nil && s.table.sources[s.pointer] == nil {
-		x.m.columnAt(s.table, s.pointer) // the object has no column, but its members have
+		x.set.columnAt(s.table, s.pointer) // the object has no column, but its members have
 	}
 	return kept, rest, end
 }
@@ -277,29 +265,25 @@ func (x *splitter) rows(i int) bool {
 
 // table returns the child table for the array at s, or nil if the stream may have no further child table.
 func (x *splitter) table(s position) *table {
-	m, path := x.m, s.table.path+s.pointer
+	set, path := x.set, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
-		return m.childTable(s.table, s.pointer, s.depth, s.level)
+		return set.child(s.table, s.pointer, s.depth, s.level)
 	}
-	if m.bound.tables+len(x.tables) >= m.bound.maxTables && !m.knows(path) {
+	if set.bound.tables+len(x.tables) >= set.bound.maxTables && !set.knows(path) {
 		return nil
 	}
 	if s.table.sources[s.pointer] == nil {
 		if !x.roomFor(s) {
 			return nil
 		}
-		m.columnAt(s.table, s.pointer)
+		set.columnAt(s.table, s.pointer)
 	}
 	x.tables = append(x.tables, path)
-	return m.childTable(s.table, s.pointer, s.depth, s.level)
+	return set.child(s.table, s.pointer, s.depth, s.level)
 }
 
 // roomFor reports whether the member at s may get a field. If so, it counts the field.
 func (x *splitter) roomFor(s position) bool {
-	b := &x.m.bound
+	b := &x.set.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
-}
-
-func (m *Mapper) knows(path string) bool {
-	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
 }

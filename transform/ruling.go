@@ -111,6 +111,14 @@ func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
+// renamed returns the name that the stream's rules give to the column of a field, or "" if they do not rename it.
+func (r *fieldRules) renamed(pointer string) string {
+	if k := r.at(pointer); k != nil {
+		return k.Rename
+	}
+	return ""
+}
+
 // hides reports whether the values of a field may be visible only in masked form, or not at all.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
@@ -135,34 +143,9 @@ func (c *column) rule(k *fieldRule) {
 	}
 }
 
-// valueWithRule reads the value at i of a field with a rule. Values that are not loaded, and values before masking,
-// must not affect the hash of the record. So they are cut out of the hash. The [Shaper] adds the masked values to it.
-func (m *Mapper) valueWithRule(f *field, begin, i, row int) (end int) {
-	k := f.rule
-	switch {
-	case m.leavesOut(k, i):
-		end, _, ok := m.walk.Value(m.raw, i)
-		if !ok {
-			return refuseSyntax
-		}
-		m.hashCut(begin, end, nil)
-		return end
-	case !k.hides():
-		return m.value(f, i, row)
-	}
-	m.lastOpaque = nil
-	if end = m.value(f, i, row); end < 0 {
-		return end
-	}
-	if (m.lastOpaque == f || !jsonscan.BeginsObject(m.raw, i)) && (k.Drop || !jsonscan.NoValue(m.raw, i)) {
-		m.hashCut(begin, end, nil)
-	}
-	return end
-}
-
-// leavesOut reports whether the rule drops the whole value at i.
-func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
-	return k != nil && k.Drop && !k.needed && !(k.Partial && jsonscan.BeginsObject(m.raw, i))
+// leavesOut reports whether the rule drops the whole value at b[i].
+func (k *fieldRule) leavesOut(b []byte, i int) bool {
+	return k != nil && k.Drop && !k.needed && !(k.Partial && jsonscan.BeginsObject(b, i))
 }
 
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }

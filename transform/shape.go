@@ -31,7 +31,7 @@ func (w *work) prune() {
 func (w *work) keep(t *openBatch, rows []int32) {
 	for i, a := range t.arrays {
 		if a != nil {
-			t.put(i, gather(viewOf(a, t.types[i], w.m.mem), rows))
+			t.put(i, gather(viewOf(a, t.types[i], w.m.tables.mem), rows))
 		}
 	}
 	t.rows = len(rows)

@@ -33,11 +33,11 @@ type Shaper struct {
 // that the destination already has tables of this pipeline. A root table that is not among them is then new.
 // NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
-	if m.rules.err != nil {
-		return nil, fmt.Errorf("shape %s: %w", m.stream.Name, m.rules.err)
+	if m.tables.rules.err != nil {
+		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)
 	}
 	s := &Shaper{m: m, hasTables: settled, plans: map[string]*plan{}}
-	for _, c := range m.stream.Rules.Filter {
+	for _, c := range m.tables.stream.Rules.Filter {
 		s.conditions = append(s.conditions, newCondition(c))
 	}
 	return s, nil
@@ -171,7 +171,7 @@ func (t *openBatch) put(i int, a arrow.Array) {
 }
 
 func (w *work) view(t *openBatch, i int) *column {
-	return viewOf(t.arrays[i], t.types[i], w.m.mem)
+	return viewOf(t.arrays[i], t.types[i], w.m.tables.mem)
 }
 
 func (t *openBatch) own(name string) *column {

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// store stores the token m.scan.Token in the column of f, and widens the column's type if necessary. A numeric column stores
+// store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. A numeric column stores
 // negative zero as zero, and store adds a reject. store returns false if the column has become a JSON column. The
 // caller then stores the value. // Invariant 11
-func (m *Mapper) store(f *field, row int) bool {
-	c, t := f.column, &m.scan.Token
+func (r *reader) store(f *field, row int) bool {
+	c, t := f.column, &r.scan.Token
 	if !c.store(row, t) {
-		m.widen(c, schemas.Join(c.typ, c.typeOf(t)))
+		r.tables.widen(c, schemas.Join(c.typ, c.typeOf(t)))
 		if c.kind == kindJSON {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
 			// Not reached as long as store and typeOf agree. A text column can hold any scalar.
-			m.widen(c, schemas.Join(c.typ, schemas.Text))
+			r.tables.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}
 		if c.kind == kindStale {
@@ -29,7 +29,7 @@ func (m *Mapper) store(f *field, row int) bool {
 		}
 	}
 	if c.losesSign(t) {
-		m.rejectValue(f, row, t.Raw, minusZero)
+		r.rejects.value(f, row, t.Raw, minusZero)
 	}
 	return true
 }

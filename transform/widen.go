@@ -20,22 +20,22 @@ type change struct {
 	empty  bool
 }
 
-func (m *Mapper) widen(c *column, t arrow.DataType) {
+func (s *tableSet) widen(c *column, t arrow.DataType) {
 	if schemas.SameType(c.typ, t) {
 		return
 	}
-	if kindOf(c.typ) == kindNone && kindOf(t) != kindNone && !m.bound.admit(c) {
-		m.bound.exceeded = true
+	if kindOf(c.typ) == kindNone && kindOf(t) != kindNone && !s.bound.admit(c) {
+		s.bound.exceeded = true
 	}
-	m.changes = append(m.changes, change{c, c.typ, c.kind, c.n, c.empty})
-	m.layout++
+	s.changes = append(s.changes, change{c, c.typ, c.kind, c.n, c.empty})
+	s.version++
 	c.typ = t
 	if c.kind == kindStale {
 		return
 	}
 	if c.n > 0 || c.empty && kindOf(t) != kindNone {
 		c.kind = kindStale
-		m.stale = true
+		s.stale = true
 		return
 	}
 	empty := c.empty
@@ -43,20 +43,11 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	c.empty = empty
 }
 
-type checkpoint struct {
-	changes, rejects, cuts, admitted int
-	stale                            bool
-}
-
-func (m *Mapper) mark() checkpoint {
-	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
-}
-
-// undo restores the types and rejects of the checkpoint k. It removes row and all later rows of t.
-func (m *Mapper) undo(k checkpoint, t *table, row int) {
-	for i := len(m.changes) - 1; i >= k.changes; i-- {
-		c := m.changes[i]
-		m.layout++
+// undo restores the types of the checkpoint k.
+func (s *tableSet) undo(k checkpoint) {
+	for i := len(s.changes) - 1; i >= k.changes; i-- {
+		c := s.changes[i]
+		s.version++
 		c.column.typ = c.typ
 		if c.column.kind == kindStale {
 			c.column.kind, c.column.n = c.kind, c.n
@@ -65,21 +56,21 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 		}
 		c.column.empty = c.empty
 	}
-	m.changes = m.changes[:k.changes]
-	m.rejects = m.rejects[:k.rejects]
-	m.cuts = m.cuts[:k.cuts]
-	m.bound.dismiss(k.admitted)
-	m.stale = k.stale
-	t.truncate(row)
+	s.changes = s.changes[:k.changes]
+	s.bound.dismiss(k.admitted)
+	s.stale = k.stale
 }
+
+// forget forgets the changes that undo could restore.
+func (s *tableSet) forget() { s.changes, s.bound.admitted = s.changes[:0], s.bound.admitted[:0] }
 
 // rebuild reads the pages of the batch again, until a reading widens no type.
 func (m *Mapper) rebuild() {
-	m.rereading = true
-	defer func() { m.rereading = false }()
-	for m.stale {
-		m.stale = false
-		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
+	m.read.rereading = true
+	defer func() { m.read.rereading = false }()
+	for m.tables.stale {
+		m.tables.stale = false
+		m.tables.forget()
 		m.clear()
 		for _, p := range m.pages {
 			// The error is always nil, because the page was valid when it was first read.
