@@ -25,28 +25,28 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// ExistingTables returns the tables that penstock made and that still exist in the database, sorted by name. The
-// parameter made has the tables that [Replay] computed. The parameter live has the tables that exist.
-func ExistingTables[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
+// ExistingTables returns the tables that penstock made and that still exist in the database, sorted by name. The map
+// replayed has the tables that [Replay] computed. The map existing has the tables that exist now.
+func ExistingTables[O any](replayed map[string]schemas.Table, existing map[string]O) []schemas.Table {
 	var out []schemas.Table
-	for _, name := range slices.Sorted(maps.Keys(made)) {
-		if _, there := live[name]; there {
-			out = append(out, made[name])
+	for _, name := range slices.Sorted(maps.Keys(replayed)) {
+		if _, there := existing[name]; there {
+			out = append(out, replayed[name])
 		}
 	}
 	return out
 }
 
-// CheckNewColumns returns an error if the plan adds a column whose name is taken by a column that penstock did not
-// make. For a planned column, the function theirs returns the name of such a column, or "" if there is none.
+// CheckNewColumns returns an error if the plan adds a column under a name that a user's column already has. For the
+// name of a planned column, the function userColumn returns the name of that user's column, or "" if there is none.
 // Invariant 16
-func CheckNewColumns(p Plan, theirs func(column string) string) error {
+func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 	if p.Create {
 		return nil
 	}
 	var diff []string
 	for _, f := range p.Add {
-		if name := theirs(f.Name); name != "" {
+		if name := userColumn(f.Name); name != "" {
 			diff = append(diff, fmt.Sprintf("column %q was not made by penstock, and takes the name needed for %s", name, schemas.Source(f)))
 		}
 	}
@@ -56,43 +56,44 @@ func CheckNewColumns(p Plan, theirs func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans how to take over a table whose recorded changes are lost. The parameter want is the table of the
-// arriving rows; its columns show which source field each column holds. The map live has the types of the table's
+// Adopt plans how to take over a table whose recorded changes are lost. The parameter arriving is the table of the
+// arriving rows; its columns show which source field each column holds. The map types has the types of the existing
 // columns by name. A table that holds versions gets mode History, and any other table the given mode.
 //
 // Adopt returns false for one of penstock's own tables, and for a table that lacks one of the columns that only
 // penstock creates.
-func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
-	if IsInternal(want.Name) {
+func Adopt(arriving schemas.Table, mode schemas.Mode, types map[string]string, lattice Lattice) (Plan, bool) {
+	if IsInternal(arriving.Name) {
 		return Plan{}, false
 	}
 	for _, own := range []string{schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia} {
-		if _, ok := live[own]; !ok {
+		if _, ok := types[own]; !ok {
 			return Plan{}, false
 		}
 	}
-	if _, versions := live[schemas.ColValidTo]; versions {
+	if _, versions := types[schemas.ColValidTo]; versions {
 		mode = schemas.History
 	}
-	t := schemas.Table{Name: want.Name, Key: want.Key, Mode: mode, Columns: want.Columns}
+	t := schemas.Table{Name: arriving.Name, Key: arriving.Key, Mode: mode, Columns: arriving.Columns}
 	p := Plan{Create: true, OldMode: mode, Table: t}
 	for _, f := range wanted(t) {
-		if typ, ok := lattice(f, live[f.Name]); ok {
+		if typ, ok := lattice(f, types[f.Name]); ok {
 			p.Add = append(p.Add, schemas.Field(f.Name, typ, schemas.Source(f)))
 		}
 	}
-	p.Table.Columns = newSchema(p.Add, SourcePointer(want.Columns), TableDescription(want.Columns))
+	p.Table.Columns = newSchema(p.Add, SourcePointer(arriving.Columns), TableDescription(arriving.Columns))
 	return p, true
 }
 
 // Accept returns the changes that accept two kinds of differences: columns of t that were dropped, and columns of t
-// whose type was changed. It returns an error if penstock cannot write the new type. The maps made and live have the
-// types by column name, in the database's notation. See [Accepted].
-func Accept(t schemas.Table, made, live map[string]string, lattice Lattice) ([]Change, error) {
+// whose type was changed. It returns an error if penstock cannot write the new type. The maps recordedTypes and
+// presentTypes have the types that penstock recorded and the types that the columns have now. Their keys are column
+// names, and the types are in the database's notation. See [Accepted].
+func Accept(t schemas.Table, recordedTypes, presentTypes map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {
-		sql, there := live[f.Name]
-		if there && sql == made[f.Name] {
+		sql, there := presentTypes[f.Name]
+		if there && sql == recordedTypes[f.Name] {
 			continue
 		}
 		to, known := lattice(f, sql)

@@ -25,20 +25,20 @@ func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	}
 }
 
-// Comment returns the database comment on a column or table: the description, and in parentheses the origin from. For
-// a column, the origin is the source field that it holds: "date of birth (/born)".
-func Comment(text, from string) string {
+// Comment returns the database comment on a column or table: the description, and in parentheses the origin. For a
+// column, the origin is the source field that the column holds: "date of birth (/born)".
+func Comment(text, origin string) string {
 	switch {
 	case text == "":
-		return from
-	case from == "":
+		return origin
+	case origin == "":
 		return text
 	}
-	return text + " (" + from + ")"
+	return text + " (" + origin + ")"
 }
 
 // OwnComment reports whether a comment is empty or was made by [Comment] with the same origin and any description.
 // Other comments were written by users, and penstock does not change them. // Invariant 16
-func OwnComment(comment, from string) bool {
-	return comment == "" || comment == from || strings.HasSuffix(comment, " ("+from+")")
+func OwnComment(comment, origin string) bool {
+	return comment == "" || comment == origin || strings.HasSuffix(comment, " ("+origin+")")
 }

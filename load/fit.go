@@ -46,30 +46,30 @@ func (p Plan) ChangesShape() bool {
 // tombstone is valid until its [schemas.ColDeletedAt]. A change to Replace removes tombstones.
 func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
-// Fit compares have, the existing table, with want, the table of the arriving rows. It plans the changes after which
-// the rows fit. If the table does not exist, have.Columns is nil.
+// Fit compares an existing table with the table of arriving rows. It plans the changes after which the rows fit. If the
+// table does not exist, existing.Columns is nil.
 //
 // Fit returns an error if the keys differ, if the mode cannot change, or if a column holds another source field. A
 // column that has had only nulls or empty lists is not created until its first value arrives. No column is created
 // for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
-func Fit(have, want schemas.Table) (Plan, error) {
-	want.Mode = want.Mode.Or(schemas.Merge)
-	p := Plan{Table: have, OldMode: have.Mode.Or(schemas.Merge)}
-	if have.Columns == nil {
-		p = Plan{Create: true, OldMode: want.Mode, Table: schemas.Table{Name: want.Name, Key: want.Key}}
-	} else if !slices.Equal(have.Key, want.Key) {
-		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
+func Fit(existing, arriving schemas.Table) (Plan, error) {
+	arriving.Mode = arriving.Mode.Or(schemas.Merge)
+	p := Plan{Table: existing, OldMode: existing.Mode.Or(schemas.Merge)}
+	if existing.Columns == nil {
+		p = Plan{Create: true, OldMode: arriving.Mode, Table: schemas.Table{Name: arriving.Name, Key: arriving.Key}}
+	} else if !slices.Equal(existing.Key, arriving.Key) {
+		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", arriving.Name, existing.Key, arriving.Key)
 	}
-	if !turnable(p.OldMode, want.Mode) {
-		return Plan{}, fmt.Errorf("fit table %s: it keeps versions, as mode %s does, and cannot change to mode %s", want.Name, p.OldMode, want.Mode)
+	if !turnable(p.OldMode, arriving.Mode) {
+		return Plan{}, fmt.Errorf("fit table %s: it keeps versions, as mode %s does, and cannot change to mode %s", arriving.Name, p.OldMode, arriving.Mode)
 	}
-	p.Table.Mode = want.Mode
-	fields := fieldsOf(have.Columns)
+	p.Table.Mode = arriving.Mode
+	fields := fieldsOf(existing.Columns)
 	at := make(map[string]int, len(fields)) // a map, because a table may have 20,000 columns
 	for i, f := range fields {
 		at[f.Name] = i
 	}
-	for _, w := range wanted(want) {
+	for _, w := range wanted(arriving) {
 		i, known := at[w.Name]
 		switch {
 		case w.Name == schemas.ColOrdinal || !known && !placeable(schemas.TypeOf(w)):
@@ -79,16 +79,16 @@ func Fit(have, want schemas.Table) (Plan, error) {
 			fields = append(fields, w)
 		default:
 			if err := p.widen(&fields[i], w); err != nil {
-				return Plan{}, fmt.Errorf("fit table %s: %w", want.Name, err)
+				return Plan{}, fmt.Errorf("fit table %s: %w", arriving.Name, err)
 			}
 			p.describe(&fields[i], w)
 		}
 	}
-	place, about := SourcePointer(have.Columns), TableDescription(have.Columns)
+	place, about := SourcePointer(existing.Columns), TableDescription(existing.Columns)
 	if place == "" {
-		place = SourcePointer(want.Columns)
+		place = SourcePointer(arriving.Columns)
 	}
-	if text := TableDescription(want.Columns); text != "" && text != about {
+	if text := TableDescription(arriving.Columns); text != "" && text != about {
 		p.Description, about = text, text
 	}
 	p.Table.Columns = newSchema(fields, place, about)
@@ -105,8 +105,8 @@ func wanted(t schemas.Table) []arrow.Field {
 
 // PlanModeChange plans the change of mode for a child table that gets no rows when the root table changes its mode. It
 // returns an error if this change of mode is impossible.
-func PlanModeChange(have schemas.Table, to schemas.Mode) (Plan, error) {
-	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
+func PlanModeChange(existing schemas.Table, to schemas.Mode) (Plan, error) {
+	return Fit(existing, schemas.Table{Name: existing.Name, Key: existing.Key, Columns: existing.Columns, Mode: to})
 }
 
 // turnable reports whether a table can change its mode. A table with one row per record may start to keep versions.
@@ -190,12 +190,12 @@ const (
 	ActionCreate     = "create_table"
 	ActionAdd        = "add_column"
 	ActionWiden      = "widen"
-	ActionChangeMode = "turn"        // the table's mode was From and is now To
+	ActionChangeMode = "turn"        // the table's mode changes from the one in From to the one in To
 	ActionForget     = "drop_column" // a user dropped the column, and a person accepted that
 	ActionRetype     = "retype"      // a user changed the type to To, and a person accepted that
 	ActionDescribe   = "describe"    // To is the new description of the column; if Column is "", of the table
 	ActionView       = "create_view" // Table is a view that penstock created
-	ActionOwner      = "owner"       // the table now belongs to To and belonged to From; each is an [Owner] as JSON
+	ActionOwner      = "owner"       // the table changes its owner; From is the previous [Owner] and To the new one, as JSON
 	ActionDrift      = "drift"       // the source has changed as Reason says; the table has not changed
 )
 
@@ -333,13 +333,13 @@ func (e *ForeignChange) Error() string {
 // Is makes errors.Is find [ErrForeignChange].
 func (e *ForeignChange) Is(target error) bool { return target == ErrForeignChange }
 
-// Compare returns a [*ForeignChange] if a column that penstock made is gone or has another type. The map made has the
-// types as penstock made them, and live the types as they are, by column name and in the database's notation. Columns
-// that are only in live are allowed.
-func Compare(table string, made, live map[string]string) error {
+// Compare returns a [*ForeignChange] if a column that penstock made is gone or has another type. The maps recordedTypes
+// and presentTypes have the types that penstock recorded and the types that the columns have now. Their keys are column
+// names, and the types are in the database's notation. Columns that are only in presentTypes are allowed.
+func Compare(table string, recordedTypes, presentTypes map[string]string) error {
 	var diff []string
-	for name, want := range made {
-		switch got, ok := live[name]; {
+	for name, want := range recordedTypes {
+		switch got, ok := presentTypes[name]; {
 		case !ok:
 			diff = append(diff, fmt.Sprintf("column %q is gone", name))
 		case got != want:
@@ -353,10 +353,10 @@ func Compare(table string, made, live map[string]string) error {
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter to is the
+// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter newType is the
 // column's new type; nil if the column is gone. Accepted returns an error if the column is part of the key or belongs
 // to penstock. Invariant 16
-func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
+func Accepted(t schemas.Table, f arrow.Field, newType arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
 		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)
 	}
@@ -364,8 +364,8 @@ func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error)
 		Table: t.Name, Column: f.Name, Source: schemas.Source(f), Action: ActionForget,
 		From: schemas.TypeName(schemas.TypeOf(f)), Reason: "changed by hand, and accepted",
 	}
-	if to != nil {
-		c.Action, c.To = ActionRetype, schemas.TypeName(to)
+	if newType != nil {
+		c.Action, c.To = ActionRetype, schemas.TypeName(newType)
 	}
 	return c, nil
 }

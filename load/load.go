@@ -25,10 +25,10 @@ type Destination interface {
 	// returns none before the first load. The metadata of a column names the source field that the column holds.
 	Tables(ctx context.Context, name string) ([]schemas.Table, error)
 
-	// Begin opens a transaction on the stream k. The parameter from is the cursor that the caller has read. If the
-	// stored cursor differs, Apply or Commit returns state.ErrMoved (wrapped). Until its first Apply, the transaction
-	// holds no lock and no connection.
-	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
+	// Begin opens a transaction on the stream k. The parameter expected is the cursor that the caller has read. If the
+	// stored cursor differs from it, Apply or Commit returns state.ErrMoved (wrapped). Until its first Apply, the
+	// transaction holds no lock and no connection.
+	Begin(ctx context.Context, k state.Key, expected state.Cursor, p Pass) (Tx, error)
 
 	// StreamState returns the state of the stream's table, including the table's owner. If several sources share the
 	// table, [StreamState].Empty concerns only the rows of k.Source.

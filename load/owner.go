@@ -38,11 +38,11 @@ type StreamState struct {
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned checks whether the stream k may write the claimed table. The parameter from is the stream's cursor. The
-// parameter have is the table's recorded owner; nil if there is none. Owned returns the new owner and whether it must
-// be recorded. If the table belongs to another owner, it returns an [*OwnerError]. If the cursor is "", the stream is
-// read from the beginning, so another origin is allowed. // Invariant 13
-func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
+// Owned checks whether the stream k may write the claimed table. The parameter cursor is the stream's cursor. The
+// parameter previous is the table's recorded owner; nil if there is none. Owned returns the new owner and whether this
+// owner must be recorded. If the table belongs to another owner, Owned returns an [*OwnerError]. If the cursor is "",
+// the stream is read from the beginning, so another origin is allowed. // Invariant 13
+func (c Claim) Owned(k state.Key, cursor state.Cursor, previous *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
 		want.Origin = Origin{}
@@ -50,24 +50,24 @@ func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, r
 	switch {
 	case c.Table == "":
 		return want, false, nil
-	case have == nil, c.Adopt:
-		return want, have == nil || *have != want, nil
-	case have.Pipeline != want.Pipeline || have.Stream != want.Stream:
-		return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
-	case *have == want || want.Origin == (Origin{}):
+	case previous == nil, c.Adopt:
+		return want, previous == nil || *previous != want, nil
+	case previous.Pipeline != want.Pipeline || previous.Stream != want.Stream:
+		return want, false, &OwnerError{Table: c.Table, Have: *previous, Want: want}
+	case *previous == want || want.Origin == (Origin{}):
 		return want, false, nil
-	case have.Origin == (Origin{}) || from == "":
+	case previous.Origin == (Origin{}) || cursor == "":
 		return want, true, nil
 	}
-	return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
+	return want, false, &OwnerError{Table: c.Table, Have: *previous, Want: want}
 }
 
-// Change returns the row of [Changes] that records o as the owner of a table. The previous owner is was, or nil if
-// there was none.
-func (o Owner) Change(table string, was *Owner) Change {
+// Change returns the row of [Changes] that records o as the owner of a table. The parameter previous is the owner
+// before; nil if there was none.
+func (o Owner) Change(table string, previous *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
-	if was != nil {
-		c.From, c.Reason = was.text(), "adopted, or read from the beginning"
+	if previous != nil {
+		c.From, c.Reason = previous.text(), "adopted, or read from the beginning"
 	}
 	return c
 }

@@ -120,8 +120,8 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// WithSource adds a column to b, the rows of the table t, that names their source. If source is "", or t is
-// [Changes], it returns b itself. The caller releases the result, and still has to release b.
+// WithSource adds a column to b that names the source of the rows. The rows belong to the table t. If source is "", or
+// t is [Changes], WithSource returns b itself. The caller releases the result, and still has to release b.
 func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
 		b.Retain()
@@ -144,14 +144,14 @@ func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.Recor
 // ErrUnshared reports that one schema, folder or file would hold both shared tables and tables of a single source.
 var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
-// CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source
-// is set. The parameter have says whether penstock's table of cursors is shared. CheckSharing must not be called
+// CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
+// set. The parameter sharedState says whether penstock's table of cursors is shared. CheckSharing must not be called
 // before that table exists.
-func CheckSharing(have bool, source string) error {
+func CheckSharing(sharedState bool, source string) error {
 	switch {
-	case have == (source != ""):
+	case sharedState == (source != ""):
 		return nil
-	case have:
+	case sharedState:
 		return fmt.Errorf("%w: the tables here are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
 	}
 	return fmt.Errorf("%w: the tables here belong to one source; use {source} to give each source its own place, or use another schema, folder or file", ErrUnshared)

@@ -11,14 +11,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// CommitTime returns the time for a commit: now, or one microsecond after last if now is not later. The parameter
-// last is the time of the stream's previous commit. A destination must hold the stream's lock when it calls
-// CommitTime. So later commits to a table have later times, even if the clock is set back. // Invariant 8
-func CommitTime(now, last time.Time) time.Time {
-	if now.After(last) {
+// CommitTime returns the time for a commit. The parameter now is the current time, and previous is the time of the
+// stream's previous commit. If now is later than previous, the result is now. Otherwise it is one microsecond after
+// previous. A destination must hold the stream's lock when it calls CommitTime. So later commits to a table have later
+// times, even if the clock is set back. // Invariant 8
+func CommitTime(now, previous time.Time) time.Time {
+	if now.After(previous) {
 		return now
 	}
-	return last.Add(time.Microsecond)
+	return previous.Add(time.Microsecond)
 }
 
 // SetSyncedAt sets [schemas.ColSyncedAt] of all rows to the time of the commit that writes them. Penstock's own tables

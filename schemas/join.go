@@ -29,17 +29,18 @@ func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// joinColumns keeps the order and metadata of a, and appends the columns that only b has. If a column holds different
-// fields in a and b, the result has a's column. The destination of b then reports the conflict.
-func joinColumns(a, b *arrow.Schema) *arrow.Schema {
-	if a == nil || b == nil {
-		if a == nil {
-			return b
+// joinColumns keeps the order and metadata of base, and appends the columns that only added has. If a column holds
+// different fields of the source in the two schemas, the result has the column of base. The destination with the other
+// schema then reports the conflict.
+func joinColumns(base, added *arrow.Schema) *arrow.Schema {
+	if base == nil || added == nil {
+		if base == nil {
+			return added
 		}
-		return a
+		return base
 	}
-	fields := a.Fields()
-	for _, f := range b.Fields() {
+	fields := base.Fields()
+	for _, f := range added.Fields() {
 		i := slices.IndexFunc(fields, func(o arrow.Field) bool { return o.Name == f.Name })
 		if i < 0 {
 			fields = append(fields, f)
@@ -52,9 +53,9 @@ func joinColumns(a, b *arrow.Schema) *arrow.Schema {
 			fields[i] = Field(f.Name, t, Source(f))
 		}
 	}
-	md := a.Metadata()
+	md := base.Metadata()
 	if md.Len() == 0 {
-		md = b.Metadata()
+		md = added.Metadata()
 	}
 	return arrow.NewSchema(fields, &md)
 }

@@ -44,8 +44,8 @@ func (*JSONType) String() string { return "json" }
 // slightly larger number rarely alters a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal returns the smallest decimal type with at least digits digits before the point, and scale digits after it.
-// ok is false if a 128-bit decimal has too few digits.
+// Decimal returns the smallest decimal type that has scale digits after the point, and before the point at least as
+// many digits as the parameter digits says. ok is false if a 128-bit decimal has too few digits.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {
@@ -58,7 +58,7 @@ func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	return nil, false
 }
 
-// Join returns the smallest type that holds every value of a and of b.
+// Join returns the smallest type that holds every value of the types a and b.
 func Join(a, b arrow.DataType) arrow.DataType {
 	if same(a, b) {
 		return a
@@ -158,8 +158,8 @@ func same(a, b arrow.DataType) bool {
 	return true
 }
 
-// Field returns an Arrow field for a column of type t. The column holds the source's field at the JSON pointer
-// source.
+// Field returns an Arrow field for a column of type t. The parameter source is the JSON pointer of the source's field
+// that the column holds.
 func Field(name string, t arrow.DataType, source string) arrow.Field {
 	md := map[string]string{SourceKey: source}
 	if _, ok := t.(*JSONType); ok {

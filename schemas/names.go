@@ -38,8 +38,8 @@ type Namer struct {
 	taken   map[string]bool   // assigned and reserved names, in lower case
 }
 
-// NewNamer returns a Namer that knows the existing columns of a table. Their sources are the keys of known (see
-// [Source]). For columns that hold no field of the source, call [Namer.Reserve].
+// NewNamer returns a Namer that knows the existing columns of a table. The keys of the map known are the JSON pointers
+// of these columns' fields (see [Source]). For columns that hold no field of the source, call [Namer.Reserve].
 func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
 	for source, name := range known {

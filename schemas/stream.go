@@ -51,10 +51,10 @@ const (
 	History Mode = "history"
 )
 
-// Or returns m, or other if m is not set.
-func (m Mode) Or(other Mode) Mode {
+// Or returns m, or fallback if m is not set.
+func (m Mode) Or(fallback Mode) Mode {
 	if m == "" {
-		return other
+		return fallback
 	}
 	return m
 }
@@ -98,8 +98,8 @@ type Stream struct {
 	Records []string
 
 	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name.
-	// Its value says what the last * of the pointer has matched: the scalar members of the object, such as a board's
-	// stage, or the key of a map entry.
+	// The value of this inner member says what the last * of the pointer has matched: the scalar members of the object,
+	// such as a board's stage, or the key of a map entry.
 	Context string
 
 	// Twin is another stream with the same records and the same key. If a record is in only one of the two lists, the

@@ -37,17 +37,18 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below returns the verdict on the field at source. around is the verdict on the object or array around the field,
-// and the zero value for a member of the record. The cost of Below does not depend on the field's depth.
-func (s Stream) Below(around Verdict, source string) Verdict {
+// Below returns the verdict on the field at source. The parameter outer is the verdict on the object or array around
+// the field; for a member of the record itself, outer is the zero value. The cost of Below does not depend on the
+// field's depth.
+func (s Stream) Below(outer Verdict, source string) Verdict {
 	r := &s.Rules
-	if around.Drop && !around.Partial {
+	if outer.Drop && !outer.Partial {
 		return Verdict{Drop: true}
 	}
 	l := namesOf(pointer(source))
-	v := Verdict{Mask: around.Mask, allSelected: around.allSelected}
-	if around.Partial {
-		v.Mask = around.memberMask
+	v := Verdict{Mask: outer.Mask, allSelected: outer.allSelected}
+	if outer.Partial {
+		v.Mask = outer.memberMask
 	}
 	m, ok := r.mask(l)
 	switch {

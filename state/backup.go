@@ -43,22 +43,22 @@ const (
 	budgetFolder = "budget" // holds request budgets, which are outdated at once
 )
 
-// MakeBackup copies the state folder dir to the folder to, which must be empty or missing. Processes may keep using
+// MakeBackup copies the state folder dir to the folder target, which must be empty or missing. Processes may keep using
 // the state folder. Each database is copied as of one moment. Each other file is copied as a whole. The manifest is
 // written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
-func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
+func MakeBackup(ctx context.Context, dir, target string) (Backup, error) {
 	b := Backup{Made: time.Now().UTC().Truncate(time.Second), Files: []BackedUpFile{}}
-	if err := requireEmpty(to); err != nil {
-		return b, fmt.Errorf("back up to %s: %w", to, err)
+	if err := requireEmpty(target); err != nil {
+		return b, fmt.Errorf("back up to %s: %w", target, err)
 	}
 	names, err := persistentFiles(dir)
 	if err != nil {
 		return b, fmt.Errorf("back up %s: %w", dir, err)
 	}
 	for _, name := range names {
-		from, copied := filepath.Join(dir, name), filepath.Join(to, name)
+		from, copied := filepath.Join(dir, name), filepath.Join(target, name)
 		err := os.MkdirAll(filepath.Dir(copied), 0o700)
 		if err == nil && filepath.Ext(name) == ".db" {
 			err = copySQLite(ctx, from, copied)
@@ -71,7 +71,7 @@ func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 		if err != nil {
 			return b, fmt.Errorf("back up %s: %w", name, err)
 		}
-		f, err := measure(to, name)
+		f, err := measure(target, name)
 		if err != nil {
 			return b, fmt.Errorf("back up %s: %w", name, err)
 		}
@@ -79,19 +79,19 @@ func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
 	}
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err == nil {
-		err = WriteNote(filepath.Join(to, manifestName), append(text, '\n'))
+		err = WriteNote(filepath.Join(target, manifestName), append(text, '\n'))
 	}
 	if err != nil {
 		return b, fmt.Errorf("back up %s: %w", dir, err)
 	}
-	return b, syncFolder(filepath.Dir(to))
+	return b, syncFolder(filepath.Dir(target))
 }
 
 // CheckBackup reads a backup and compares each file with the manifest. It returns [ErrDamaged], wrapped, if they
 // differ.
-func CheckBackup(from string) (Backup, error) {
+func CheckBackup(backupDir string) (Backup, error) {
 	var b Backup
-	text, err := ReadNote(filepath.Join(from, manifestName))
+	text, err := ReadNote(filepath.Join(backupDir, manifestName))
 	switch {
 	case err != nil:
 		return b, err
@@ -105,7 +105,7 @@ func CheckBackup(from string) (Backup, error) {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
 			return b, fmt.Errorf("%w: its manifest names %q, which is not a file of the backup", ErrDamaged, f.Name)
 		}
-		now, err := measure(from, filepath.FromSlash(f.Name))
+		now, err := measure(backupDir, filepath.FromSlash(f.Name))
 		if err != nil {
 			return b, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
@@ -116,12 +116,12 @@ func CheckBackup(from string) (Backup, error) {
 	return b, nil
 }
 
-// RestoreBackup checks the backup in the folder from, and creates the state folder dir from it. The folder dir must
-// be empty or missing. It is created completely or not at all.
-func RestoreBackup(from, dir string) (Backup, error) {
-	b, err := CheckBackup(from)
+// RestoreBackup checks the backup in backupDir, and creates the state folder dir from the backup. The folder dir must
+// be empty or missing. RestoreBackup creates the whole folder or nothing.
+func RestoreBackup(backupDir, dir string) (Backup, error) {
+	b, err := CheckBackup(backupDir)
 	if err != nil {
-		return b, fmt.Errorf("restore %s: %w", from, err)
+		return b, fmt.Errorf("restore %s: %w", backupDir, err)
 	}
 	if err := requireEmpty(dir); err != nil {
 		return b, fmt.Errorf("restore to %s: %w", dir, err)
@@ -134,7 +134,7 @@ func RestoreBackup(from, dir string) (Backup, error) {
 		name := filepath.FromSlash(f.Name)
 		err := os.MkdirAll(filepath.Dir(filepath.Join(fresh, name)), 0o700)
 		if err == nil {
-			err = copyFile(filepath.Join(from, name), filepath.Join(fresh, name))
+			err = copyFile(filepath.Join(backupDir, name), filepath.Join(fresh, name))
 		}
 		if err != nil {
 			return b, fmt.Errorf("restore %s: %w", f.Name, err)

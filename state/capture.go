@@ -12,7 +12,7 @@ const (
 	CaptureBytes = 32 << 20
 	CaptureAge   = 24 * time.Hour
 
-	captureEach = 20 // most captures per sender, so that one sender cannot use up CaptureLimit
+	captureEach = 20 // greatest number of captures per sender, so that one sender cannot use up CaptureLimit
 )
 
 // Captured describes a stored capture for [CaptureRoom].
@@ -23,46 +23,46 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom decides which captures of a source must be deleted before the capture more is stored. It returns their
-// numbers. all must be sorted by number. A capture is likely if it has the signature header. CaptureRoom deletes in
-// this order:
+// CaptureRoom decides which stored captures of a source must be deleted before the capture arriving is stored. It
+// returns the numbers of these captures. The slice captures must be sorted by number. A capture is likely if it has the
+// signature header. CaptureRoom selects in this order:
 //
-//  1. If the sender of more already has captureEach captures: captures of this sender, unlikely ones first.
+//  1. If the sender of arriving already has captureEach captures: captures of this sender, unlikely ones first.
 //  2. While there are still too many captures: unlikely captures of any sender.
 //  3. After that: captures of the sender that has the most.
 //
 // In each step, the oldest capture is deleted first. So some likely captures survive a flood from few addresses and a
 // flood without signatures.
-func CaptureRoom(all []Captured, more Captured) (gone []int64) {
+func CaptureRoom(captures []Captured, arriving Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
-		i := slices.IndexFunc(all, which)
+		i := slices.IndexFunc(captures, which)
 		if i < 0 {
 			return false
 		}
-		gone = append(gone, all[i].Capture)
-		all = slices.Delete(slices.Clone(all), i, i+1)
+		gone = append(gone, captures[i].Capture)
+		captures = slices.Delete(slices.Clone(captures), i, i+1)
 		return true
 	}
 	sum := func() (n int) {
-		for _, c := range all {
+		for _, c := range captures {
 			n += c.Size
 		}
 		return n
 	}
-	own := func(c Captured) bool { return c.From == more.From }
+	own := func(c Captured) bool { return c.From == arriving.From }
 	unlikely := func(c Captured) bool { return !c.Likely }
-	for countOf(all, more.From) >= captureEach {
+	for countOf(captures, arriving.From) >= captureEach {
 		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // an unlikely one, if there is one
-		if countOf(all, more.From) >= captureEach {
+		if countOf(captures, arriving.From) >= captureEach {
 			drop(own)
 		}
 	}
-	for len(all) >= CaptureLimit || len(all) > 0 && sum()+more.Size > CaptureBytes {
+	for len(captures) >= CaptureLimit || len(captures) > 0 && sum()+arriving.Size > CaptureBytes {
 		if drop(unlikely) {
 			continue
 		}
-		most := mostCaptures(all)
-		drop(func(c Captured) bool { return c.From == most })
+		sender := mostCaptures(captures)
+		drop(func(c Captured) bool { return c.From == sender })
 	}
 	return gone
 }

@@ -150,7 +150,7 @@ func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 }
 
 // SetNote implements [Notes].
-func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte) (err error) {
+func (n folderNotes) SetNote(ctx context.Context, name string, previous, text []byte) (err error) {
 	path, err := n.path(name)
 	if err != nil {
 		return fmt.Errorf("write note: %w", err)
@@ -164,11 +164,11 @@ func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte)
 	switch {
 	case err != nil:
 		return err
-	case (now == nil) != (was == nil) || !bytes.Equal(now, was):
+	case (now == nil) != (previous == nil) || !bytes.Equal(now, previous):
 		return fmt.Errorf("write note %s: %w", name, ErrMoved)
 	case text != nil:
 		return WriteNote(path, text)
-	case was == nil:
+	case previous == nil:
 		return nil
 	}
 	if err := os.Remove(path); err != nil {

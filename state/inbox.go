@@ -33,8 +33,8 @@ const (
 	Stored Appended = "stored"
 	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
-	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. The values
-	// of neither may be applied: see [Event.Conflict].
+	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. No values from
+	// either body may be applied: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 

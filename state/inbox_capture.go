@@ -55,7 +55,7 @@ func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured,
 }
 
 // Captured returns the number of stored captures of a source, and the limit for this number.
-func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, err error) {
+func (b *InboxFile) Captured(ctx context.Context, source string) (n, limit int, err error) {
 	err = b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM captures WHERE source = ? AND received > ?",
 		[]byte(source), time.Now().Add(-CaptureAge).UnixMicro()).Scan(&n)
 	if err != nil {
@@ -85,12 +85,12 @@ func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Eve
 	return captures, nil
 }
 
-// Forget deletes the captures of a source whose numbers are at most through.
-func (b *InboxFile) Forget(ctx context.Context, source string, through int64) error {
+// Forget deletes the captures of a source up to the number lastNumber.
+func (b *InboxFile) Forget(ctx context.Context, source string, lastNumber int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.change(ctx, func(tx inboxTx, _ *account) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE source = ? AND capture <= ?", []byte(source), through)
+		_, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE source = ? AND capture <= ?", []byte(source), lastNumber)
 		return err
 	})
 	if err != nil {

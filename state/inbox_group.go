@@ -60,9 +60,9 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change calls the function do in a transaction. The caller holds b.mu. If the transaction fails, its outcome is
+// change calls the function update in a transaction. The caller holds b.mu. If the transaction fails, its outcome is
 // unknown. The next call then reads the account again from the file.
-func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
+func (b *InboxFile) change(ctx context.Context, update func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")
 	}
@@ -71,7 +71,7 @@ func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error
 		b.account, err = readAccount(ctx, b.file.read)
 	}
 	if err == nil {
-		err = b.file.change(ctx, func(tx *sql.Tx) error { return do(inboxTx{tx, b.compiled}, b.account) })
+		err = b.file.change(ctx, func(tx *sql.Tx) error { return update(inboxTx{tx, b.compiled}, b.account) })
 	}
 	if err != nil {
 		b.account = nil

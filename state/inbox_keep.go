@@ -10,12 +10,12 @@ import (
 // trimRows is the number of events that one transaction deletes. It is small, so that deliveries wait only briefly.
 const trimRows = 500
 
-// Trim deletes the events of a source whose ordinals are at most through. The caller must ensure that all
-// destinations have applied them durably. Dead letters stay. The ids stay too, so repetitions are still recognized.
-// // Invariant 3
-func (b *InboxFile) Trim(ctx context.Context, source string, through int64) error {
+// Trim deletes the events of a source up to the ordinal lastOrdinal, except dead letters. The caller must ensure that
+// all destinations have applied these events durably. The ids of deleted events stay, so repetitions are still
+// recognized. // Invariant 3
+func (b *InboxFile) Trim(ctx context.Context, source string, lastOrdinal int64) error {
 	for {
-		more, err := b.trim(ctx, source, through)
+		more, err := b.trim(ctx, source, lastOrdinal)
 		if err != nil {
 			return fmt.Errorf("trim inbox: %w", err)
 		}
@@ -29,7 +29,7 @@ func (b *InboxFile) Trim(ctx context.Context, source string, through int64) erro
 	return nil
 }
 
-func (b *InboxFile) trim(ctx context.Context, source string, through int64) (more bool, err error) {
+func (b *InboxFile) trim(ctx context.Context, source string, lastOrdinal int64) (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.change(ctx, func(tx inboxTx, a *account) error {
@@ -39,7 +39,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, through int64) (mor
 		}
 		var last, n, size sql.NullInt64
 		err := tx.QueryRowContext(ctx, `SELECT max(ordinal), count(*), sum(size) FROM (SELECT ordinal, size FROM events
-			WHERE source = ? AND ordinal <= ? AND reason IS NULL ORDER BY ordinal LIMIT ?)`, id, through, trimRows).Scan(&last, &n, &size)
+			WHERE source = ? AND ordinal <= ? AND reason IS NULL ORDER BY ordinal LIMIT ?)`, id, lastOrdinal, trimRows).Scan(&last, &n, &size)
 		if err != nil || n.Int64 == 0 {
 			return err
 		}

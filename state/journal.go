@@ -140,7 +140,7 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 func (j *JournalFile) Close() error { return j.file.Close() }
 
 // Seen returns the time up to which the slots of a pipeline were processed. If the pipeline or its schedule is new,
-// Seen records and returns now: the schedule had no slots before.
+// Seen records the current time and returns it, because the schedule had no slots before.
 func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
@@ -160,10 +160,10 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause records that the pipeline's slots are skipped from the time at on. The zero time ends the pause.
-func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) error {
+// Pause records that the pipeline's slots are skipped from the time start on. If start is zero, the pause ends.
+func (j *JournalFile) Pause(ctx context.Context, pipeline string, start time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)
+		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(start), pipeline)
 		return err
 	})
 }

@@ -47,9 +47,9 @@ func AuditKept(refused bool) int {
 	return KeptAudit
 }
 
-// Audit returns up to limit records, newest first, without the first offset ones. It also returns the number of all
-// records.
-func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error) {
+// Audit returns up to limit records, newest first. It leaves out the newest ones, as many as offset says. It also
+// returns the total number of records.
+func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (records []AuditRecord, total int, err error) {
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)
 	}
@@ -58,11 +58,11 @@ func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []Audit
 		var at int64
 		err := scan(&at, &r.Who, &r.What, &r.Object, &r.From, &r.Outcome, &r.Refused)
 		r.At = timeOf(at)
-		all = append(all, r)
+		records = append(records, r)
 		return err
 	}, `SELECT at, who, what, object, address, outcome, refused FROM audit ORDER BY id DESC LIMIT ? OFFSET ?`, limit, offset)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)
 	}
-	return all, total, nil
+	return records, total, nil
 }

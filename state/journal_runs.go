@@ -60,18 +60,18 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 }
 
 // BreakRuns marks the running runs as stopped. The caller knows that their process has ended.
-func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
+func (j *JournalFile) BreakRuns(ctx context.Context, reason string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, why)
+		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, reason)
 		return err
 	})
 }
 
-// Runs returns the last runs of a pipeline, newest first and without their logs. If pipeline is "", it returns runs
-// of all pipelines. If before is the id of a run, it returns only older runs. If before is "", it begins with the
-// newest run.
-func (j *JournalFile) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
-	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
+// Runs returns the last runs of a pipeline, newest first and without their logs. If pipeline is "", it returns runs of
+// all pipelines. If bound is the id of a run, Runs returns only runs that are older than this one. If bound is "", it
+// begins with the newest run.
+func (j *JournalFile) Runs(ctx context.Context, pipeline, bound string, limit int) ([]RunRecord, error) {
+	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, bound, limit)
 }
 
 // Run returns one run with its log, or false if the journal does not have it.

@@ -36,9 +36,9 @@ type SlotRecord struct {
 }
 
 // AddSlots records the slots that are not recorded yet, and returns them. It adds all of them or none. From then on,
-// [JournalFile.Seen] returns the time through. If there are too many records, AddSlots deletes the oldest ran and
-// skipped slots.
-func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
+// [JournalFile.Seen] returns the time seenUntil. If there are too many records, AddSlots deletes the oldest slots that
+// have run or were skipped.
+func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil
 		for _, s := range slots {
@@ -53,7 +53,7 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through tim
 				added = append(added, s)
 			}
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE pipelines SET seen = ? WHERE name = ?`, micros(through), pipeline); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE pipelines SET seen = ? WHERE name = ?`, micros(seenUntil), pipeline); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM slots WHERE pipeline = ?1 AND state IN ('ran', 'skipped') AND due <

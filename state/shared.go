@@ -28,7 +28,7 @@ type LockedFile struct {
 
 const sharedLook = time.Second
 
-// sharedMost is about how much of a file is read. penstock does not write longer files.
+// sharedMost is roughly the number of bytes that are read from a file. penstock does not write longer files.
 const sharedMost = 1 << 20
 
 // OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.
@@ -52,20 +52,20 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change takes the lock, reads the file, and calls the function change with its content. If change does not return
-// nil, Change writes the result to the beginning of the file. If another process holds the lock, Change returns false
-// at once. The lock is usually held for microseconds, so the caller should try again soon. After some seconds, the
-// caller should treat the other process as stalled.
+// Change takes the lock, reads the file, and calls the function update with its content. If update does not return nil,
+// Change writes the result to the beginning of the file. If another process holds the lock, Change returns false at
+// once. The lock is usually held for microseconds, so the caller should try again soon. After some seconds, the caller
+// should treat the other process as stalled.
 //
-// Change does not shorten the file, and a process that is killed during a write may have written only a part. To
-// detect this, the content must include its length and a checksum. The function change must not keep its argument.
-func (s *LockedFile) Change(change func(stored []byte) []byte) (bool, error) {
+// Change does not shorten the file, and a process that is killed during a write may have written only a part. To detect
+// this, the content must include its length and a checksum. The function update must not keep its argument.
+func (s *LockedFile) Change(update func(stored []byte) []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if locked, err := s.lock(); !locked || err != nil {
 		return false, s.wrap(err)
 	}
-	err := s.exchange(change)
+	err := s.exchange(update)
 	return true, s.wrap(errors.Join(err, s.lease.unlock(s.file)))
 }
 
@@ -76,7 +76,7 @@ func (s *LockedFile) wrap(err error) error {
 	return fmt.Errorf("use %s: %w", s.path, err)
 }
 
-func (s *LockedFile) exchange(change func([]byte) []byte) error {
+func (s *LockedFile) exchange(update func([]byte) []byte) error {
 	n, err := s.file.ReadAt(s.content, 0)
 	for err == nil && len(s.content) < sharedMost { // the buffer is full, so there may be more
 		s.content = append(s.content, make([]byte, max(4<<10, len(s.content)))...)
@@ -85,7 +85,7 @@ func (s *LockedFile) exchange(change func([]byte) []byte) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if next := change(s.content[:n]); next != nil {
+	if next := update(s.content[:n]); next != nil {
 		_, err = s.file.WriteAt(next, 0)
 		return err
 	}

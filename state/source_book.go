@@ -12,7 +12,7 @@ type Sources interface {
 	// Pause records that runs skip a source until Resume is called.
 	Pause(ctx context.Context, source string, p Pause) error
 	// Resume ends the pause of a source. It reports whether the source was paused.
-	Resume(ctx context.Context, source string) (was bool, err error)
+	Resume(ctx context.Context, source string) (wasPaused bool, err error)
 	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
 	// Keep records the outcomes of sources. The caller sets Failures to 0 for a complete run, and to 1 for any other.

@@ -71,17 +71,17 @@ func (s *SourcesFile) Pause(ctx context.Context, source string, p Pause) error {
 }
 
 // Resume implements [Sources].
-func (s *SourcesFile) Resume(ctx context.Context, source string) (was bool, err error) {
+func (s *SourcesFile) Resume(ctx context.Context, source string) (wasPaused bool, err error) {
 	err = s.change(ctx, "resume "+source, func(tx *sql.Tx) error {
 		r, err := tx.ExecContext(ctx, `DELETE FROM pauses WHERE source = ?`, source)
 		if err != nil {
 			return err
 		}
 		n, err := r.RowsAffected()
-		was = n > 0
+		wasPaused = n > 0
 		return err
 	})
-	return was, err
+	return wasPaused, err
 }
 
 // Paused implements [Sources].

@@ -32,8 +32,8 @@ type sqliteFile struct {
 	read  *sql.DB
 	lock  *Lock
 
-	made   fs.FileInfo // the file that was opened
-	looked time.Time   // when the file at path was last compared with made
+	openedFile fs.FileInfo // the file that was opened
+	looked     time.Time   // when the file at path was last compared with openedFile
 }
 
 const sqliteReaders = 4
@@ -62,7 +62,7 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 		return nil, err
 	}
 	f := &sqliteFile{path: path, lock: lock}
-	if f.made, err = os.Stat(path); err == nil && f.made.Size() == 0 {
+	if f.openedFile, err = os.Stat(path); err == nil && f.openedFile.Size() == 0 {
 		err = initSQLite(ctx, path)
 	}
 	if err == nil {
@@ -156,8 +156,8 @@ func initSQLite(ctx context.Context, path string) error {
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
-// inspectSQLite returns [ErrExposed], wrapped, if others can access the database, its WAL or the WAL's index. It also
-// does if one of them is not a regular file.
+// inspectSQLite returns [ErrExposed], wrapped, if others can access the database, its WAL or the WAL's index. It
+// returns the same error if one of them is not a regular file.
 func inspectSQLite(path string) error {
 	for _, ending := range []string{"", "-wal", "-shm"} {
 		if _, err := inspect(path + ending); err != nil {
@@ -167,20 +167,20 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-// ConnectSQLite returns connections to an existing SQLite file, with the settings of the state's files. The pragmas
-// in more are added, and its other settings replace the default ones. See the driver modernc.org/sqlite for the
-// names.
-func ConnectSQLite(path string, more url.Values) (*sql.DB, error) {
+// ConnectSQLite returns connections to an existing SQLite file, with the settings of the state's files. The pragmas in
+// extra are added to the default ones. The other settings in extra replace the default ones. See the driver
+// modernc.org/sqlite for the names.
+func ConnectSQLite(path string, extra url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	q := maps.Clone(sqlitePragmas)
 	q.Set("mode", "rw")
-	for k, v := range more {
+	for k, v := range extra {
 		q[k] = v
 	}
-	q["_pragma"] = slices.Concat(sqlitePragmas["_pragma"], more["_pragma"])
+	q["_pragma"] = slices.Concat(sqlitePragmas["_pragma"], extra["_pragma"])
 	if runtime.GOOS == "windows" {
 		path = "/" + filepath.ToSlash(path)
 	}
@@ -191,8 +191,8 @@ func ConnectSQLite(path string, more url.Values) (*sql.DB, error) {
 	return sql.OpenDB(c), nil
 }
 
-func connect(path string, n int, more url.Values) (*sql.DB, error) {
-	db, err := ConnectSQLite(path, more)
+func connect(path string, n int, extra url.Values) (*sql.DB, error) {
+	db, err := ConnectSQLite(path, extra)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (f *sqliteFile) checkFile() error {
 	switch {
 	case err != nil:
 		return err
-	case !os.SameFile(f.made, now):
+	case !os.SameFile(f.openedFile, now):
 		return fmt.Errorf("%s was replaced while it was open; restart this program", f.path)
 	}
 	f.looked = time.Now()
@@ -255,14 +255,14 @@ func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// change calls the function do in a transaction. When change returns nil, the changes are durable. If do returns an
-// error, nothing has changed. Invariant 3
-func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {
+// change calls the function update in a transaction. When change returns nil, the changes are durable. If update
+// returns an error, nothing has changed. Invariant 3
+func (f *sqliteFile) change(ctx context.Context, update func(*sql.Tx) error) error {
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if err := update(tx); err != nil {
 		return errors.Join(err, rollback(tx))
 	}
 	return tx.Commit()

@@ -71,7 +71,7 @@ type Intake interface {
 	Append(ctx context.Context, e Event) (Appended, error)
 	Capture(ctx context.Context, e Event) error
 	Captures(ctx context.Context, source string) ([]Event, error)
-	Forget(ctx context.Context, source string, through int64) error
+	Forget(ctx context.Context, source string, lastNumber int64) error
 }
 
 // EventReader has the methods for reading events. See [InboxFile] for them.
@@ -84,7 +84,7 @@ type EventReader interface {
 
 // EventKeeper has the methods for the process that applies the events. See [InboxFile] for them.
 type EventKeeper interface {
-	Trim(ctx context.Context, source string, through int64) error
+	Trim(ctx context.Context, source string, lastOrdinal int64) error
 	Quarantine(ctx context.Context, ordinal int64, reason string) error
 	AppendAgain(ctx context.Context, ordinal int64) (int64, error)
 	Quota() int64
@@ -104,13 +104,13 @@ type Journal interface {
 // Schedule stores the progress and the pauses of pipelines' schedules. See [JournalFile] for its methods.
 type Schedule interface {
 	Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error)
-	Pause(ctx context.Context, pipeline string, at time.Time) error
+	Pause(ctx context.Context, pipeline string, start time.Time) error
 	Paused(ctx context.Context, pipeline string) (time.Time, error)
 }
 
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
-	AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error)
+	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
@@ -124,8 +124,8 @@ type SlotStore interface {
 type RunStore interface {
 	// KeepRun records a run or its outcome. It changes nothing if another process has taken over the run.
 	KeepRun(ctx context.Context, r RunRecord) error
-	BreakRuns(ctx context.Context, why string) error
-	Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error)
+	BreakRuns(ctx context.Context, reason string) error
+	Runs(ctx context.Context, pipeline, bound string, limit int) ([]RunRecord, error)
 	Run(ctx context.Context, run string) (RunRecord, bool, error)
 }
 
@@ -140,10 +140,10 @@ type AuditStore interface {
 type Notes interface {
 	// Note returns the text of a note, or nil if there is none.
 	Note(ctx context.Context, name string) ([]byte, error)
-	// SetNote replaces the text of a note. If the stored text is no longer was, SetNote changes nothing and returns
-	// [ErrMoved], wrapped. If was is nil, no note may exist. If text is nil, the note is removed. The change is
-	// durable when SetNote returns.
-	SetNote(ctx context.Context, name string, was, text []byte) error
+	// SetNote replaces the text of a note. If the stored text differs from previous, SetNote changes nothing and
+	// returns [ErrMoved], wrapped. If previous is nil, no note may exist. If text is nil, the note is removed. The
+	// change is durable when SetNote returns.
+	SetNote(ctx context.Context, name string, previous, text []byte) error
 	// NoteNames returns the names of all notes that begin with prefix, sorted.
 	NoteNames(ctx context.Context, prefix string) ([]string, error)
 }

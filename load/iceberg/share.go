@@ -187,11 +187,11 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns the present types of the columns in was. If other sources have added digits to a decimal, it returns
-// the type in was, so that the column counts as unchanged.
-func expected(was, live *iceberg.Schema) map[string]string {
+// expected returns, for each column of the schema previous, the column's type in the schema live. If another source has
+// added digits to a decimal, expected returns the type from previous, so that the column counts as unchanged.
+func expected(previous, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
-	for _, f := range was.Fields() {
+	for _, f := range previous.Fields() {
 		now, ok := live.FindFieldByName(f.Name)
 		switch {
 		case !ok:

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ChangeBudget changes the stored budget of a credential under an exclusive lock. It calls the function change with
-// the stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget
-// stays as it is. The time at is the database's, read after the lock was taken. The name must reveal nothing about
-// the credential. ChangeBudget does not retry, because only the caller knows how long it can wait.
-func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
+// ChangeBudget changes the stored budget of a credential under an exclusive lock. It calls the function update with the
+// stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget stays as
+// it is. The argument now is the time of the database's clock, read after the lock was taken. The name must reveal
+// nothing about the credential. ChangeBudget does not retry, because only the caller knows how long it can wait.
+func (s *Store) ChangeBudget(ctx context.Context, name string, update func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
 		return s.redactError(err)
@@ -35,7 +35,7 @@ func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at ti
 		if len(kept) == 0 {
 			kept = nil
 		}
-		next, err := change(at, kept)
+		next, err := update(at, kept)
 		if err != nil || next == nil {
 			return err
 		}

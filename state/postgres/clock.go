@@ -12,27 +12,27 @@ import (
 // behind by at most the duration of the quickest answer. This machine's clock only measures elapsed time, so its time
 // of day may be wrong. A clock is safe for concurrent use.
 type clock struct {
-	mu   sync.Mutex
-	base time.Time // when this process created the clock, by its own clock
-	at   time.Time // the database's time at base; zero: unknown
+	mu         sync.Mutex
+	base       time.Time // when this process created the clock, by its own clock
+	remoteBase time.Time // the time of the database's clock at the same moment as base; zero: unknown
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at.IsZero() {
+	if c.remoteBase.IsZero() {
 		return time.Now()
 	}
-	return c.at.Add(time.Since(c.base))
+	return c.remoteBase.Add(time.Since(c.base))
 }
 
-func (c *clock) record(there, asked time.Time) {
+func (c *clock) record(remote, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lowest := there.Add(-time.Since(c.base)) // the database's time at base, if the database read its clock just now
-	highest := there.Add(-asked.Sub(c.base)) // the same, if it read its clock when the request was sent
-	if c.at.Before(lowest) || c.at.After(highest) {
-		c.at = lowest
+	lowest := remote.Add(-time.Since(c.base)) // the value of remoteBase if the database read its clock just now
+	highest := remote.Add(-sent.Sub(c.base))  // the value of remoteBase if the database read its clock when the request was sent
+	if c.remoteBase.Before(lowest) || c.remoteBase.After(highest) {
+		c.remoteBase = lowest
 	}
 }
 
@@ -44,12 +44,12 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func (s *Store) queryClock(ctx context.Context, of querier, sql string, args ...any) error {
-	asked := time.Now()
-	var there time.Time
-	if err := of.QueryRow(ctx, sql, args...).Scan(&there); err != nil {
+func (s *Store) queryClock(ctx context.Context, q querier, sql string, args ...any) error {
+	sent := time.Now()
+	var remote time.Time
+	if err := q.QueryRow(ctx, sql, args...).Scan(&remote); err != nil {
 		return err
 	}
-	s.clock.record(there, asked)
+	s.clock.record(remote, sent)
 	return nil
 }

@@ -21,10 +21,10 @@ const (
 )
 
 // Trim implements [state.EventKeeper]: see [state.InboxFile.Trim]. // Invariant 3
-func (b *inbox) Trim(ctx context.Context, source string, through int64) error {
+func (b *inbox) Trim(ctx context.Context, source string, lastOrdinal int64) error {
 	for more := true; more; {
 		err := b.change(ctx, b.s.change, func(tx pgx.Tx) (err error) {
-			more, err = trim(ctx, tx, source, through)
+			more, err = trim(ctx, tx, source, lastOrdinal)
 			return err
 		})
 		if err != nil {
@@ -46,7 +46,7 @@ func (b *inbox) Trim(ctx context.Context, source string, through int64) error {
 	return nil
 }
 
-func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bool, err error) {
+func trim(ctx context.Context, tx pgx.Tx, source string, lastOrdinal int64) (more bool, err error) {
 	if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func trim(ctx context.Context, tx pgx.Tx, source string, through int64) (more bo
 	err = tx.QueryRow(ctx, `WITH gone AS (DELETE FROM events WHERE ordinal = ANY(ARRAY(
 			SELECT ordinal FROM events JOIN inbox_sources USING (source) WHERE name = $1 AND ordinal <= $2 AND reason IS NULL ORDER BY ordinal LIMIT $3))
 			RETURNING ordinal, size)
-		SELECT count(*), coalesce(max(ordinal), 0), coalesce(sum(size), 0)::bigint FROM gone`, []byte(source), through, trimRows).Scan(&n, &last, &size)
+		SELECT count(*), coalesce(max(ordinal), 0), coalesce(sum(size), 0)::bigint FROM gone`, []byte(source), lastOrdinal, trimRows).Scan(&n, &last, &size)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -196,9 +196,9 @@ func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event,
 }
 
 // Forget implements [state.Intake].
-func (b *inbox) Forget(ctx context.Context, source string, through int64) error {
+func (b *inbox) Forget(ctx context.Context, source string, lastNumber int64) error {
 	err := b.change(ctx, b.s.change, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM captures WHERE source = $1 AND capture <= $2", []byte(source), through)
+		_, err := tx.Exec(ctx, "DELETE FROM captures WHERE source = $1 AND capture <= $2", []byte(source), lastNumber)
 		return err
 	})
 	if err != nil {

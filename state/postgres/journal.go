@@ -103,9 +103,9 @@ func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 }
 
 // Pause implements [state.Schedule].
-func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) error {
+func (j *journal) Pause(ctx context.Context, pipeline string, start time.Time) error {
 	return j.change(ctx, "pause", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(since), pipeline)
+		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(start), pipeline)
 		return err
 	})
 }

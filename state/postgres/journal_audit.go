@@ -24,7 +24,7 @@ func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 }
 
 // Audit implements [state.AuditStore].
-func (j *journal) Audit(ctx context.Context, offset, limit int) (all []state.AuditRecord, total int, err error) {
+func (j *journal) Audit(ctx context.Context, offset, limit int) (records []state.AuditRecord, total int, err error) {
 	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		if err := pool.QueryRow(ctx, "SELECT count(*) FROM audit").Scan(&total); err != nil {
 			return err
@@ -33,7 +33,7 @@ func (j *journal) Audit(ctx context.Context, offset, limit int) (all []state.Aud
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r state.AuditRecord, err error) {
+		records, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r state.AuditRecord, err error) {
 			err = row.Scan(&r.At, &r.Who, &r.What, &r.Object, &r.From, &r.Outcome, &r.Refused)
 			r.At = r.At.UTC()
 			return r, err
@@ -43,5 +43,5 @@ func (j *journal) Audit(ctx context.Context, offset, limit int) (all []state.Aud
 	if err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)
 	}
-	return all, total, nil
+	return records, total, nil
 }

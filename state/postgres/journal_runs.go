@@ -35,16 +35,16 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 }
 
 // BreakRuns implements [state.RunStore]. It changes only runs of dead processes.
-func (j *journal) BreakRuns(ctx context.Context, why string) error {
+func (j *journal) BreakRuns(ctx context.Context, reason string) error {
 	return j.change(ctx, "runs", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, why)
+		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, reason)
 		return err
 	})
 }
 
 // Runs implements [state.RunStore].
-func (j *journal) Runs(ctx context.Context, pipeline, before string, limit int) ([]state.RunRecord, error) {
-	return j.runs(ctx, "'[]'::bytea", "($1 = '' OR pipeline = $1) AND ($2 = '' OR run < $2) ORDER BY run DESC LIMIT $3", pipeline, before, limit)
+func (j *journal) Runs(ctx context.Context, pipeline, bound string, limit int) ([]state.RunRecord, error) {
+	return j.runs(ctx, "'[]'::bytea", "($1 = '' OR pipeline = $1) AND ($2 = '' OR run < $2) ORDER BY run DESC LIMIT $3", pipeline, bound, limit)
 }
 
 // Run implements [state.RunStore].

@@ -19,7 +19,7 @@ func nonce() string { return rand.Text()[:16] }
 
 // AddSlots implements [state.SlotStore]. If several processes add the same slot, only one of them gets it. If any
 // process has paused the pipeline, the slot is skipped. Invariant 18
-func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
+func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
 		added = nil
@@ -34,7 +34,7 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 			}
 			args := append(values(s), j.process, call)
 			// If the answer to a commit was lost, AddSlots runs this function again, and finds the slots that it has
-			// already added. They have the same value of call, so they are returned too.
+			// already added. These slots have the same value in the column call, so they are returned too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {
@@ -44,7 +44,7 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 				added = append(added, s)
 			}
 		}
-		if _, err := tx.Exec(ctx, "UPDATE pipelines SET seen = greatest(seen, $1) WHERE name = $2", through, pipeline); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE pipelines SET seen = greatest(seen, $1) WHERE name = $2", seenUntil, pipeline); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM slots WHERE pipeline = $1 AND state IN ('ran', 'skipped') AND due <

@@ -28,7 +28,7 @@ func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
 }
 
 // SetNote implements [state.Notes].
-func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error {
+func (n notes) SetNote(ctx context.Context, name string, previous, text []byte) error {
 	tries := 0
 	err := n.s.change(ctx, func(tx pgx.Tx) error {
 		tries++
@@ -42,7 +42,7 @@ func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error
 			return err
 		case tries > 1 && same(now, text):
 			return nil // an earlier try has changed the note, but its answer was lost
-		case !same(now, was):
+		case !same(now, previous):
 			return state.ErrMoved
 		case text == nil:
 			_, err = tx.Exec(ctx, "DELETE FROM notes WHERE name = $1", name)

@@ -39,16 +39,16 @@ func (b sources) Pause(ctx context.Context, source string, p state.Pause) error 
 }
 
 // Resume implements [state.Sources].
-func (b sources) Resume(ctx context.Context, source string) (was bool, err error) {
+func (b sources) Resume(ctx context.Context, source string) (wasPaused bool, err error) {
 	err = b.s.change(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "DELETE FROM source_pauses WHERE source = $1", source)
-		was = was || tag.RowsAffected() > 0 // true also if the first answer was lost
+		wasPaused = wasPaused || tag.RowsAffected() > 0 // true also if the first answer was lost
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("write sources: resume %s: %w", source, err)
 	}
-	return was, nil
+	return wasPaused, nil
 }
 
 // Paused implements [state.Sources].

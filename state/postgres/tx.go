@@ -22,18 +22,19 @@ const patience = 10 * time.Second
 // errUncertain means that a commit was sent and no answer came.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change runs the function do in a transaction, and retries it after temporary errors. A commit whose answer was lost
-// may have succeeded, so do must be idempotent. When change returns nil, the changes are durable. Invariant 3
-func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
+// change runs the function update in a transaction, and retries it after temporary errors. A commit whose answer was
+// lost may have succeeded, so the function must be idempotent. When change returns nil, the changes are durable.
+// Invariant 3
+func (s *Store) change(ctx context.Context, update func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
-		return s.runTx(ctx, do)
+		return s.runTx(ctx, update)
 	})
 }
 
 // changeOnce is like change, for a function that is not idempotent. It does not retry after the commit was sent.
-func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
+func (s *Store) changeOnce(ctx context.Context, update func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
-		return s.runTx(ctx, do)
+		return s.runTx(ctx, update)
 	})
 }
 
@@ -47,12 +48,12 @@ func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	})
 }
 
-// retry calls the function do until it succeeds or fails permanently, or until patience has passed.
-func (s *Store) retry(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
+// retry calls the function attempt until it succeeds or fails permanently, or until patience has passed.
+func (s *Store) retry(ctx context.Context, temporary func(error) bool, attempt func(context.Context) error) error {
 	pause := 20 * time.Millisecond
 	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
-		err := do(ctx)
-		if err == nil || !passes(err) || time.Since(begun) > patience || ctx.Err() != nil {
+		err := attempt(ctx)
+		if err == nil || !temporary(err) || time.Since(begun) > patience || ctx.Err() != nil {
 			return s.redactError(err)
 		}
 		select {
@@ -63,7 +64,7 @@ func (s *Store) retry(ctx context.Context, passes func(error) bool, do func(cont
 	}
 }
 
-func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
+func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (s *Store) runTx(ctx context.Context, do func(pgx.Tx) error) error {
 		return err
 	}
 	if err = s.step("begun"); err == nil {
-		err = do(tx)
+		err = update(tx)
 	}
 	if err == nil {
 		err = s.step("changed")
