@@ -47,7 +47,7 @@ type SourcePart struct {
 	Source string
 
 	// ScanOf is Scan restricted to the rows of one source.
-	ScanOf func(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error
+	ScanOf func(ctx context.Context, source, table string, columns []string, visit func(arrow.RecordBatch) error) error
 }
 
 // Close does nothing: the destination stays open for others.
@@ -75,14 +75,14 @@ func (p SourcePart) StreamState(ctx context.Context, k state.Key, table string) 
 }
 
 // Begin implements [Destination].
-func (p SourcePart) Begin(ctx context.Context, k state.Key, from state.Cursor, of Pass) (Tx, error) {
+func (p SourcePart) Begin(ctx context.Context, k state.Key, from state.Cursor, pass Pass) (Tx, error) {
 	k.Source = p.Source
-	return p.Destination.Begin(ctx, k, from, of)
+	return p.Destination.Begin(ctx, k, from, pass)
 }
 
 // Scan implements [Destination].
-func (p SourcePart) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
-	return p.ScanOf(ctx, p.Source, table, columns, each)
+func (p SourcePart) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
+	return p.ScanOf(ctx, p.Source, table, columns, visit)
 }
 
 // Shared reports whether a table with these columns is shared by several sources.

@@ -17,7 +17,7 @@ type endpoint struct {
 
 	from  string
 	where string // conditions: see parseWhere
-	month string // date column, if the endpoint shows the rows of one month: see inMonth
+	month string // name of a date column; set if the endpoint shows the rows of one month: see inMonth
 	order string
 	view  string
 
@@ -28,7 +28,7 @@ type endpoint struct {
 
 	board    *board
 	lists    []namedList                           // several lists in one object, by name
-	one      string                                // parameter with the id; only this row is shown
+	idParam  string                                // parameter with the id; only this row is shown
 	object   func(w *world, p params) (any, error) // returns the payload of an endpoint that shows no rows
 	wrap     func(w *world, p params, payload any) any
 	required string // required parameters
@@ -68,7 +68,7 @@ type condition struct {
 	column   string
 	not      bool
 	value    string
-	param    string // compare with this parameter, not with value
+	param    string // name of the parameter to compare with; "": compare with the field value
 	optional bool   // the condition is true without the parameter
 }
 
@@ -113,7 +113,7 @@ func (e *endpoint) compile() {
 func (e *endpoint) style() style { return style(e.dialect != d0 && e.dialect != dV2) }
 
 func (e *endpoint) plain() bool {
-	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.shuffle == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
+	return e.from != "" && e.board == nil && e.idParam == "" && e.month == "" && e.shuffle == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
 }
 
 func selectRows(w *world, name string, conds []condition, p params) []object {
@@ -226,7 +226,7 @@ func (e *endpoint) single(w *world, p params) (any, error) {
 	if e.stale {
 		find = w.table(e.from).previous
 	}
-	r, ok := find(p[e.one])
+	r, ok := find(p[e.idParam])
 	if !ok || slices.ContainsFunc(e.conds, func(c condition) bool { return !c.holds(r, p) }) {
 		what := strings.TrimSuffix(e.from, "s")
 		return nil, &refusal{kind: missing, what: strings.ToUpper(what[:1]) + strings.ReplaceAll(what[1:], "_", " ")}

@@ -53,11 +53,11 @@ func crmEndpoints() []*endpoint {
 			}},
 		{route: "POST /api/lead/leadboard", dialect: d1, message: "Leads retrieved successfully", required: "pipeline_id", from: "leads", order: "order", view: cards,
 			board: &board{of: "lead_stages", where: "pipeline_id=$pipeline_id", view: "id name order", as: "leads", by: "stage_id"}},
-		{route: "POST /api/lead/lead-details", dialect: d1, message: "Lead retrieved successfully", required: "pipeline_id lead_id", from: "leads", one: "lead_id",
+		{route: "POST /api/lead/lead-details", dialect: d1, message: "Lead retrieved successfully", required: "pipeline_id lead_id", from: "leads", idParam: "lead_id",
 			where: "pipeline_id=$pipeline_id", view: "id name order email subject phone follow_up_date user_id source_id=sources|strings product_id=products|strings pipeline_id stage_id " +
 				"pipeline_name:pipelines@pipeline_id.name stage_name:lead_stages@stage_id.name created_at|day percentage=id|percent " +
 				"tasks_list:lead_tasks<lead_id{id name date time priority status} lead_activity:lead_activity<lead_id{id remark time}"},
-		{route: "GET /api/lead/show/{id}", dialect: d2, from: "leads", one: "id", where: "is_active=true",
+		{route: "GET /api/lead/show/{id}", dialect: d2, from: "leads", idParam: "id", where: "is_active=true",
 			view: "* " + "products:items*products{id name} sources:sources*sources{id name} tasks:lead_tasks<lead_id{id name date time|minutes priority status} " +
 				"calls:lead_calls<lead_id{id subject call_type duration lead_call_user:users@user_id.name} emails:lead_emails<lead_id{id subject to diff_time=created_at|ago} " +
 				"discussion:lead_discussions<lead_id{comment user:users@user_id.name} files:lead_files<lead_id{id file_path|url} users:users<never{id}",
@@ -67,7 +67,7 @@ func crmEndpoints() []*endpoint {
 			wrap: func(_ *world, _ params, rows any) any {
 				return obj("pipeline", obj("id", 1, "name", "Sales", "stages", rows))
 			}},
-		{route: "GET /api/deal/show/{id}", dialect: d2m, wrap: named("deal"), from: "deals", one: "id",
+		{route: "GET /api/deal/show/{id}", dialect: d2m, wrap: named("deal"), from: "deals", idParam: "id",
 			view: "* calls:deal_calls<deal_id{subject call_type duration} emails:deal_emails<deal_id{subject to} tasks:deal_tasks<deal_id{id name date time status}"},
 		{route: "GET /api/lead/get-users", dialect: d1, message: "Users retrieved", from: "users", where: "type=staff", view: user},
 		{route: "GET /api/lead/get-request-data", dialect: d1, message: "Data retrieved", lists: []namedList{
@@ -86,9 +86,9 @@ func salesEndpoints() []*endpoint {
 	const orders = quote + " quote_id order_number quote:quotes@quote_id.quote_number tax:taxes@tax_ids{id name=tax_name rate} date_quoted"
 	return []*endpoint{
 		{route: "GET /api/sales/quotes", dialect: d3, from: "quotes", order: "-id", view: quotes, pager: laravelPager, size: 10, fixed: true},
-		{route: "GET /api/sales/quotes/{id}", dialect: d3, from: "quotes", one: "id", view: quotes, wrap: named("quote")},
+		{route: "GET /api/sales/quotes/{id}", dialect: d3, from: "quotes", idParam: "id", view: quotes, wrap: named("quote")},
 		{route: "GET /api/sales/sales-orders", dialect: d3, from: "sales_orders", order: "-id", view: orders, pager: laravelPager, size: 10, fixed: true},
-		{route: "GET /api/sales/sales-orders/{id}", dialect: d3, from: "sales_orders", one: "id", view: orders},
+		{route: "GET /api/sales/sales-orders/{id}", dialect: d3, from: "sales_orders", idParam: "id", view: orders},
 		{route: "GET /api/sales/opportunities", dialect: d3, from: "opportunities", order: "-id", pager: laravelPager, size: 10, fixed: true, keyed: 2,
 			view: "id name account:sales_accounts@account_id.name stage:opportunity_stages@opportunity_stage_id.name amount|dollar probability close_date|nice " +
 				"contacts:sales_contacts@contact_id{*} lead_source:sales_lead_sources@lead_source_id{*} description assign_user:users@assign_user_Id.name " +

@@ -15,15 +15,15 @@ func documentEndpoints() []*endpoint {
 	purchaseReturn := "* " + vendor + " " + items("purchase_returns")
 	return []*endpoint{
 		{route: "GET /api/sales-invoice", dialect: d1, message: "Invoices retrieved", from: "sales_invoices", order: "-created_at", view: invoice, pager: itemsPager, size: 10},
-		{route: "GET /api/sales-invoice/show/{invoice_id}", dialect: d1, message: "Invoice retrieved", from: "sales_invoices", one: "invoice_id", view: invoice},
+		{route: "GET /api/sales-invoice/show/{invoice_id}", dialect: d1, message: "Invoice retrieved", from: "sales_invoices", idParam: "invoice_id", view: invoice},
 		{route: "GET /api/sales-proposal", dialect: d2, from: "sales_proposals", view: proposal, wrap: named("proposals")},
-		{route: "GET /api/sales-proposal/show/{proposal_id}", dialect: d2, from: "sales_proposals", one: "proposal_id", view: proposal + " " + warehouse, wrap: named("proposal")},
+		{route: "GET /api/sales-proposal/show/{proposal_id}", dialect: d2, from: "sales_proposals", idParam: "proposal_id", view: proposal + " " + warehouse, wrap: named("proposal")},
 		{route: "GET /api/sales-invoice-return", dialect: d1, message: "Returns retrieved", from: "sales_returns", order: "-created_at", view: salesReturn, pager: simplePager, size: 5},
-		{route: "GET /api/sales-invoice-return/show/{return_id}", dialect: d1, message: "Return retrieved", from: "sales_returns", one: "return_id", view: salesReturn},
+		{route: "GET /api/sales-invoice-return/show/{return_id}", dialect: d1, message: "Return retrieved", from: "sales_returns", idParam: "return_id", view: salesReturn},
 		{route: "GET /api/purchase-invoice", dialect: d1, message: "Purchases retrieved", from: "purchase_invoices", order: "-id", view: purchase, pager: laravelPager, size: 15, keyed: 2},
-		{route: "GET /api/purchase-invoice/show/{invoice_id}", dialect: d2, from: "purchase_invoices", one: "invoice_id", view: purchase + " -id", wrap: oldInvoice},
+		{route: "GET /api/purchase-invoice/show/{invoice_id}", dialect: d2, from: "purchase_invoices", idParam: "invoice_id", view: purchase + " -id", wrap: oldInvoice},
 		{route: "GET /api/purchase-return", dialect: d2, from: "purchase_returns", order: "-id", view: purchaseReturn, pager: cursorPager, size: 4},
-		{route: "GET /api/purchase-return/show/{return_id}", dialect: d2, from: "purchase_returns", one: "return_id", view: purchaseReturn, wrap: named("return")},
+		{route: "GET /api/purchase-return/show/{return_id}", dialect: d2, from: "purchase_returns", idParam: "return_id", view: purchaseReturn, wrap: named("return")},
 	}
 }
 
@@ -67,7 +67,7 @@ func goodsEndpoints() []*endpoint {
 	const order = "* warehouse:warehouses@warehouse_id{id name} customer:users@customer_id?{id name email} items:pos_items<pos_id{id product_id quantity price subtotal tax_ids tax_amount total_amount}"
 	return []*endpoint{
 		{route: "GET /api/products", dialect: d2, from: "items", view: old},
-		{route: "GET /api/product/detail/{id}", dialect: d1, message: "Product retrieved", from: "items", one: "id", view: product},
+		{route: "GET /api/product/detail/{id}", dialect: d1, message: "Product retrieved", from: "items", idParam: "id", view: product},
 		{route: "GET /api/product-service/items", dialect: d1, message: "Items retrieved", from: "items", order: "-created_at", view: product, pager: itemsPager, size: 20},
 		{route: "GET /api/product/category", dialect: d2, from: "categories", view: "id name color"},
 		{route: "GET /api/tax", dialect: d2, from: "taxes", view: "id name=tax_name rate"},
@@ -82,6 +82,6 @@ func goodsEndpoints() []*endpoint {
 		{route: "GET /api/transfer/request-data", dialect: d1, message: "Data retrieved", lists: []namedList{
 			{"warehouses", "warehouses", "", "id name"}, {"products", "items", "type=product", "id name"}}},
 		{route: "GET /api/pos", dialect: d2, from: "pos", order: "-id", view: order + " payment:pos_payments@id?{discount amount discount_amount}"},
-		{route: "GET /api/pos/show/{id}", dialect: d2, from: "pos", one: "id", view: order + " pos_payment:pos_payments@id?{discount amount discount_amount}"},
+		{route: "GET /api/pos/show/{id}", dialect: d2, from: "pos", idParam: "id", view: order + " pos_payment:pos_payments@id?{discount amount discount_amount}"},
 	}
 }

@@ -14,7 +14,7 @@ func hrEndpoints() []*endpoint {
 	const entry = "id employee_id basic_salary total_allowances total_deductions gross_pay net_pay allowances_breakdown deductions_breakdown status"
 	return []*endpoint{
 		{route: "GET /api/employees", dialect: d2, from: "employees", view: "* user:users@user_id{id name email}", pager: laravelPager, size: 20},
-		{route: "GET /api/employee/show/{id}", dialect: d2, from: "employees", one: "id", view: employee},
+		{route: "GET /api/employee/show/{id}", dialect: d2, from: "employees", idParam: "id", view: employee},
 		{route: "GET /api/attendance", dialect: d1, message: "Attendance retrieved", from: "attendance", order: "-date", view: "*", pager: itemsPager, size: 15},
 		{route: "POST /api/hrm/attendence-history", dialect: d1, message: "History", from: "attendance", where: "employee_id=2", month: "date",
 			view: "id employee_id date clock_in clock_out total_hours=total_hour|hours break_hour overtime_hours status"},
@@ -29,8 +29,8 @@ func hrEndpoints() []*endpoint {
 		{route: "GET /api/events", dialect: d2, from: "events", view: event},
 		{route: "POST /api/hrm/events", dialect: d1, message: "Events", from: "events", view: "id title start_date end_date start_time end_time location description|plain"},
 		{route: "GET /api/payrolls", dialect: d1, message: "Payrolls", from: "payrolls", order: "-id", view: "*", pager: laravelPager, size: 4},
-		{route: "GET /api/payrolls/{payroll_id}", dialect: d1, message: "Payroll", from: "payrolls", one: "payroll_id", view: "* entries:payroll_entries<payroll_id{" + entry + "}"},
-		{route: "GET /api/payslip/{payroll_entry_id}", dialect: d1, message: "Payslip", from: "payroll_entries", one: "payroll_entry_id", view: entry + " -id " + staffName +
+		{route: "GET /api/payrolls/{payroll_id}", dialect: d1, message: "Payroll", from: "payrolls", idParam: "payroll_id", view: "* entries:payroll_entries<payroll_id{" + entry + "}"},
+		{route: "GET /api/payslip/{payroll_entry_id}", dialect: d1, message: "Payslip", from: "payroll_entries", idParam: "payroll_entry_id", view: entry + " -id " + staffName +
 			" payroll:payrolls@payroll_id{id title pay_date}", wrap: named("payslip")},
 		{route: "GET /api/hrm/home", dialect: d1, message: "Home", object: hrHome},
 	}

@@ -226,7 +226,7 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 		return served{data: e.listsPayload(s.world)}, nil
 	case e.board != nil:
 		return served{data: e.boardPayload(s.world, p)}, nil
-	case e.one != "":
+	case e.idParam != "":
 		data, err := e.single(s.world, p)
 		return served{data: data}, err
 	}

@@ -61,7 +61,7 @@ func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuin
 
 func (s *Server) stale(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.one == "" {
+	if e == nil || e.idParam == "" {
 		return genuine()
 	}
 	outdated := *e
@@ -124,7 +124,7 @@ func gateOf(retryAfter string) time.Duration {
 
 func (s *Server) empty(t target) reply {
 	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.from == "" || e.one != "" {
+	if e == nil || e.from == "" || e.idParam != "" {
 		return jsonReply(http.StatusOK, s.dialectOf(t, e).wrap("", served{data: list{}}))
 	}
 	emptied := *e

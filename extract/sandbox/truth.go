@@ -173,7 +173,7 @@ func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, er
 			}
 		}
 		return all, nil
-	case e.object == nil && e.one == "":
+	case e.object == nil && e.idParam == "":
 		return e.records(s.world, p), nil
 	}
 	out, err := s.payload(e, p)

@@ -31,7 +31,7 @@ type table struct {
 	next int // id of the next row
 	at   map[string]int
 
-	before map[string]object // each row before its last change; nil for a new row
+	beforeChange map[string]object // each row before its last change; nil for a new row
 
 	mu    sync.Mutex // protects index, which readers build on demand
 	index map[string]map[string][]object
@@ -81,17 +81,17 @@ func (t *table) find(id string) (object, bool) {
 }
 
 func (t *table) previous(id string) (object, bool) {
-	if o, changed := t.before[id]; changed {
+	if o, changed := t.beforeChange[id]; changed {
 		return o, o != nil
 	}
 	return t.find(id)
 }
 
 func (t *table) remember(id string, was object) {
-	if t.before == nil {
-		t.before = map[string]object{}
+	if t.beforeChange == nil {
+		t.beforeChange = map[string]object{}
 	}
-	t.before[id] = was
+	t.beforeChange[id] = was
 }
 
 func (t *table) put(o object) {

@@ -167,8 +167,8 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// statusClass also looks at the message. The platform's servers answer 400 to most errors, and 401 for a module that
-// is switched off.
+// statusClass returns the class of an error answer. The status is not enough: the platform's servers answer 400 to most
+// errors, and 401 for a module that is switched off. So statusClass also reads the message.
 func statusClass(status int, message string) Class {
 	said := MessageClass(message)
 	switch {

@@ -132,16 +132,16 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive runs f under the slot's lock, and calls done at the end. If ctx is canceled, exclusive returns soon, but
-// f continues. The server may have ended the old token, so the new token must be stored.
-func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
+// exclusive runs f under the slot's lock, and calls the function release at the end. If ctx is canceled, exclusive
+// returns soon, but f continues. The server may have ended the old token, so the new token must be stored.
+func (h *holder) exclusive(ctx context.Context, release func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
 		err   error
 	}
 	over := make(chan outcome, 1)
 	go func() {
-		defer done()
+		defer release()
 		token, err := h.exchange(ctx, f)
 		over <- outcome{token, err}
 	}()
@@ -184,15 +184,16 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call asks the server for a grant. It stores the note began before the call, and the new grant before its use. So a
-// kill loses nothing: the slot has the old grant, the new grant, or the note of a call without an answer.
-func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
+// call requests a grant from the server with the function request. It stores callNote before the request, and stores
+// the new grant before anyone uses it. So if the process is killed, nothing is lost: the slot has the old grant, the
+// new grant, or the note of a call without an answer.
+func (x *exchange) call(ctx context.Context, callNote note, request func(context.Context) (grant, error)) error {
 	before := x.n
-	if err := x.setNote(began); err != nil {
+	if err := x.setNote(callNote); err != nil {
 		return err
 	}
 	x.h.slot.Step("call begun")
-	g, err := ask(ctx)
+	g, err := request(ctx)
 	x.h.slot.Step("call answered")
 	if err != nil {
 		return errors.Join(err, x.failed(before, err))

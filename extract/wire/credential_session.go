@@ -42,18 +42,18 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// permitted calls ask with a permit of the governor. ask makes one request without the client. The request counts
-// against the same limit, and a 429 closes the gate for all requests. // Invariant 4
-func (s Session) permitted(ctx context.Context, path string, ask func() error) error {
+// permitted calls the function send with a permit of the governor. send makes one request without the client. The
+// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+func (s Session) permitted(ctx context.Context, path string, send func() error) error {
 	if s.c == nil {
-		return ask()
+		return send()
 	}
 	permit, err := s.c.gov.Take(ctx, s.c.opts.MaxWait)
 	if err != nil {
 		return (&call{c: s.c, method: http.MethodPost, template: path, session: true}).unsent(err)
 	}
 	defer permit.Done()
-	err = ask()
+	err = send()
 	permit.Unwatched()
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok && r.Response.StatusCode == http.StatusTooManyRequests {
 		permit.Answered(r.Response)

@@ -208,10 +208,10 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
-// tokenClass returns the class of a status and error code. kept is true if the server has changed nothing. Only
+// tokenClass returns the class of a status and error code. unchanged is true if the server has changed nothing. Only
 // invalid_grant ends the grant; other refusals are about the configuration. After a gateway timeout, the server may
 // still have processed the call.
-func tokenClass(status int, code string) (class Class, kept bool) {
+func tokenClass(status int, code string) (class Class, unchanged bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // GitHub sends bad_refresh_token
 		return Auth, false

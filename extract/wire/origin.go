@@ -63,8 +63,8 @@ func sameOrigin(base, u *url.URL) bool {
 	return u.User == nil && u.Opaque == "" && strings.EqualFold(base.Scheme, u.Scheme) && base.Host == hostPort(u)
 }
 
-// newTransport returns a transport for HTTP/1.1. It transfers a few large pages of one host twice as fast as one
-// HTTP/2 connection.
+// newTransport returns a transport for HTTP/1.1. Several HTTP/1.1 connections transfer a few large pages twice as fast
+// as one HTTP/2 connection.
 func newTransport(o Options, base *url.URL) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}
 	t := &http.Transport{

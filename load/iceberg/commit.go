@@ -120,14 +120,14 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 }
 
 // make writes the new metadata of the tables. Then it swaps all pointers: the catalog names the new metadata. The map
-// at has the present locations of the metadata.
-func (w *commit) make(ctx context.Context, at map[string]string) error {
+// locations has the present location of each table's metadata.
+func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
 	}
 	var swaps []swap
 	for _, t := range combined(w.spec) {
-		e, err := w.edit(ctx, t, at[t.Name])
+		e, err := w.edit(ctx, t, locations[t.Name])
 		if err == nil {
 			err = w.writeTable(ctx, e, t.Name == parquet.HeadTable(w.spec.Stream))
 		}
@@ -135,12 +135,12 @@ func (w *commit) make(ctx context.Context, at map[string]string) error {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 		if e.to != "" {
-			swaps = append(swaps, swap{table: t.Name, from: at[t.Name], to: e.to})
+			swaps = append(swaps, swap{table: t.Name, from: locations[t.Name], to: e.to})
 		}
 	}
 	for _, name := range w.spec.Dropped {
-		if at[name] != "" {
-			swaps = append(swaps, swap{table: name, from: at[name]})
+		if locations[name] != "" {
+			swaps = append(swaps, swap{table: name, from: locations[name]})
 		}
 	}
 	if err := load.Step(w.step, "swap"); err != nil {

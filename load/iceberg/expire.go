@@ -52,20 +52,20 @@ const manySnapshots = 100
 // manySnapshots. The first is the snapshot of the oldest commit that the source of this commit keeps, because earlier
 // snapshots may need files that the source removes. If the source keeps no earlier commit, or if e.t.Reset is set, no
 // snapshot is kept.
-func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
-	first := max(0, len(all)-manySnapshots)
+func (w *commit) neededOfAll(e *edition, snapshots []table.Snapshot) map[int64]bool {
+	first := max(0, len(snapshots)-manySnapshots)
 	switch {
 	case e.t.Reset, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
-		first = len(all)
+		first = len(snapshots)
 	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // else no files were removed yet
-		for i, s := range all {
+		for i, s := range snapshots {
 			if summaryOf(&s)[propSourceName] == w.spec.Source && numberOf(s) <= w.spec.Kept[0] {
 				first = max(first, i)
 			}
 		}
 	}
 	out := map[int64]bool{}
-	for _, s := range all[first:] {
+	for _, s := range snapshots[first:] {
 		out[s.SnapshotID] = true
 	}
 	return out

@@ -30,7 +30,8 @@ type pointers struct {
 	namespace string
 }
 
-// swap is the change of a table's pointer. It takes place only if the pointer is still from.
+// swap is the change of a table's pointer from one location to another. It takes place only if the pointer still has
+// the value of the field from.
 type swap struct {
 	table    string
 	from, to string // "" as from: the table does not exist yet; "" as to: the table is dropped
@@ -157,8 +158,8 @@ func (p *pointers) locate(ctx context.Context, table string) (at string, err err
 
 // swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has changed.
 // Invariants 1, 13
-func (p *pointers) swap(ctx context.Context, all []swap) error {
-	slices.SortFunc(all, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
+func (p *pointers) swap(ctx context.Context, swaps []swap) error {
+	slices.SortFunc(swaps, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -169,7 +170,7 @@ func (p *pointers) swap(ctx context.Context, all []swap) error {
 			return fmt.Errorf("begin: %w", err)
 		}
 	}
-	for _, s := range all {
+	for _, s := range swaps {
 		if err := p.one(ctx, tx, s); err != nil {
 			return fmt.Errorf("table %s: %w", s.table, err)
 		}

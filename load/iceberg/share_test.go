@@ -144,11 +144,12 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake whose commit calls *at at the given step, once. Before the call, it sets *at to nil.
-func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
+// stopped returns a lake whose commit calls the function *hook once, at the given step. Before the call, the lake sets
+// *hook to nil.
+func stopped(t testing.TB, o Options, step string, hook *func()) *parquet.Lake {
 	o.Step = func(name string) error {
-		if f := *at; f != nil && name == step {
-			*at = nil
+		if f := *hook; f != nil && name == step {
+			*hook = nil
 			f()
 		}
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Alter changes a column by hand, as a user would with SQL. If to is nil, it drops the column, otherwise it gives the
-// column the type to. Tests of changes by hand use it.
-func (m *Memory) Alter(table, column string, to arrow.DataType) {
+// Alter changes a column by hand, as a user would with SQL. If newType is nil, Alter drops the column; otherwise it
+// changes the column to newType. Tests of changes by hand use it.
+func (m *Memory) Alter(table, column string, newType arrow.DataType) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tables[table].copy()
@@ -23,9 +23,9 @@ func (m *Memory) Alter(table, column string, to arrow.DataType) {
 	if t.changedByHand == nil {
 		t.changedByHand = map[string]arrow.DataType{}
 	}
-	t.changedByHand[column] = to
+	t.changedByHand[column] = newType
 	for i, r := range t.rows {
-		if to == nil {
+		if newType == nil {
 			t.rows[i] = maps.Clone(r)
 			delete(t.rows[i], column)
 		}

@@ -106,9 +106,10 @@ func (m *merge) follow(t *table, i int, h stagedRow) {
 	}
 }
 
-// insert adds a row. In History the row is valid from the time from; if from is "", from its synced_at.
-func (m *merge) insert(t *table, h stagedRow, from string) {
-	m.markWritten(t, h, from)
+// insert adds a row. In History, the validity of the row begins at the time start; if start is "", at the row's
+// synced_at.
+func (m *merge) insert(t *table, h stagedRow, start string) {
+	m.markWritten(t, h, start)
 	t.add(h.row)
 }
 

@@ -25,14 +25,14 @@ type sharedBy struct {
 
 // shared returns a driver whose destinations are restricted to one source. After each commit of this source, the
 // other source commits the same rows. The other source never sweeps.
-func shared(d Driver, source, other string) Driver {
+func shared(d Driver, source, otherSource string) Driver {
 	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
 	s := d
 	s.Open = func(t testing.TB, step func(string) error) load.Destination {
 		raw := d.Open(t, step)
 		one, err := load.Share(raw, source)
 		require.NoError(t, err)
-		two, err := load.Share(raw, other)
+		two, err := load.Share(raw, otherSource)
 		require.NoError(t, err)
 		return &sharedBy{Destination: one, whole: raw, other: two}
 	}

@@ -23,11 +23,11 @@ type Driver struct {
 	// Rows reads a table or a view. If there is none of that name, it returns no rows.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 
-	// Alter changes a table by hand, as a user would. If to is nil, it drops the column, otherwise it gives the column
-	// the type to. It may be nil if this is impossible.
+	// Alter changes a table by hand, as a user would. If newType is nil, Alter drops the column; otherwise it changes
+	// the column to newType. The field Alter may be nil if this is impossible.
 	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
 
-	// Drop drops a table by hand. It may be nil if the destination does not record its changes in a table.
+	// Drop drops a table by hand. The field Drop may be nil if the destination does not record its changes in a table.
 	Drop func(t testing.TB, d load.Destination, table string)
 
 	// Comment returns the comment on a column; if column is "", the comment on the table. It returns "" if there is
@@ -41,8 +41,8 @@ type Driver struct {
 	// value is then also recorded as a reject. Escape may be nil.
 	Escape func(text string) string
 
-	// Skip excludes cases by name. It is for drivers that would only repeat what another driver has already tested. It
-	// may be nil.
+	// Skip excludes cases by name. A driver sets Skip if it would only repeat what another driver has already tested.
+	// Skip may be nil.
 	Skip func(name string) bool
 
 	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see

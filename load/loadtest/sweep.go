@@ -59,13 +59,13 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass has read r. In a table without a key, left counts for how many equal rows has was
-// called.
-func (m *merge) has(t *table, r Row, left map[string]int) bool {
+// has reports whether the pass has read r. In a table without a key, equal rows cannot be distinguished. If the pass
+// has read n of them, has returns true for the first n calls. The map calls has the number of calls by hash.
+func (m *merge) has(t *table, r Row, calls map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]
-		left[hash]++
-		return left[hash] <= m.kept[t.Name+hash]
+		calls[hash]++
+		return calls[hash] <= m.kept[t.Name+hash]
 	}
 	id := t.Name + t.id(r)
 	return r[schemas.ColRun] >= m.pass.Run || m.carried[id] || m.unchanged[id]
@@ -121,9 +121,9 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 	t.remove(gone)
 }
 
-// deleteEqual deletes the child rows of the surplus row at i of a table without a key. It is not known which child
-// rows belong to which of several equal rows. So deleteEqual takes the child rows with the greatest link. In History
-// these child rows end, and so does the row at i.
+// deleteEqual deletes the child rows of a surplus row in a table without a key. The surplus row has the index i. It is
+// not known which child rows belong to which of several equal rows. So deleteEqual takes the child rows with the
+// greatest link. In History, these child rows and the surplus row end at the time at.
 func (m *merge) deleteEqual(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {

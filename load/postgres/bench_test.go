@@ -105,20 +105,20 @@ func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pass makes one pass of n rows, with each rows per commit.
-func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outcome) {
+// pass makes one pass of n rows, with perCommit rows in each commit.
+func (c *contacts) pass(b *testing.B, d *DB, run, n, perCommit int) (total load.Outcome) {
 	from, err := d.Cursor(b.Context(), leads)
 	require.NoError(b, err)
-	for start := 0; start < n; start += each {
+	for start := 0; start < n; start += perCommit {
 		x, err := d.Begin(b.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
 		require.NoError(b, err)
-		for o := start; o < min(n, start+each); o += batchRows {
+		for o := start; o < min(n, start+perCommit); o += batchRows {
 			batch := c.batch(run, 1, o, func(i int) int64 { return int64(o + i) })
 			require.NoError(b, x.Write(b.Context(), c.table, batch))
 			batch.Release()
 		}
 		var s load.Sweep
-		if start+each >= n {
+		if start+perCommit >= n {
 			s = load.Sweep{Table: c.table.Name, Delete: true}
 		}
 		out, err := x.Apply(b.Context(), s)

@@ -239,8 +239,7 @@ func kindName(kind string) string {
 	return "an object that is not a table"
 }
 
-// checkNames returns an error if the plan adds a column whose name a column has that penstock did not make.
-// Invariant 16
+// checkNames returns an error if the plan adds a column under a name that a user's column already has. Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.CheckNewColumns(p, func(column string) string {
 		if _, taken := c.live[p.Table.Name].types[column]; taken {

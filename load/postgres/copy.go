@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The binary format of COPY begins with a signature, flags and the length of a header extension. The rows follow,
-// each after the number of its fields. A trailer ends the stream.
+// The binary format of COPY begins with a signature, flags and the length of a header extension. The rows follow. Each
+// row begins with the number of its fields. A trailer ends the stream.
 const (
 	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	copyTrailer = "\xff\xff"
@@ -31,7 +31,7 @@ type source struct {
 type copier struct {
 	staged  *load.Staged
 	columns []source
-	only    *ordinals // ordinals of the rows to copy; nil: all rows
+	subset  *ordinals // ordinals of the rows to copy; nil: all rows
 	jsonb   func(column string) bool
 	report  func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
@@ -89,7 +89,7 @@ func (c *copier) encode() {
 	n := len(c.ordinals)
 	b := c.buf
 	for ; c.row < n && len(b) < copyChunk; c.row++ {
-		if c.only != nil && !c.only.has(c.ordinals[c.row]) {
+		if c.subset != nil && !c.subset.has(c.ordinals[c.row]) {
 			continue
 		}
 		b = binary.BigEndian.AppendUint16(b, uint16(len(c.encoders)))

@@ -219,18 +219,18 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if x.stamp.IsZero() {
+	if x.changeTime.IsZero() {
 		var last int64
 		err := x.s.numbers(ctx, "SELECT coalesce((pg_catalog.date_part('epoch', max(at)) * 1000000)::bigint, 0) FROM "+x.db.place(load.Changes.Name), &last)
 		if err != nil {
 			return x.db.recheckTables(err)
 		}
-		x.stamp = time.UnixMicro(max(x.of.Time().UnixMicro(), last+1))
+		x.changeTime = time.UnixMicro(max(x.of.Time().UnixMicro(), last+1))
 	}
 	rows := make([]string, len(changes))
 	for i := range changes {
 		c := &changes[i]
-		c.At = x.stamp
+		c.At = x.changeTime
 		values := []string{timestamp(c.At)}
 		for _, text := range []string{x.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
 			values = append(values, literal(text))

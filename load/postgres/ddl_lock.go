@@ -59,8 +59,8 @@ func (d *DB) advisoryLockSQL(names ...string) string {
 }
 
 // rootsToChange returns the names of the root tables that must change for the staged rows, or that seem to have been
-// changed by hand. If this applies to a child table, its root table is returned. The names are sorted, so that all
-// sources wait for locks in the same order.
+// changed by hand. For a child table of this kind, rootsToChange returns the root table. The names are sorted, so that
+// all sources wait for locks in the same order.
 func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)

@@ -34,9 +34,9 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose result has the columns of schema. It calls each with batches of the result. If the result
-// has no rows, it does not call each.
-func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
+// typed runs a query whose result has the columns of schema. It calls the function visit with batches of the result. If
+// the result has no rows, it does not call visit.
+func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, visit func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {
 		formats[i] = formatOf(schemas.TypeOf(f))
@@ -48,7 +48,7 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 	defer c.release()
 	for rows.NextRow() {
 		if c.err == nil {
-			c.row(rows.Values(), each)
+			c.row(rows.Values(), visit)
 		} else {
 			cancel() // the other rows are not needed
 		}
@@ -57,7 +57,7 @@ func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema,
 	if c.err == nil && err != nil {
 		return cause(ctx, err)
 	}
-	c.flush(each)
+	c.flush(visit)
 	return c.err
 }
 
@@ -225,8 +225,8 @@ func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 
 // scanOf implements Scan for the rows of one source. If source is "", it scans all rows. It removes the whitespace
 // that jsonb adds to JSON.
-func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
-	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
+func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, visit func(arrow.RecordBatch) error) error {
+	err := d.stream(ctx, visit, func(s *session, visit func(arrow.RecordBatch) error) error {
 		c, err := d.readCatalog(ctx, s, []string{table})
 		if err != nil {
 			return err
@@ -256,7 +256,7 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 				names[i] += "::text"
 			}
 		}
-		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table)+where, asked, each)
+		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table)+where, asked, visit)
 	})
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", table, err)

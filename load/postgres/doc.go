@@ -39,8 +39,8 @@ type Options struct {
 	// Wait is how long to retry if the server does not answer, or if another session blocks a table or row; default
 	// 1 min.
 	Wait time.Duration
-	// IdleTimeout limits the time without progress, by default to 15 s. After that, the server ends a transaction, or
-	// another process does that waits for its locks.
+	// IdleTimeout limits the time without progress, by default to 15 s. After that, the transaction is ended by the
+	// server, or by another process that waits for the transaction's locks.
 	IdleTimeout time.Duration
 
 	// Step is called before each named step of a commit, if it is not nil. If Step returns an error, the commit step

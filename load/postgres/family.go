@@ -62,8 +62,8 @@ func spellings(expr string, t arrow.DataType) []string {
 	}
 }
 
-// insertChildren copies the child rows of the records with the ordinals in only.
-func (m *merge) insertChildren(t *target, only *ordinals) error {
+// insertChildren copies the child rows of the records whose ordinals are in subset.
+func (m *merge) insertChildren(t *target, subset *ordinals) error {
 	if err := m.db.step("children"); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 		if c.rowsStaged() == 0 {
 			continue
 		}
-		if err := m.insert(c, only); err != nil {
+		if err := m.insert(c, subset); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
@@ -79,7 +79,7 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 }
 
 // clearHashes calls [sqlmerge.Family.ClearHashes] for the root table of a table and its child tables.
-func (m *merge) clearHashes(table, where string) error {
+func (m *merge) clearHashes(table, condition string) error {
 	t := m.rootOf(table)
 	if t == nil {
 		return nil
@@ -88,7 +88,7 @@ func (m *merge) clearHashes(table, where string) error {
 	for _, c := range m.children(t) {
 		f.Children = append(f.Children, c.Table)
 	}
-	return f.ClearHashes(table, where)
+	return f.ClearHashes(table, condition)
 }
 
 // repairFamily repairs a root table and its child tables after t was dropped by hand. If t is the root table, the

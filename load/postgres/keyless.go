@@ -122,7 +122,7 @@ func (m *merge) trim(t *target) error {
 	if t.Mode != schemas.History {
 		return m.s.run(m.ctx, "DELETE FROM "+table+" AS t WHERE "+surplus)
 	}
-	at := timestamp(m.when)
+	at := timestamp(m.commitTime)
 	return m.s.run(m.ctx, "UPDATE "+table+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+" WHERE "+surplus)
 }
 

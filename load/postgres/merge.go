@@ -26,8 +26,8 @@ type merge struct {
 type target struct {
 	schemas.Table
 	staged    *load.Staged      // nil if no rows were staged
-	only      *ordinals         // ordinals of the staged rows that must be compared; nil: all
-	toCompare int64             // number of rows in only
+	subset    *ordinals         // ordinals of the staged rows that must be compared; nil: all
+	toCompare int64             // number of rows in subset
 	made      bool              // created in this call of Apply
 	types     map[string]string // types of the columns, as Postgres names them
 	foreign   map[string]string // types of columns that penstock did not make
@@ -56,7 +56,7 @@ func (t *target) ended() string {
 // in _penstock_state has the time of the last commit, and no row is later. The rows are read only if that row is
 // lost.
 func (m *merge) advanceTime(staged []*load.Staged) error {
-	if m.at.sequence > 0 || m.timed {
+	if m.position.sequence > 0 || m.timed {
 		return nil
 	}
 	m.timed = true
@@ -71,7 +71,7 @@ func (m *merge) advanceTime(staged []*load.Staged) error {
 		if err != nil {
 			return fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
-		m.when = load.CommitTime(m.when, time.UnixMicro(last))
+		m.commitTime = load.CommitTime(m.commitTime, time.UnixMicro(last))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (m *merge) copyDirectly(t *target) (bool, error) {
 	return true, m.s.run(m.ctx, "RELEASE SAVEPOINT penstock_copy")
 }
 
-// empty reports whether the table has no rows. If it cannot find out, it returns false.
+// empty reports whether the table has no rows. If the query fails, it returns false.
 func (m *merge) empty(t *target) bool {
 	if t.made {
 		return true
@@ -184,8 +184,8 @@ func (m *merge) empty(t *target) bool {
 	return err == nil && some == 0
 }
 
-// insertFamily inserts staged records and their child rows. subset has the ordinals of the records. If it is nil, all
-// staged records are inserted.
+// insertFamily inserts staged records and their child rows. The parameter subset has the ordinals of the records. If
+// subset is nil, all staged records are inserted.
 func (m *merge) insertFamily(t *target, subset *ordinals) error {
 	if err := m.insert(t, subset); err != nil {
 		return err
@@ -193,8 +193,8 @@ func (m *merge) insertFamily(t *target, subset *ordinals) error {
 	return m.insertChildren(t, subset)
 }
 
-// insert copies staged rows into their table. only has the ordinals of the rows; nil means all.
-func (m *merge) insert(t *target, only *ordinals) error {
+// insert copies staged rows into their table. The parameter subset has the ordinals of the rows; nil means all.
+func (m *merge) insert(t *target, subset *ordinals) error {
 	var columns []string
 	var sources []source
 	for _, f := range t.Columns.Fields() {
@@ -208,14 +208,14 @@ func (m *merge) insert(t *target, only *ordinals) error {
 		columns = append(columns, f.Name)
 		sources = append(sources, source{from: from, to: schemas.TypeOf(f)})
 	}
-	n, err := m.copy(t, "COPY "+m.db.place(t.Name)+" ("+idents(columns)+")", sources, only, true)
+	n, err := m.copy(t, "COPY "+m.db.place(t.Name)+" ("+idents(columns)+")", sources, subset, true)
 	m.written[t.Name] += n
 	return err
 }
 
 // copy sends columns of staged rows to the server.
-func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, final bool) (int64, error) {
-	c := m.copier(t, sources, only, final)
+func (m *merge) copy(t *target, sql string, sources []source, subset *ordinals, final bool) (int64, error) {
+	c := m.copier(t, sources, subset, final)
 	if t.staged.Batches == nil && t.staged.Rows > 0 {
 		return 0, errors.New("its batches were released")
 	}
@@ -228,8 +228,8 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 
 // copier returns an encoder for columns of staged rows. If final is true, values that the columns cannot store are
 // recorded as rejects.
-func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
-	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
+func (m *merge) copier(t *target, sources []source, subset *ordinals, final bool) *copier {
+	c := &copier{staged: t.staged, columns: sources, subset: subset, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
 	if final {
 		c.report = func(b arrow.RecordBatch, column string, row int, raw, reason string) {
 			m.rejectValue(t, b, column, row, raw, reason)

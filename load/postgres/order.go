@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order is about the keys that a pass has read. It applies if the key is one integer column, and the keys have only
-// increased or only decreased. Lists that are paged by key are like this.
+// order describes the keys that a pass has read. It can be used if the key is one integer column, and the keys have
+// only increased or only decreased. That is so for lists that are paged by key.
 //
 // Then no key can occur twice, and penstock can read the rows of the table in the order in which the records arrive.
 // It need not send unchanged rows to the server. And it remembers a range of keys instead of each key.
@@ -83,8 +83,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// skipUnchanged finds the staged rows that the table already has unchanged. It stores the ordinals of the other rows
-// in t.only. The caller then compares only these.
+// skipUnchanged finds the staged rows that the table already has unchanged. It stores the ordinals of the other rows in
+// t.subset. The caller then compares only the rows in t.subset.
 func (m *merge) skipUnchanged(t *target) error {
 	if m.order.broken || t.staged.Rows == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (m *merge) skipUnchanged(t *target) error {
 	}
 	m.order.hasRange, m.order.first, m.order.to, m.order.exceptions = true, first, m.order.last, except
 	m.out.Unchanged += t.staged.Rows - int64(len(w.rest))
-	t.toCompare, t.only = int64(len(w.rest)), newOrdinals(w.rest)
+	t.toCompare, t.subset = int64(len(w.rest)), newOrdinals(w.rest)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (x *tx) claim(ctx context.Context) error {
 	x.db.mu.Lock()
 	seen, ok := x.db.claimed[x.key]
 	x.db.mu.Unlock()
-	if c.Table == "" || ok && seen.Claim == c && seen.at.at(x.at) {
+	if c.Table == "" || ok && seen.Claim == c && seen.at.at(x.position) {
 		return nil
 	}
 	owner, record, have, err := x.checkOwner(ctx)
@@ -82,7 +82,7 @@ func (x *tx) claim(ctx context.Context) error {
 	if err != nil || !record {
 		return err
 	}
-	x.owner, x.was = &owner, have
+	x.owner, x.previousOwner = &owner, have
 	return nil
 }
 
@@ -101,12 +101,12 @@ func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil
 	}
-	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
+	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.previousOwner)}); err != nil {
 		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
 	}
-	if x.was == nil || x.was.Pipeline == x.key.Pipeline && x.was.Stream == x.key.Stream {
+	if x.previousOwner == nil || x.previousOwner.Pipeline == x.key.Pipeline && x.previousOwner.Stream == x.key.Stream {
 		return nil
 	}
-	other := state.Key{Pipeline: x.was.Pipeline, Stream: x.was.Stream}
+	other := state.Key{Pipeline: x.previousOwner.Pipeline, Stream: x.previousOwner.Stream}
 	return x.s.run(ctx, fmt.Sprintf("UPDATE %s SET cursor = '', sequence = sequence + 1 WHERE %s", x.db.place(load.State.Name), whereKey(other)))
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// stream runs f in a read-only transaction. f passes each batch to its argument, which passes it on to each. If the
-// connection is lost before the first batch, stream runs f again. After the first batch, it cannot, because each
-// would get rows twice.
-func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
+// stream runs the function f in a read-only transaction. f gets a function, to which it passes the batches of the
+// result. That function passes them on to visit. If the connection is lost before the first batch, stream runs f again.
+// After the first batch, stream fails, because visit would otherwise get rows twice.
+func (d *DB) stream(ctx context.Context, visit func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
 	var failed error
 	begun := false
 	err := d.withReadTx(ctx, func(s *session) error {
 		failed = f(s, func(b arrow.RecordBatch) error {
 			begun = true
-			return each(b)
+			return visit(b)
 		})
 		if begun {
 			return nil
@@ -40,18 +40,18 @@ func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f f
 
 // Query implements [load.Querier]. The statement runs in a read-only transaction. Names without a schema mean tables
 // of the destination's schema.
-func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+func (d *DB) Query(ctx context.Context, sql string, visit func(arrow.RecordBatch) error) error {
 	q, err := parseQuery(sql)
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
-	err = d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
+	err = d.stream(ctx, visit, func(s *session, visit func(arrow.RecordBatch) error) error {
 		defer s.deallocateQuery()
 		stmt, name, err := s.prepareQuery(ctx, q)
 		if err != nil {
 			return err
 		}
-		return s.answer(ctx, stmt, name, each)
+		return s.answer(ctx, stmt, name, visit)
 	})
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -60,11 +60,11 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 }
 
 // answer runs a prepared statement and passes on its result.
-func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, each func(arrow.RecordBatch) error) error {
+func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, visit func(arrow.RecordBatch) error) error {
 	if len(stmt.ParamOIDs) > 0 {
 		return errors.New("statements with parameters are not supported")
 	}
-	answer := &answer{each: each}
+	answer := &answer{each: visit}
 	for _, f := range stmt.Fields {
 		answer.add(f)
 	}

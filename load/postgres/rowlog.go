@@ -60,7 +60,7 @@ func (m *merge) logMissing(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
+	return m.logRows(t, timestamp(m.commitTime), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
 		missingRows+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
 }
 
@@ -69,7 +69,7 @@ func (m *merge) logTrimmed(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
+	return m.logRows(t, timestamp(m.commitTime), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
 		m.db.place(t.Name)+" AS t WHERE "+m.isSurplus(t))
 }
 

@@ -49,8 +49,8 @@ func (d *DB) forget(match func(state.Key) bool) {
 }
 
 // Scan implements [load.Destination].
-func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
-	return d.scanOf(ctx, "", table, columns, each)
+func (d *DB) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
+	return d.scanOf(ctx, "", table, columns, visit)
 }
 
 // ownRowsSQL returns " AND" and the condition that a row t belongs to the transaction's source. It returns "" if

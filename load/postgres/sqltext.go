@@ -107,8 +107,8 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// cast returns an expression that casts expr from the type from to the wider type to. The result is the same as an
-// encoder writes: see [format.encoderFor].
+// cast returns an expression that casts expr to a wider type. The parameters from and to are the two types. The result
+// is the same as an encoder writes: see [format.encoderFor].
 func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

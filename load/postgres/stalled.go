@@ -18,8 +18,8 @@ import (
 //
 // Invariant 13
 
-// keepalive keeps the session alive between two calls of a transaction's methods. The source determines how long that
-// takes.
+// keepalive keeps the session alive between two calls of a transaction's methods. The source determines how long the
+// time between two calls is.
 type keepalive struct {
 	mu    sync.Mutex // locked while the session is in use
 	timer *time.Timer

@@ -49,9 +49,9 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 	return p, err
 }
 
-// positionAt returns the position of a stream. from is the cursor that the caller expects. If this process has cached
-// a position with that cursor, positionAt sends no query. If another process has changed the cursor since, [DB.fence]
-// notices. // Invariant 13
+// positionAt returns the position of a stream. The parameter from is the cursor that the caller expects. If this
+// process has cached a position with that cursor, positionAt sends no query. If another process has changed the cursor
+// since, [DB.fence] notices. // Invariant 13
 func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
 	d.mu.Lock()
 	p, known := d.positions[k]
@@ -116,8 +116,8 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, erro
 		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
-// writePosition changes the stream's row from the position from to the position to. If the row has another position
-// than from, it returns [state.ErrMoved].
+// writePosition replaces the position in the stream's row. If the row does not have the position in the parameter from,
+// it returns [state.ErrMoved].
 func (d *DB) writePosition(ctx context.Context, s *session, k state.Key, from, to position) error {
 	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
 		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))

@@ -87,7 +87,7 @@ func (m *merge) copyKeys(t *target, keys []string) error {
 	if err := m.s.run(m.ctx, temporary(stagedKeys, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
 		return err
 	}
-	_, err := m.copy(t, "COPY "+stagedKeys, sources, t.only, false)
+	_, err := m.copy(t, "COPY "+stagedKeys, sources, t.subset, false)
 	return err
 }
 
@@ -143,9 +143,9 @@ func (m *merge) latest(t *target) string {
 // counts counts the records of a status table.
 type counts struct {
 	staged, fresh, changed, unchanged int64
-	// mine: versions to replace; over: versions to end; shifted: new versions whose validity does not begin at their
-	// synced_at
-	mine, over, shifted int64
+	// replaced: versions of this pass to replace; superseded: versions to end; shifted: new versions whose validity
+	// does not begin at their synced_at
+	replaced, superseded, shifted int64
 }
 
 func (m *merge) count(t *target) (counts, error) {
@@ -157,7 +157,7 @@ func (m *merge) count(t *target) (counts, error) {
 		count("again"), count("again AND st = " + isUnchanged), count("st = " + isChanged + " AND NOT live AND NOT again"),
 		count("st = " + isChanged + " AND mine"), count("st = " + isChanged + " AND live AND NOT mine"), count("st < " + isUnchanged + " AND f <> y"),
 	}, ", ")+" FROM "+status,
-		&records, &n.fresh, &n.changed, &n.unchanged, &again, &unchangedAgain, &revived, &n.mine, &n.over, &n.shifted)
+		&records, &n.fresh, &n.changed, &n.unchanged, &again, &unchangedAgain, &revived, &n.replaced, &n.superseded, &n.shifted)
 	if err != nil {
 		return n, err
 	}

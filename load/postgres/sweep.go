@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// missingRows is a temporary table with the missing rows: the key k0, k1…, the ctid tid, and since, the start of the
-// row's validity. For a table without a key, it has a row for each hash h with surplus rows: the number n of rows
-// that stay, and the number spare of surplus rows.
+// missingRows is a temporary table with the missing rows. Its columns are the key (k0, k1…), the ctid (tid) and the
+// start of the row's validity (since). For a table without a key, it has one row for each hash with surplus rows. The
+// columns are then the hash (h), the number of rows that stay (n) and the number of surplus rows (spare).
 const missingRows = "pg_temp.penstock_missing"
 
 // sweep counts the rows that the pass has neither written nor found unchanged. If s.Delete is set, it deletes them.
@@ -125,7 +125,7 @@ func (m *merge) createMissing(t *target, from string) error {
 // are gone.
 func (m *merge) copySweepKeys(t *target, keys []arrow.RecordBatch) error {
 	named := *t
-	named.staged, named.only = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
+	named.staged, named.subset = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
 	defer named.staged.Release()
 	for _, b := range keys {
 		if err := named.staged.Add(b); err != nil {
@@ -154,7 +154,7 @@ func (m *merge) list(t *target, n int) error {
 
 // markDeleted deletes the missing rows and their child rows. How it does that depends on the table's mode.
 func (m *merge) markDeleted(t *target) error {
-	table, at := m.db.place(t.Name), timestamp(m.when)
+	table, at := m.db.place(t.Name), timestamp(m.commitTime)
 	deleted := ident(schemas.ColDeletedAt)
 	located := " FROM " + missingRows + " AS s WHERE t.ctid = s.tid"
 	var sql string

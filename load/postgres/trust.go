@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// trusted returns the condition that a role can act as penstock's role anyway, because it is that role, a member of
-// it, or a superuser. If penstock calls a function of such a role, the role gains no rights.
+// trusted returns the condition that a role can act as penstock's role anyway: the given role is penstock's role, or a
+// member of penstock's role, or a superuser. If penstock calls a function of such a role, the role gains no rights.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// ownedBy returns the condition that penstock's role may act as the owner of the given role's objects: it is that
-// role, or a member of it. Postgres treats a superuser as a member of every role. So for a superuser, the condition
-// is that the given role is trusted.
+// ownedBy returns the condition that penstock's role may act as the owner of the given role's objects: penstock's role
+// is the given role, or a member of it. Postgres treats a superuser as a member of every role. So for a superuser, the
+// condition is that the given role is trusted.
 func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }

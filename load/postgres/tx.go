@@ -17,12 +17,12 @@ import (
 // batches until the commit, up to maxHeld bytes. If the connection is lost, it repeats the work on another one with
 // these batches.
 type tx struct {
-	db   *DB
-	key  state.Key
-	from state.Cursor
-	at   position // position of the stream when the transaction began
-	of   load.Pass
-	pass *pass
+	db       *DB
+	key      state.Key
+	from     state.Cursor
+	position position // position of the stream when the transaction began
+	of       load.Pass
+	pass     *pass
 
 	pending   []*load.Staged // tables in the order of their first batch
 	log       []*applied
@@ -37,28 +37,28 @@ type tx struct {
 
 // attempt is what a transaction has on one connection.
 type attempt struct {
-	s       *session // nil before the first Apply
-	carried *carried // pass.carried and the keys of this transaction
-	keeps   bool     // this attempt has created the table of carried keys in the schema
-	order   order    // pass.order and the keys of this transaction
-	kept    bool     // the temporary table [keptRows] exists
-	fresh   map[string]bool
-	stamp   time.Time // time of the recorded changes to tables
-	when    time.Time // time of the commit
-	// timed means that the field when is later than the times of all existing rows: see advanceTime.
-	timed   bool
-	owner   *load.Owner // new owner of the stream's table; nil: unchanged
-	was     *load.Owner // previous owner
-	written map[string]int64
-	rejects [][]any // rows for [load.Rejects]
+	s          *session // nil before the first Apply
+	carried    *carried // pass.carried and the keys of this transaction
+	keeps      bool     // this attempt has created the table of carried keys in the schema
+	order      order    // pass.order and the keys of this transaction
+	kept       bool     // the temporary table [keptRows] exists
+	fresh      map[string]bool
+	changeTime time.Time // time under which changes of tables are recorded
+	commitTime time.Time // time of the commit
+	// timed says that commitTime is later than the times of all existing rows: see advanceTime.
+	timed         bool
+	owner         *load.Owner // new owner of the stream's table; nil: unchanged
+	previousOwner *load.Owner // previous owner
+	written       map[string]int64
+	rejects       [][]any // rows for [load.Rejects]
 }
 
 // applied is one call of Apply.
 type applied struct {
 	staged   []*load.Staged
 	sweep    load.Sweep
-	out      load.Outcome
-	returned bool // out was returned to the caller of Apply
+	outcome  load.Outcome
+	returned bool // the outcome was returned to the caller of Apply
 	done     bool // the work was done on this connection
 	released bool // the batches were released
 }
@@ -73,7 +73,7 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
-	return &tx{db: d, key: k, from: from, at: at, of: p, pass: d.passOf(k, p.Run)}, nil
+	return &tx{db: d, key: k, from: from, position: at, of: p, pass: d.passOf(k, p.Run)}, nil
 }
 
 // Write implements [load.Tx].
@@ -114,11 +114,11 @@ func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err 
 	}
 	a.returned = true
 	x.releaseLarge()
-	return a.out, nil
+	return a.outcome, nil
 }
 
-// retry calls f. After a transient error, it calls f again on another connection. It does not if the transaction has
-// released some of its batches.
+// retry calls f. After a transient error, it calls f again on another connection. Exception: if the transaction has
+// released some of its batches, the error is final.
 func (x *tx) retry(ctx context.Context, f func() error) error {
 	return x.db.retryExcluding(ctx, &x.queued, func() error {
 		err := f()
@@ -158,13 +158,13 @@ func (x *tx) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.returned && !same(out, a.out) {
+		if a.returned && !same(out, a.outcome) {
 			return errors.New("the connection was lost, and repeating the work on another one had a different outcome: another session has changed the table")
 		}
 		if a.returned {
 			releaseKeys(out)
 		} else {
-			a.out = out
+			a.outcome = out
 		}
 		a.done = true
 	}
@@ -238,10 +238,10 @@ func (x *tx) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock cursor: %w", x.db.recheckTables(err))
 	}
-	if !now.at(x.at) || x.at.cursor != x.from {
+	if !now.at(x.position) || x.position.cursor != x.from {
 		return state.ErrMoved
 	}
-	x.when = load.CommitTime(x.of.Time(), now.moved)
+	x.commitTime = load.CommitTime(x.of.Time(), now.moved)
 	return x.claim(ctx)
 }
 
@@ -254,7 +254,7 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 	for _, step := range []func() error{
 		func() error { return m.fit(a.staged, a.sweep.Table) },
 		func() error { return m.advanceTime(a.staged) },
-		func() error { load.SetSyncedAt(a.staged, x.when); return nil },
+		func() error { load.SetSyncedAt(a.staged, x.commitTime); return nil },
 		func() error { return m.rows(a.staged) },
 		func() error { return m.sweep(a.sweep) },
 		m.writeRejects,
@@ -282,7 +282,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.failed != nil {
 		return x.failed
 	}
-	to := position{cursor: next, sequence: x.at.sequence + 1}
+	to := position{cursor: next, sequence: x.position.sequence + 1}
 	if err := x.retry(ctx, func() error { return x.commit(ctx, to) }); err != nil {
 		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
 	}
@@ -294,9 +294,9 @@ func (x *tx) commit(ctx context.Context, to position) error {
 	for _, step := range []func() error{
 		func() error { return x.catchUp(ctx) },
 		func() error { return x.keepCarried(ctx) },
-		func() error { to.moved = x.when; return x.db.step("state") },
+		func() error { to.moved = x.commitTime; return x.db.step("state") },
 		func() error { return x.recordOwner(ctx) },
-		func() error { return x.db.writePosition(ctx, x.s, x.key, x.at, to) },
+		func() error { return x.db.writePosition(ctx, x.s, x.key, x.position, to) },
 		func() error { return x.db.step("precommit") },
 		ctx.Err,
 		func() error { return x.sendCommit(ctx, to) },
@@ -340,7 +340,7 @@ func (x *tx) sendCommit(ctx context.Context, to position) error {
 	case committed:
 		x.db.advance(x.pass, order, carried, x.swept())
 		return nil
-	case !now.at(x.at):
+	case !now.at(x.position):
 		return state.ErrMoved
 	}
 	return err

@@ -95,7 +95,7 @@ func (m *merge) update(t *target, n counts) error {
 }
 
 // stageRows copies whole rows into a temporary table.
-func (m *merge) stageRows(t *target, only *ordinals) error {
+func (m *merge) stageRows(t *target, subset *ordinals) error {
 	sources := wholeRows(t)
 	var defs []string
 	for _, s := range sources {
@@ -104,7 +104,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	if err := m.s.run(m.ctx, temporary(stagedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
 		return err
 	}
-	_, err := m.copy(t, "COPY "+stagedIn, sources, only, true)
+	_, err := m.copy(t, "COPY "+stagedIn, sources, subset, true)
 	return err
 }
 
@@ -125,10 +125,10 @@ func (m *merge) typeOf(t *target, s source) string {
 	return m.db.sqlType(s.to)
 }
 
-// upsert writes the rows in stagedIn to t. If several rows have the same key, it writes the last one. where is "" or
-// a WHERE clause that selects which existing rows are replaced.
-func (m *merge) upsert(t *target, where string) (int64, error) {
-	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
+// upsert writes the rows in stagedIn to t. If several rows have the same key, it writes the last one. The parameter
+// condition is "" or a WHERE clause that selects which existing rows are replaced.
+func (m *merge) upsert(t *target, condition string) (int64, error) {
+	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, condition))
 }
 
 func (m *merge) upsertSQL(t *target, from, where string) string {
@@ -177,7 +177,7 @@ func (m *merge) upsertFew(t *target) error {
 // deleteOwnVersions deletes versions that this pass has written, and their child rows, if the pass has now read the
 // same records with other content.
 func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
-	if n.mine == 0 {
+	if n.replaced == 0 {
 		return nil
 	}
 	if err := m.db.step("delete"); err != nil {
@@ -187,7 +187,7 @@ func (m *merge) deleteOwnVersions(t *target, n counts, rows string) error {
 		return err
 	}
 	done, err := m.s.affect(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t USING "+status+" AS s WHERE t.ctid = s.tid AND s.mine AND s.st = "+isChanged)
-	return checkCount(done, n.mine, err)
+	return checkCount(done, n.replaced, err)
 }
 
 // checkCount checks that a statement has changed the expected number of rows.
@@ -203,13 +203,13 @@ func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
 	if err := m.deleteOwnVersions(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
 		return err
 	}
-	if n.over > 0 {
+	if n.superseded > 0 {
 		if err := m.db.step("end"); err != nil {
 			return err
 		}
 		over := "s.live AND NOT s.mine AND s.st = " + isChanged
 		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
-		if err := checkCount(done, n.over, err); err != nil {
+		if err := checkCount(done, n.superseded, err); err != nil {
 			return err
 		}
 		if err := m.endChildren(t, status+" AS s WHERE "+over, "s.f", false); err != nil {
@@ -226,11 +226,12 @@ func (m *merge) writeHistory(t *target, n counts, written *ordinals) error {
 }
 
 // synced returns the assignment that sets a row's synced_at to the time of the commit.
-func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
+func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.commitTime) }
 
-// endChildren ends the validity of the current child rows of records at the time at, but not before it has begun. If
+// endChildren ends the validity of the current child rows of the given records. The SQL expression end is the time at
+// which the validity ends. If a row's validity begins later than that time, the validity ends when it begins. If
 // deleted is true, the child rows become tombstones.
-func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
+func (m *merge) endChildren(t *target, records, end string, deleted bool) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
 		until := "greatest(s.f, t." + ident(schemas.ColValidFrom) + ")"
@@ -239,7 +240,7 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
 		}
 		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
-			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo), m.ownRowsSQL(c)))
+			m.db.place(c.Name), set, key, end, records, link, ident(schemas.ColValidTo), m.ownRowsSQL(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -248,8 +249,8 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 }
 
 // correctValidity corrects when the validity of new versions begins. They were written as valid from their synced_at.
-// A version that replaces a version of the same pass begins when that one began. No version begins before the
-// previous version has ended.
+// If a version replaces another version of the same pass, it begins when that other version began. No version begins
+// before the previous version has ended.
 func (m *merge) correctValidity(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)

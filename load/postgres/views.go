@@ -75,8 +75,8 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	return views, nil
 }
 
-// replaceable returns an error if the object is not a plain view. It also does if something is attached to the view, such
-// as a trigger, because dropping the view would drop that too.
+// replaceable returns an error if the object is not a plain view. It also returns an error if something is attached to
+// the view, such as a trigger, because dropping the view would drop the trigger too.
 func (m *merge) replaceable(oid string) error {
 	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d

@@ -31,7 +31,8 @@ func (r *reader) alerts(n ast.Node) Alerts {
 	return a
 }
 
-// pipelineAlerts reads the alerts of a pipeline. Keys that it does not set come from the alerts of the file.
+// pipelineAlerts reads the alerts of a pipeline. A key that the pipeline does not set has its value from the alerts of
+// the file.
 func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
 	a := general
 	a.At = posOf(n)

@@ -19,7 +19,7 @@ import (
 // for each stream that has its own origin, credential or headers.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
-	Account wire.Secret // whose requests the server counts together; clients with the same Account share a governor
+	Account wire.Secret // identifies the credential; the server counts all requests of an Account together, so its clients share a governor
 	wire.Options
 }
 
@@ -97,8 +97,8 @@ type account struct {
 	governor   *budget.Governor
 }
 
-// accounts makes one account for each identity, so that its clients share one governor and one credential.
-// If two credentials signed in as the same user, each sign-in would end the other. // Invariant 4
+// accounts makes one account for each identity, so that all clients of an account share one governor and one
+// credential. If two credentials signed in as the same user, each sign-in would end the other. // Invariant 4
 type accounts struct {
 	c          *Config
 	source     Source
@@ -130,9 +130,9 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
-		return wire.Rotating(a.APIKey, a.again), a.APIKey, nil
+		return wire.Rotating(a.APIKey, a.reread), a.APIKey, nil
 	case a.Token != "":
-		return wire.Rotating(a.Token, a.again), a.Token, nil
+		return wire.Rotating(a.Token, a.reread), a.Token, nil
 	case a.Login != nil:
 		// Sources that sign in as the same user share one token, because each sign-in ends the user's other sessions.
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))

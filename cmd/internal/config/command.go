@@ -19,17 +19,17 @@ const failingTime = time.Minute
 type commands struct {
 	run func(argv []string) (string, error)
 
-	mu     sync.Mutex
-	all    map[string]*output // by the program and its arguments
-	failed time.Duration      // total time of failed commands
+	mu      sync.Mutex
+	outputs map[string]*output // by the program and its arguments
+	failed  time.Duration      // total time of failed commands
 }
 
 type output struct {
-	mu    sync.Mutex // locked while the command runs
-	text  string
-	err   error
-	ran   bool
-	again time.Time // when the method again last ran the command
+	mu        sync.Mutex // locked while the command runs
+	text      string
+	err       error
+	ran       bool
+	lastRerun time.Time // when the method [commands.again] last ran the command
 }
 
 // once returns the output of a command. It runs the command only the first time.
@@ -52,11 +52,11 @@ func (c *commands) once(argv []string) (string, error) {
 	return o.text, o.err
 }
 
-// failing adds to the total time of failed commands, and returns the total.
-func (c *commands) failing(more time.Duration) time.Duration {
+// failing adds elapsed to the total time of failed commands, and returns the total.
+func (c *commands) failing(elapsed time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failed += more
+	c.failed += elapsed
 	return c.failed
 }
 
@@ -65,9 +65,9 @@ func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if since := time.Since(o.again); o.again.IsZero() || since < 0 || since >= rereadEvery {
+	if since := time.Since(o.lastRerun); o.lastRerun.IsZero() || since < 0 || since >= rereadEvery {
 		o.text, o.err = c.run(argv)
-		o.ran, o.again = true, time.Now()
+		o.ran, o.lastRerun = true, time.Now()
 	}
 	return o.text, o.err
 }
@@ -76,11 +76,11 @@ func (c *commands) of(argv []string) *output {
 	key := strings.Join(argv, "\x00")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]*output{}
+	if c.outputs == nil {
+		c.outputs = map[string]*output{}
 	}
-	if c.all[key] == nil {
-		c.all[key] = &output{}
+	if c.outputs[key] == nil {
+		c.outputs[key] = &output{}
 	}
-	return c.all[key]
+	return c.outputs[key]
 }

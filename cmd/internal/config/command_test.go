@@ -39,13 +39,13 @@ pipelines: {all: {from: "*", to: lake}}
 		require.Equal(t, []string{"shared"}, runs)
 		for _, s := range c.Sources {
 			require.Equal(t, "tok_1", s.App.Auth.Token.Reveal())
-			fresh, err := s.App.Auth.again()
+			fresh, err := s.App.Auth.reread()
 			require.NoError(t, err)
 			require.Equal(t, "tok_2", fresh.Reveal())
 		}
 		require.Len(t, runs, 2)
 		time.Sleep(rereadEvery)
-		fresh, err := c.Sources[7].App.Auth.again()
+		fresh, err := c.Sources[7].App.Auth.reread()
 		require.NoError(t, err)
 		require.Equal(t, "tok_3", fresh.Reveal())
 

@@ -147,7 +147,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 			return nil, err
 		}
 		m.Additional = of
-		return m, d.properties(m, p, s.beside)
+		return m, d.properties(m, p, s.fixedKeys)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
 		return &jsonSchema{Type: "object"}, nil // an enclosing schema has the same keys: the schema would have no end
@@ -176,8 +176,8 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 // reference allows texts with ${…} or {field}, whose values only the reader can check.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
-// enum returns the words as values of a JSON Schema. It adds the booleans true and false for the words of that
-// name, because YAML reads the words as booleans.
+// enum returns the words as values of a JSON Schema. For the words "true" and "false", it also adds the booleans,
+// because YAML reads these words as booleans.
 func enum(words []string) []any {
 	var all []any
 	for _, w := range words {

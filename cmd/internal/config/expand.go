@@ -101,7 +101,7 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 	return v, true
 }
 
-// unread is the value of a credential whose command is not run because the verb does not need it.
+// unread is the value of a credential whose command is not run, because the current verb of penstock needs no source.
 const unread = "not read"
 
 // words splits a command at spaces. Quotes keep an argument with spaces together. Nothing else has a special

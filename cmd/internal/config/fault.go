@@ -96,8 +96,8 @@ func didYouMean(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbor to turn a
-// into b. Case does not matter.
+// distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbor to turn one text
+// into the other. Case does not matter.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)

@@ -99,7 +99,7 @@ func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.S
 }
 
 // joinHeaders returns the headers of a stream's requests. Headers of the stream replace those of its surface. The
-// header named credential is left out, because it has the credential.
+// parameter credential is the name of the header for the credential; this header is left out.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

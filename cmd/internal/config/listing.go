@@ -51,7 +51,7 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 	var template ast.Node
 	var all []Source
 	es, ok := r.entries(n, "sources")
-	r.observe(n, sighting{beside: []string{"from", "template"}})
+	r.observe(n, sighting{fixedKeys: []string{"from", "template"}})
 	if ok && len(es) == 0 {
 		r.fault(posOf(n), "sources is empty")
 	}

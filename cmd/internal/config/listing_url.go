@@ -24,18 +24,18 @@ func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
 	return r.text(n, what)
 }
 
-// fitsURL reports whether the value of a field may be inserted into a URL between the texts before and after. If
-// not, it adds an error, which does not quote the value, because it may be secret. // Invariant 5
-func (r *reader) fitsURL(field, value, before, after string) bool {
-	_, rest, hasScheme := strings.Cut(before, "://")
+// fitsURL reports whether the value of a field may be inserted into a URL between the texts prefix and suffix. If not,
+// fitsURL adds an error. The error does not quote the value, because the value may be secret. // Invariant 5
+func (r *reader) fitsURL(field, value, prefix, suffix string) bool {
+	_, rest, hasScheme := strings.Cut(prefix, "://")
 	hosts := r.rowOf.Hosts != nil
 	switch {
-	case before == "" && strings.HasPrefix(after, "://"):
+	case prefix == "" && strings.HasPrefix(suffix, "://"):
 		if s := strings.ToLower(value); s == "https" || s == "http" {
 			return true
 		}
 		return r.unfit("the field {%s} is the scheme of an address; want https", field)
-	case before == "" && (after == "" || after[0] == '/'):
+	case prefix == "" && (suffix == "" || suffix[0] == '/'):
 		return true // the row has the whole URL, which hostFits checks
 	case hasScheme && strings.ContainsAny(rest, `/?#\`):
 		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
@@ -62,8 +62,8 @@ func (r *reader) unfit(format string, args ...any) bool {
 	return false
 }
 
-// hostFits checks the host of a URL that comes from a row against `hosts:`. A URL of the file itself may have every
-// host.
+// hostFits checks the host of a URL that comes from a row against `hosts:`. A URL that the file itself states may have
+// any host.
 func (r *reader) hostFits(u *url.URL, what string) bool {
 	if r.row == nil {
 		return true

@@ -104,9 +104,9 @@ func (d Destination) For(source string) Destination {
 	return d
 }
 
-// Shared reports whether several sources share the tables of a destination: a pipeline that can read several
-// sources loads them into it, and its URL and schema do not contain {source}. The parameter d may come from
-// [Destination.For].
+// Shared reports whether several sources share the tables of the destination d. That is so if both conditions hold:
+// neither the URL nor the schema of d contains {source}, and some pipeline that can read several sources loads into d.
+// The parameter d may come from [Destination.For].
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.PerSource() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
@@ -172,18 +172,18 @@ func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	})
 }
 
-// Pick returns the sources of p that are selected by the names and patterns in only. If only is empty, it
-// returns all sources of p.
-func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
-	if len(only) == 0 {
+// Pick returns the sources of the pipeline p that match the names and patterns in selection. If selection is empty,
+// Pick returns all sources of p.
+func (c *Config) Pick(p Pipeline, selection []string) ([]Ref, error) {
+	if len(selection) == 0 {
 		return p.From, nil
 	}
 	var names []string
 	for _, from := range p.From {
 		names = append(names, from.Text)
 	}
-	refs := make([]Ref, len(only))
-	for i, text := range only {
+	refs := make([]Ref, len(selection))
+	for i, text := range selection {
 		refs[i] = Ref{Text: text}
 		if !strings.HasPrefix(text, "!") && len(chosenSources(names, refs[i:i+1])) == 0 {
 			return nil, Faults{{File: c.File, Message: fmt.Sprintf("pipeline %s reads no source %q%s", p.Name, text, didYouMean(text, names))}}

@@ -59,11 +59,12 @@ func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
 	return masks
 }
 
-// mask reads a mask. Its error messages also list the words in also, which the caller has handled.
-func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
+// mask reads a mask. The parameter otherWords has words that the caller has handled already; error messages list them
+// too.
+func (r *reader) mask(n ast.Node, what string, otherWords ...string) schemas.Mask {
 	var m schemas.Mask
 	if _, block := r.resolve(n).(ast.MapNode); !block {
-		m.Action = r.choice(n, what, append(schemas.MaskActions(), also...)...)
+		m.Action = r.choice(n, what, append(schemas.MaskActions(), otherWords...)...)
 		return m
 	}
 	if r.mapping(n, what, r.maskFields(&m, what)) {

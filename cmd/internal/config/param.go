@@ -107,11 +107,11 @@ func (r *reader) body(n ast.Node, what string) []schemas.Param {
 	return all
 }
 
-// checkStreams reports errors that concern a whole stream, or several. The map at has the index of each stream
-// by its name.
-func (r *reader) checkStreams(all []Stream, at map[string]int) {
+// checkStreams reports errors that concern a whole stream, or several. The map indexes has the index of each stream by
+// its name.
+func (r *reader) checkStreams(streams []Stream, indexes map[string]int) {
 	tables := map[string]string{}
-	for _, s := range all {
+	for _, s := range streams {
 		if s.Class.Readable() && s.Table.Name != "" {
 			table := strings.ToLower(s.Table.Name)
 			if other, taken := tables[table]; taken && s.At != (Pos{}) {
@@ -121,7 +121,7 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 		}
 		if s.At != (Pos{}) && s.Path != "" {
 			r.checkRoute(s)
-			r.checkParent(s, all, at)
+			r.checkParent(s, streams, indexes)
 			r.checkMonths(s)
 		}
 	}
@@ -145,8 +145,8 @@ func (r *reader) checkRoute(s Stream) {
 
 // sameRoute reports whether two paths can be the same request. A segment with a parameter, such as {id}, equals
 // every segment.
-func sameRoute(a, b string) bool {
-	as, bs := strings.Split(strings.Trim(a, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
+func sameRoute(x, b string) bool {
+	as, bs := strings.Split(strings.Trim(x, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
 	if len(as) != len(bs) {
 		return false
 	}
@@ -159,7 +159,7 @@ func sameRoute(a, b string) bool {
 }
 
 // checkParent reports a parent that does not exist, and streams that are their own ancestors.
-func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
+func (r *reader) checkParent(s Stream, streams []Stream, indexes map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {
 			r.fault(s.At, "stream %s takes parameters from a parent but has no parent", s.Name)
@@ -167,13 +167,13 @@ func (r *reader) checkParent(s Stream, all []Stream, at map[string]int) {
 		return
 	}
 	up := s.Name
-	for range all {
-		i, ok := at[up]
-		if !ok || !all[i].Class.Readable() {
-			r.fault(s.At, "stream %s: no stream %q to be its parent%s", s.Name, up, didYouMean(up, readable(all)))
+	for range streams {
+		i, ok := indexes[up]
+		if !ok || !streams[i].Class.Readable() {
+			r.fault(s.At, "stream %s: no stream %q to be its parent%s", s.Name, up, didYouMean(up, readable(streams)))
 			return
 		}
-		if up = all[i].Parent; up == "" {
+		if up = streams[i].Parent; up == "" {
 			return
 		}
 	}

@@ -148,16 +148,16 @@ func (r *reader) collisions(c *Config) {
 	}
 }
 
-// collides reports tables of p in the destination to that an earlier pipeline writes too. The slice tables has
-// the table names of each pipeline up to p.
-func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
-	d, _ := c.Destination(to.Text)
+// collides reports tables of the pipeline p that an earlier pipeline also writes. It compares only tables in the
+// destination dest. The slice tables has the table names of each pipeline up to p.
+func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest Ref) {
+	d, _ := c.Destination(dest.Text)
 	mine := tables[len(tables)-1]
 	shared, others := map[string]bool{}, map[string]bool{}
 	for i, theirs := range tables[:len(tables)-1] {
 		q := c.Pipelines[i]
-		same := slices.ContainsFunc(q.To, func(to Ref) bool {
-			other, _ := c.Destination(to.Text)
+		same := slices.ContainsFunc(q.To, func(dest Ref) bool {
+			other, _ := c.Destination(dest.Text)
 			return other.URL == d.URL && other.Schema == d.Schema
 		})
 		if !same || !c.overlap(d, p, q) {
@@ -170,7 +170,7 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Re
 		}
 	}
 	if len(shared) > 0 {
-		r.fault(to.At, "pipelines %s and %s would both write %s into %s",
+		r.fault(dest.At, "pipelines %s and %s would both write %s into %s",
 			strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, joinFew(slices.Sorted(maps.Keys(shared))), d.Name)
 	}
 }

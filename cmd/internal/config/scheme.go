@@ -28,11 +28,11 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// block reads a scheme that is written out as a mapping. The index place makes its name unique in a list.
-func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signature.Scheme {
+// block reads a scheme that is written out as a mapping. The index makes the name of the scheme unique in a list.
+func (r *reader) block(n ast.Node, w *Webhooks, what string, index int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
-	if place > 0 {
-		s.Name = fmt.Sprintf("custom-%d", place+1)
+	if index > 0 {
+		s.Name = fmt.Sprintf("custom-%d", index+1)
 	}
 	at, before := map[string]Pos{}, len(r.faults)
 	in := func(key string, read func(n ast.Node, what string)) func(ast.Node) {
@@ -162,8 +162,8 @@ func (r *reader) from(n ast.Node, what string) signature.From {
 	return signature.From(s.value)
 }
 
-// content reads the list of what is signed: body without quotes is the body of the delivery, and "body" in quotes
-// is the word itself.
+// content reads the list of the parts that are signed. Without quotes, body is the body of the delivery. In quotes,
+// "body" is the word itself.
 func (r *reader) content(n ast.Node, what string) []signature.Token {
 	all := []signature.Token{}
 	for _, n := range r.list(n, what) {

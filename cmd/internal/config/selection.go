@@ -15,14 +15,14 @@ import (
 // pipeline. A full name selects a stream even if it is disabled. A pattern with * selects only enabled streams of
 // surfaces that the source has. If several patterns match a stream, the last of them decides.
 //
-// If only is not empty, it restricts the result to the streams that its names and patterns select.
-// The error is [Faults].
-func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
+// If selection is not empty, Select returns only the streams that match the names and patterns in selection. The error
+// is [Faults].
+func (c *Config) Select(p Pipeline, selection []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)
-	if len(only) > 0 {
-		refs := make([]Ref, len(only))
-		for i, text := range only {
+	if len(selection) > 0 {
+		refs := make([]Ref, len(selection))
+		for i, text := range selection {
 			refs[i] = Ref{Text: text}
 			if bad := badPattern(text, c.Streams); bad != "" {
 				faults = append(faults, Fault{Message: bad})
@@ -34,7 +34,7 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 		}
 		chosen = slices.DeleteFunc(chosen, func(s Stream) bool { return !named[s.Name] })
 		if len(chosen) == 0 && len(faults) == 0 {
-			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s has no stream %s", p.Name, joinFew(only))})
+			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s has no stream %s", p.Name, joinFew(selection))})
 		}
 	}
 	for i := range chosen {

@@ -46,7 +46,7 @@ type Auth struct {
 
 	Header, Scheme string // as in [wire.Options]
 
-	again func() (wire.Secret, error) // reads APIKey or Token again from its file or command; nil for a literal value
+	reread func() (wire.Secret, error) // reads APIKey or Token again from its file or command; nil for a literal value
 }
 
 // Login is an account of the application surface, with which penstock signs in.
@@ -103,8 +103,8 @@ func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 	a := Auth{At: posOf(n)}
 	set := 0
 	all := fields{
-		"api_key": func(n ast.Node) { a.APIKey, a.again = r.secret(n, what+" api_key"), r.again(n, what+" api_key") },
-		"token":   func(n ast.Node) { a.Token, a.again = r.secret(n, what+" token"), r.again(n, what+" token") },
+		"api_key": func(n ast.Node) { a.APIKey, a.reread = r.secret(n, what+" api_key"), r.again(n, what+" api_key") },
+		"token":   func(n ast.Node) { a.Token, a.reread = r.secret(n, what+" token"), r.again(n, what+" token") },
 		"login":   func(n ast.Node) { a.Login = r.login(n, what+" login") },
 		"oauth":   func(n ast.Node) { a.OAuth = r.oauth(n, what+" oauth") },
 	}

@@ -135,15 +135,15 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 }
 
-// streamFields returns the keys that both a stream's entry and its `imported` block may have. The parameter by says
-// which of the two states a fact. If `path` is read, pathSet becomes true.
-func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
+// streamFields returns the keys that both a stream's entry and its `imported` block may have. The parameter statedBy
+// says which of the two is read; it is recorded with each fact. If the key `path` is read, *pathSet becomes true.
+func (r *reader) streamFields(s *Stream, what, statedBy string, pathSet *bool) fields {
 	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
 		if s.Stated == nil {
 			s.Stated = map[string]string{}
 		}
-		s.Stated[fact] = by
+		s.Stated[fact] = statedBy
 	}
 	return fields{
 		"surface": func(n ast.Node) { s.Surface = schemas.Surface(r.choice(n, what+" surface", "v2", "app")) },
@@ -193,7 +193,7 @@ func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) boo
 }
 
 // imported reads the block that `penstock import` writes. It is called before the other keys of the entry are read,
-// because they override the block.
+// because these keys override the block.
 func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
 	m, isMap := r.resolve(e.value).(ast.MapNode)
 	if !isMap {

@@ -75,8 +75,8 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 	return w
 }
 
-// hints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may
-// be forged, so it must not choose them.
+// hints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may be
+// forged, so the delivery must not choose the streams.
 func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
 	by, streams := later["unverified"], later["refresh"]
 	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
@@ -105,12 +105,12 @@ func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Schem
 	return all
 }
 
-// scheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset
-// with an entry in [ownHeaders] becomes two schemes, one for each header. The index place makes the names of
-// mappings in a list unique.
-func (r *reader) scheme(n ast.Node, w *Webhooks, what string, place int) []signature.Scheme {
+// scheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset with
+// an entry in [ownHeaders] becomes two schemes, one for each header. The index makes the names of mappings in a list
+// unique.
+func (r *reader) scheme(n ast.Node, w *Webhooks, what string, index int) []signature.Scheme {
 	if _, block := r.resolve(n).(ast.MapNode); block {
-		return []signature.Scheme{r.block(n, w, what, place)}
+		return []signature.Scheme{r.block(n, w, what, index)}
 	}
 	name := r.choice(n, what, append(signature.Presets(), learn)...)
 	if name == learn || name == "" {

@@ -55,12 +55,12 @@ func objectOf(s *Shape) *Shape {
 // maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the array of records in the object s. It is, in this order:
+// list finds the array of records in the object s, whose own pointer is pointerSoFar. It takes the first that exists:
 //  1. the only array that has the name of the resource, or a usual name of lists such as data
 //  2. the only array that may have objects; sure is false if s also has members that are no metadata
 //  3. the first of several arrays; sure is false
 //  4. if s has no array: the array in a member such as data, at most maxUnwrap levels deep
-func list(s *Shape, at, resource string, depth int) (pointer string, record *Shape, sure bool) {
+func list(s *Shape, pointerSoFar, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false
 	for _, m := range s.Members {
@@ -77,17 +77,17 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 	})
 	switch {
 	case len(telling) == 1:
-		return at + "/" + escaped(telling[0].Name), objectOf(telling[0].Elem), true
+		return pointerSoFar + "/" + escaped(telling[0].Name), objectOf(telling[0].Elem), true
 	case len(found) == 1:
-		return at + "/" + escaped(found[0].Name), objectOf(found[0].Elem), !strange
+		return pointerSoFar + "/" + escaped(found[0].Name), objectOf(found[0].Elem), !strange
 	case len(found) > 1:
-		return at + "/" + escaped(found[0].Name), nil, false
+		return pointerSoFar + "/" + escaped(found[0].Name), nil, false
 	case depth == maxUnwrap:
 		return "", nil, false
 	}
 	for _, m := range s.Members {
 		if m.Kind == Object && isWrapper(m.Name) && m.member("id") == nil {
-			return list(m.Shape, at+"/"+escaped(m.Name), resource, depth+1)
+			return list(m.Shape, pointerSoFar+"/"+escaped(m.Name), resource, depth+1)
 		}
 	}
 	return "", nil, false

@@ -162,9 +162,9 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common tries several prefixes before the paths of the operations. It returns the prefix with which the most
-// operations are in the catalogue, and their number.
-func (f *definer) common() (prefix string, most int) {
+// common tries several prefixes before the paths of the operations. It returns the best prefix: with it, more
+// operations are in the catalogue than with any other. It also returns the number of these operations.
+func (f *definer) common() (prefix string, matches int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {
 		if u, err := url.Parse(s); err == nil {
@@ -178,14 +178,14 @@ func (f *definer) common() (prefix string, most int) {
 				n++
 			}
 		}
-		if n > most {
-			prefix, most = p, n
+		if n > matches {
+			prefix, matches = p, n
 		}
 	}
-	if most == 0 && len(prefixes) > 0 {
+	if matches == 0 && len(prefixes) > 0 {
 		prefix = prefixes[0]
 	}
-	return prefix, most
+	return prefix, matches
 }
 
 // known returns the endpoint of the catalogue that has this method and path. The names of placeholders may
@@ -267,8 +267,8 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf finds the path that reads a single one of op's records, and returns its placeholder: "number" if op is
-// /invoices and there is /invoices/{number}. It returns "" if there is no such path.
+// detailOf finds the path that reads a single record of the list op, and returns the placeholder of that path: "number"
+// if op is /invoices and there is /invoices/{number}. It returns "" if there is no such path.
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {
 		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")

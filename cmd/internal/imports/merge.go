@@ -171,13 +171,14 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 	return []edit{d.after(d.lastLine(d.streams.key), b.String())}, nil
 }
 
-// checkUnchanged checks that out, parsed without its imported blocks, equals the original file.
-func (d *document) checkUnchanged(out string) error {
+// checkUnchanged checks that the text merged is the original file, apart from the imported blocks. It compares the
+// parsed contents.
+func (d *document) checkUnchanged(merged string) error {
 	before, err := others(d.data)
 	if err != nil {
 		return &Error{File: d.file, Message: sentence(err.Error())}
 	}
-	after, err := others(out)
+	after, err := others(merged)
 	if err != nil || !reflect.DeepEqual(before, after) {
 		return &Error{File: d.file, Message: "its layout does not allow a safe change",
 			Hint: "import with -o into another file, and copy the streams you need"}

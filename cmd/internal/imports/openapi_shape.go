@@ -169,8 +169,9 @@ func either(a, b *Shape) *Shape {
 	return &out
 }
 
-// joined returns the members of both objects. Members with the same name are merged by one.
-func joined(a, b []Member, one func(a, b *Shape) *Shape) []Member {
+// joined returns the members of both objects. If both objects have a member with the same name, the function
+// mergeMember merges the two.
+func joined(a, b []Member, mergeMember func(a, b *Shape) *Shape) []Member {
 	if len(b) == 0 {
 		return a
 	}
@@ -178,7 +179,7 @@ func joined(a, b []Member, one func(a, b *Shape) *Shape) []Member {
 	for _, m := range b {
 		i, found := slices.BinarySearchFunc(all, m.Name, func(o Member, name string) int { return strings.Compare(o.Name, name) })
 		if found {
-			all[i].Shape = one(all[i].Shape, m.Shape)
+			all[i].Shape = mergeMember(all[i].Shape, m.Shape)
 			continue
 		}
 		all = slices.Insert(all, i, m)

@@ -80,14 +80,14 @@ func (f *definer) parent(s *Stream) {
 	}
 }
 
-// takeFromParent sets a path parameter to the field from of the parent's record.
-func takeFromParent(s *schemas.Stream, name, from string) {
+// takeFromParent makes a path parameter take its value from a field of the parent's record.
+func takeFromParent(s *schemas.Stream, name, field string) {
 	i := slices.IndexFunc(s.Params, func(p schemas.Param) bool { return p.Name == name && p.In == "path" })
 	if i < 0 {
 		s.Params = append(s.Params, schemas.Param{Name: name, In: "path"})
 		i = len(s.Params) - 1
 	}
-	s.Params[i].From = from
+	s.Params[i].From = field
 }
 
 // listAt returns the list at a path, from the document or from the catalogue, and the shape of its records. The

@@ -22,10 +22,10 @@ type slotState struct {
 }
 
 type due struct {
-	slots   []state.SlotRecord // new records, in order
-	through time.Time          // the last of slots; zero if there is none
-	late    string             // why the last of the late slots is late; "" if no slot is late
-	next    time.Time          // when the next slot becomes due; zero: never
+	slots      []state.SlotRecord // new records, in order
+	newest     time.Time          // due time of the last record in slots; zero if there is none
+	lateReason string             // why the newest late slot is late; "" if no slot is late
+	next       time.Time          // when the next slot becomes due; zero: never
 }
 
 // due decides what happens to each slot after seen, up to now. The decision depends only on the arguments. The
@@ -51,17 +51,17 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 			Due: more.Last, State: state.SlotSkipped, Count: more.Count, Cause: string(p.unmade()),
 			Why: fmt.Sprintf("the daemon was not running; %d earlier slots since %s were missed, too", more.Count-1, more.First.Format(time.RFC3339)),
 		})
-		d.late = "the daemon was not running"
+		d.lateReason = "the daemon was not running"
 	}
 	for i, at := range slots {
 		r, late := p.decide(at, slots[len(slots)-1], i == len(slots)-1 && now.Sub(at.Add(schedule.Jitter(name, at, p.Jitter))) <= onTime, s)
 		if late {
-			d.late = r.Why
+			d.lateReason = r.Why
 			if r.State == state.SlotWaiting {
-				d.late = "the daemon was not running; the slot is run now"
+				d.lateReason = "the daemon was not running; the slot is run now"
 			}
 		}
-		d.slots, d.through = append(d.slots, r), at
+		d.slots, d.newest = append(d.slots, r), at
 	}
 	return d
 }
@@ -118,10 +118,10 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the
-// oldest, and rest has the others. Otherwise it selects the newest. The run of the newest does the work of the
-// others, and over has their new records.
-func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, rest []state.SlotRecord) {
+// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest,
+// and rest has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
+// slots, and madeUp has the new records of these others.
+func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, rest []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]
 	}
@@ -133,7 +133,7 @@ func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, res
 			r.State, r.Status = state.SlotRan, "stopped"
 		}
 		r.Why = "the run of " + next.Due.Format(time.RFC3339) + " covers it"
-		over = append(over, r)
+		madeUp = append(madeUp, r)
 	}
-	return next, over, nil
+	return next, madeUp, nil
 }

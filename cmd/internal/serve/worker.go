@@ -252,8 +252,8 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 		}
 		w.d.skipped(r)
 	}
-	if last := len(added) - 1; last >= 0 && d.late != "" {
-		w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.late})
+	if last := len(added) - 1; last >= 0 && d.lateReason != "" {
+		w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.lateReason})
 	}
 	w.d.hub.update(w.p.Name, func(s *Status) { s.Next = w.p.Plan.Upcoming(now, shownSlots) })
 	return nil

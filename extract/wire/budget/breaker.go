@@ -54,7 +54,7 @@ type breaker struct {
 	reason     reason
 	epoch      int64   // number of closings; an answer counts only if its request has the current epoch
 	probing    bool    // no request has succeeded since the gate closed
-	probeUntil instant // the other requests wait for the first one until then
+	probeUntil instant // until this instant, the other requests wait for the first one
 
 	strikes  int64 // closings because of 429, since a request succeeded
 	failures int64 // failed requests since a request succeeded
@@ -126,8 +126,8 @@ func (g *breaker) close(until instant, why reason) {
 }
 
 // extend keeps the gate closed at least until the given instant.
-func (g *breaker) extend(until instant, why reason) {
-	if until > g.until {
-		g.until, g.reason = until, why
+func (g *breaker) extend(end instant, why reason) {
+	if end > g.until {
+		g.until, g.reason = end, why
 	}
 }

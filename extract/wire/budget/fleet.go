@@ -10,10 +10,11 @@ import (
 // Ledger stores the records that processes on several hosts share, one record per credential. Only one process at a
 // time can change a record.
 type Ledger interface {
-	// ChangeBudget calls change with the record called name, or with nil if there is none. No other process can
-	// change it meanwhile. ChangeBudget stores what change returns durably; if change returns nil, the record stays
-	// as it is. now is the time of the ledger's clock. After an error, ChangeBudget may call change again.
-	ChangeBudget(ctx context.Context, name string, change func(now time.Time, stored []byte) ([]byte, error)) error
+	// ChangeBudget calls the function update with the record called name, or with nil if there is none. No other
+	// process can change the record meanwhile. ChangeBudget stores the result of update durably; if the result is nil,
+	// the record stays as it is. The argument now is the time of the ledger's clock. After an error, ChangeBudget may
+	// call update again.
+	ChangeBudget(ctx context.Context, name string, update func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
 // A ledger is too slow for an exchange per request. So a governor leases several grants at once. Each grant is for an
@@ -150,7 +151,7 @@ func (g *Governor) prefetch(now instant) {
 
 // startExchange starts an exchange that leases up to want grants. It does nothing while another exchange runs. The
 // caller holds g.mu.
-func (g *Governor) startExchange(want int) {
+func (g *Governor) startExchange(limit int) {
 	f := g.fleet
 	if f.busy || f.ctx.Err() != nil {
 		return
@@ -159,7 +160,7 @@ func (g *Governor) startExchange(want int) {
 	f.work.Go(func() {
 		ctx, cancel := context.WithTimeout(f.ctx, ledgerTime)
 		defer cancel()
-		err := g.exchange(ctx, want, false)
+		err := g.exchange(ctx, limit, false)
 		g.mu.Lock()
 		f.busy = false
 		if f.err = err; err == nil {
@@ -178,7 +179,7 @@ func (g *Governor) startExchange(want int) {
 
 // exchange exchanges data with the ledger. It reports what became of this process's requests, reads what other
 // processes have learned, and leases up to want grants.
-func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
+func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
 	f := g.fleet
 	g.mu.Lock()
 	told, trip, plan, joined := f.reports, f.trip, g.plan, g.joined
@@ -207,7 +208,7 @@ func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 			r.apply(p)
 		}
 		r.advance(now) // a report may have changed the length of the window
-		got, wait = r.lease(now, trip, want)
+		got, wait = r.lease(now, trip, limit)
 		if r.sign(g.id, now); leaves {
 			r.leave(g.id)
 		}
@@ -232,7 +233,7 @@ func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 	}
 	f.leases = append(f.leases, got...)
 	f.retry = time.Time{}
-	if len(got) == 0 && want > 0 {
+	if len(got) == 0 && limit > 0 {
 		f.retry = time.Now().Add(wait)
 	}
 	return nil
@@ -240,12 +241,12 @@ func (g *Governor) exchange(ctx context.Context, want int, leaves bool) error {
 
 // lease reserves up to want requests. Their instants come after a round trip to the ledger, so that the governor can
 // still use them. If it reserves none, lease returns how long to wait.
-func (r *record) lease(now instant, trip time.Duration, want int) (got []grant, wait time.Duration) {
+func (r *record) lease(now instant, trip time.Duration, limit int) (got []grant, wait time.Duration) {
 	if wait := r.gate.until.sub(now); wait > 0 {
 		return nil, min(wait, lastPeriod)
 	}
 	latest := now.add(mostAhead)
-	for len(got) < want {
+	for len(got) < limit {
 		l, again, why := r.reserve(now, now.add(trip), latest)
 		switch {
 		case why == waitsForAnswers:
@@ -263,12 +264,12 @@ func (r *record) lease(now instant, trip time.Duration, want int) (got []grant, 
 	return got, wait
 }
 
-// setClock sets the governor's clock by the ledger's clock, which showed at some time after asked. The governor's
-// clock must never be ahead, because a grant must not be used before its instant. It may be behind by at most the
-// fastest round trip.
-func (g *Governor) setClock(at time.Time, asked time.Time) {
-	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // as if the ledger read its clock just now
-	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // as if the ledger read its clock at the time asked
+// setClock sets the governor's clock by the ledger's clock. The ledger's clock showed the time remote, at some moment
+// after this process sent its request at the time sent. The governor's clock must never be ahead, because a grant must
+// not be used before its instant. It may be behind by at most the fastest round trip.
+func (g *Governor) setClock(remote time.Time, sent time.Time) {
+	lowest := instant(remote.UnixNano()).add(-time.Since(g.base)) // as if the ledger read its clock just now
+	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base))  // as if the ledger read its clock when the request was sent
 	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}

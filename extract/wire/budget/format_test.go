@@ -21,7 +21,7 @@ func TestFormat(t *testing.T) {
 			r.sign(rand.Uint64N(5), now)
 			if g, _, why := r.reserve(now, now, now.add(rand.N(mostAhead))); why == "" {
 				s := report{at: now, outcome: outcome(rand.N(5)), noted: g.noted, settles: true, counted: g.counted, epoch: r.gate.epoch}
-				s.status, s.sent, s.in = 200+rand.N(350), rand.N(now), hints{left: rand.N(9) - 1, limit: Rate{Limit: rand.N(9)}}
+				s.status, s.sent, s.header = 200+rand.N(350), rand.N(now), hints{left: rand.N(9) - 1, limit: Rate{Limit: rand.N(9)}}
 				r.apply(s)
 			}
 		}

@@ -24,7 +24,7 @@ import (
 // It is safe for concurrent use.
 type Governor struct {
 	queue chan struct{} // held by the request that waits for the next permit; the others queue for this channel
-	wake  chan struct{} // wakes that request early
+	wake  chan struct{} // wakes the request that holds queue before its wait ends
 	id    uint64        // id of this governor in the record
 	base  time.Time
 
@@ -32,7 +32,7 @@ type Governor struct {
 	plan       Plan
 	record     *record           // with a file, as last read; with a ledger, a copy with this process's reports
 	file       *state.LockedFile // file of the record; nil: none
-	stored     []byte            // memory for the stored form
+	stored     []byte            // memory for the stored form of the record
 	fleet      *fleet            // ledger of the record; nil: none
 	origin     atomic.Int64      // the instant of base on the record's clock
 	joined     bool              // this governor is a member of the record
@@ -198,7 +198,7 @@ func (g *Governor) poke() {
 	}
 }
 
-// with runs f on the current record, with exclusive access. It stores the record if f reports a change, or if a sign
+// The method with runs f on the current record, under a lock. It stores the record if f reports a change, or if a sign
 // of life is due. If the record is in a ledger, f gets the local copy.
 //
 // Errors come from the file and are final, because a request that was not recorded would be missing from the count.
@@ -210,7 +210,7 @@ func (g *Governor) with(f func(r *record, now instant) bool) error {
 	return g.waitForFile(f)
 }
 
-// change is one try of with. done is false if another process has locked the file.
+// change makes one try of what the method with does. done is false if another process has locked the file.
 func (g *Governor) change(f func(r *record, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,10 +20,10 @@ type sharedGovernor struct {
 }
 
 // Open returns the governor of the budget called name. If a governor is already open for this name, Open returns that
-// one, and lowers its limit if the limit of g is lower. Otherwise Open calls share, which connects g with other
-// processes, and returns g. Call close after the caller's last request has ended. The last call of close closes the
-// governor.
-func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
+// governor, and lowers its limit if the limit of g is lower. Otherwise Open calls the function share, which connects g
+// with other processes, and then returns g. The caller must call the function close after its last request has ended.
+// When all callers have done so, the governor is closed.
+func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (shared *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {
 		gs.all = map[string]*sharedGovernor{}
@@ -35,11 +35,11 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	}
 	t.users++
 	gs.mu.Unlock()
-	if common, err = t.open(g, share); err != nil {
+	if shared, err = t.open(g, share); err != nil {
 		_ = gs.release(name, t) // release would return the same error
 		return nil, nil, err
 	}
-	return common, sync.OnceValue(func() error { return gs.release(name, t) }), nil
+	return shared, sync.OnceValue(func() error { return gs.release(name, t) }), nil
 }
 
 func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Governor, error) {

@@ -163,16 +163,16 @@ func (c *limitEstimate) raiseRate() {
 	}
 }
 
-// refused lowers the estimate after a 429. retry is its Retry-After. stated is the limit in its headers, if any.
-// again says that no request was accepted since the previous 429.
-func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
+// refused lowers the estimate after a 429. The parameters retryAfter and stated are the Retry-After and the limit in
+// the headers of the 429, if any. The parameter repeated says that no request was accepted since the previous 429.
+func (c *limitEstimate) refused(now instant, retryAfter time.Duration, stated Rate, repeated bool) {
 	taken, before := c.taken, c.takenBefore
 	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken
-	window := standardWindow(retry)
+	window := standardWindow(retryAfter)
 	switch {
-	case retry > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
+	case retryAfter > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
-	case retry > 2*time.Second && window > c.rate.Window && similar(taken, before):
+	case retryAfter > 2*time.Second && window > c.rate.Window && similar(taken, before):
 		// The server has twice accepted about as many requests before a 429. So this number is its limit for this
 		// window.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
@@ -180,7 +180,7 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
-	case again && c.refusedRate > 0:
+	case repeated && c.refusedRate > 0:
 		// No request was accepted since the previous 429, so this 429 does not show which rate is too fast.
 		c.learned = math.Max(leastLearned, c.learned/2)
 	default:
@@ -199,28 +199,28 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from an answer's headers. counted is how many requests counted when this request was sent, including
-// this one. If the limit is used up, observe returns a pause.
-func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
-	c.applyStated(in)
-	if in.left < 0 {
+// observe learns from an answer's headers. The parameter counted is the number of requests in the window when the
+// answered request was sent, including this request. If the limit is used up, observe returns a pause.
+func (c *limitEstimate) observe(header hints, counted int) (pause time.Duration) {
+	c.applyStated(header)
+	if header.left < 0 {
 		return 0
 	}
 	c.sawHeaders = true
-	c.largestRemaining = max(c.largestRemaining, in.left+1)
-	if !c.known() && in.hasReset {
-		c.learn(Rate{Limit: c.largestRemaining, Window: resetWindow(in.reset)})
+	c.largestRemaining = max(c.largestRemaining, header.left+1)
+	if !c.known() && header.hasReset {
+		c.learn(Rate{Limit: c.largestRemaining, Window: resetWindow(header.reset)})
 		return 0
 	}
 	if !c.known() {
-		return c.pauseIfUsedUp(in)
+		return c.pauseIfUsedUp(header)
 	}
 	slack := 2 + 0.05*float64(c.rate.Limit)
-	missing := float64(c.rate.Limit - counted - in.left)
+	missing := float64(c.rate.Limit - counted - header.left)
 	if missing > slack {
 		c.foreign[0] = math.Max(c.foreign[0], missing)
-		if in.hasReset && in.reset > c.rate.Window+time.Second {
-			return c.pauseIfUsedUp(in) // the headers describe a longer window
+		if header.hasReset && header.reset > c.rate.Window+time.Second {
+			return c.pauseIfUsedUp(header) // the headers describe a longer window
 		}
 	}
 	if c.windowGuessed && missing < -slack {
@@ -231,44 +231,44 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 
 // applyStated applies a stated limit. A lower limit applies at once. A higher limit applies at the end of a window in
 // which every answer stated a higher one.
-func (c *limitEstimate) applyStated(in hints) {
-	if in.limit.Limit <= 0 {
+func (c *limitEstimate) applyStated(header hints) {
+	if header.limit.Limit <= 0 {
 		return
 	}
 	if !c.known() {
-		r := in.limit
+		r := header.limit
 		switch {
 		case r.Window > 0:
-		case in.hasReset:
-			r.Window = resetWindow(in.reset)
+		case header.hasReset:
+			r.Window = resetWindow(header.reset)
 		default:
 			r.Window = time.Minute // the most common window
 		}
 		c.learn(r)
-		c.windowGuessed = in.limit.Window == 0 && !in.hasReset
+		c.windowGuessed = header.limit.Window == 0 && !header.hasReset
 		return
 	}
-	if in.limit.Window > 0 && in.limit.Window != c.rate.Window {
+	if header.limit.Window > 0 && header.limit.Window != c.rate.Window {
 		if c.configured.Limit == 0 {
-			c.learn(in.limit)
+			c.learn(header.limit)
 		}
 		return
 	}
-	if c.stated == 0 || in.limit.Limit < c.stated {
-		c.stated = in.limit.Limit
+	if c.stated == 0 || header.limit.Limit < c.stated {
+		c.stated = header.limit.Limit
 	}
-	if in.limit.Limit < c.rate.Limit {
-		c.rate.Limit = in.limit.Limit
+	if header.limit.Limit < c.rate.Limit {
+		c.rate.Limit = header.limit.Limit
 	}
 }
 
 // pauseIfUsedUp returns how long to pause if the answer reports no remaining requests.
-func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
+func (c *limitEstimate) pauseIfUsedUp(header hints) time.Duration {
 	switch {
-	case in.left > 0:
+	case header.left > 0:
 		return 0
-	case in.hasReset:
-		return max(in.reset, firstGate)
+	case header.hasReset:
+		return max(header.reset, firstGate)
 	}
 	return time.Second
 }

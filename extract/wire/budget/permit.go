@@ -28,7 +28,7 @@ const (
 )
 
 // Ready is called when the connection is open. If the gate has closed meanwhile, Ready waits until it opens. If the
-// permit has expired meanwhile, Ready replaces it. It returns an error if the wait is longer than longest. //
+// permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait is longer than longest.
 // Invariant 4
 func (p *Permit) Ready(ctx context.Context, longest time.Duration) error {
 	for ctx.Err() == nil && p.g.now().sub(p.grant.at) >= fresh {
@@ -63,8 +63,8 @@ func (p *Permit) ready(longest time.Duration) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// replace replaces an expired permit. The connection took long to open, or this process was suspended. It returns how
-// long to wait for the new one. The caller holds p.g.mu.
+// replace replaces an expired permit. A permit expires if the connection takes long to open, or if this process is
+// suspended. replace returns how long to wait for the new permit. The caller holds p.g.mu.
 func (p *Permit) replace(r *record, now instant, longest time.Duration) (wait time.Duration, err error) {
 	g := p.g
 	if g.fleet == nil && r.window.holds(p.grant.noted) { // the window still counts the request
@@ -99,8 +99,8 @@ func (p *Permit) Sent() {
 	})
 }
 
-// send reports whether it changed the record. It does not if the request is sent in time, because the grant has
-// counted it.
+// send notes that the request is sent now, and reports whether it changed the record. If the request is sent in time,
+// nothing changes, because the grant has counted the request already.
 func (p *Permit) send(r *record, now instant) (changed bool) {
 	if p.settled || p.sent != 0 {
 		return false
@@ -129,7 +129,7 @@ func (p *Permit) Answered(resp *http.Response) {
 		if r.limit.known() {
 			window = r.limit.window()
 		}
-		return report{outcome: answered, status: resp.StatusCode, in: readHints(resp.Header, window)}
+		return report{outcome: answered, status: resp.StatusCode, header: readHints(resp.Header, window)}
 	})
 }
 

@@ -35,7 +35,7 @@ type record struct {
 // member is a governor that shares the record.
 type member struct {
 	id   uint64
-	seen instant // its last sign of life
+	seen instant // last sign of life of the member
 }
 
 // memberLease is how long a member counts as alive without a sign of life.
@@ -44,8 +44,8 @@ const memberLease = 30 * time.Second
 // recordAge is how long a learned limit is used after the last change of the record.
 const recordAge = 24 * time.Hour
 
-// late is how long after its instant a permit may be used. At first, each request counts as if it were sent that
-// late. So if its process dies, the count is still right. // Invariant 4
+// late is how long after its instant a permit may be used. At first, the window counts each request as if it were sent
+// as late as allowed. So if the process dies before it reports the request, the count is still right. // Invariant 4
 //
 // Late requests may be sent closer together, to make up for a delay of at most the same time.
 const late = 25 * time.Millisecond
@@ -63,18 +63,19 @@ func (r *record) advance(now instant) {
 type grant struct {
 	at      instant // when the request may be sent
 	noted   instant // instant at which the window counts the request
-	counted int     // requests that count at that time, including this one
+	counted int     // number of requests that the window counts at that instant, including this one
 }
 
-// reserve reserves one request for the first instant between from and latest that the pace and the limit allow. If
-// there is none, it returns the reason in why, and in again the instant of the next try. // Invariant 4
-func (r *record) reserve(now, from, latest instant) (g grant, again instant, why string) {
+// reserve reserves one request for the first instant between earliest and latest that the pace and the limit allow. If
+// there is none, it returns the instant of the next try in nextTry, and the reason for waiting in waitsFor.
+// Invariant 4
+func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instant, waitsFor string) {
 	if r.gate.probing && now.before(r.gate.probeUntil) {
 		return grant{}, r.gate.probeUntil, waitsForAnswers
 	}
-	paced := r.pace(from)
+	paced := r.pace(earliest)
 	n, window := r.limit.allowed()
-	g.at, g.counted = r.window.room(max(paced, from), window, max(n, 1))
+	g.at, g.counted = r.window.room(max(paced, earliest), window, max(n, 1))
 	switch {
 	case g.at > latest && g.at == paced:
 		return grant{}, g.at, waitsForPace
@@ -93,28 +94,29 @@ func (r *record) reserve(now, from, latest instant) (g grant, again instant, why
 	return g, 0, ""
 }
 
-// pace returns the instant of the next request at an even pace. Its clock is behind from by late, so that a delayed
-// request can make up for its delay.
-func (r *record) pace(from instant) instant {
+// pace returns the instant of the next request if requests are sent at an even pace. It computes this instant for a
+// time that is earlier than the parameter earliest by the duration late. So a delayed request can make up for its
+// delay.
+func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
-		return from
+		return earliest
 	}
 	n, window := r.limit.allowed()
 	limiter := rate.NewLimiter(rate.Limit(n/window.Seconds()), 1)
 	limiter.ReserveN(r.paced.time(), 1)
-	begin := max(from.add(-late), r.paced)
+	begin := max(earliest.add(-late), r.paced)
 	return begin.add(limiter.ReserveN(begin.time(), 1).DelayFrom(begin.time()))
 }
 
-// noting returns the instant at which the window counts a request that is sent at the given instant or a little
-// later. Leased requests get a shorter guard: a whole window of them may be unsent, and each with the longest guard
-// would use up the limit.
-func (r *record) noting(at, now instant) instant {
+// noting returns the instant at which the window counts a request that is sent at the instant planned or a little
+// later. A leased request gets a shorter guard. Otherwise a whole window of unsent requests, each with the longest
+// guard, would use up the limit.
+func (r *record) noting(planned, now instant) instant {
 	guard := r.window.longest()
-	if at > now {
+	if planned > now {
 		guard = min(max(2*r.window.guard, leastGuard), meanGuard)
 	}
-	return at.add(late + guard)
+	return planned.add(late + guard)
 }
 
 // release removes a request that was not sent from the counts.
@@ -129,7 +131,7 @@ type report struct {
 	at      instant // when the governor made the report
 	outcome outcome
 	settles bool    // this is the first report that settles the request
-	moved   instant // for delayed: the new value of noted
+	moved   instant // for the outcome delayed: the new value of noted
 	noted   instant // see grant
 	sent    instant // 0: not sent
 	counted int     // see grant
@@ -137,7 +139,7 @@ type report struct {
 	probe   bool    // see Permit
 
 	status int           // status of the answer
-	in     hints         // hints in the answer's header
+	header hints         // hints in the answer's header
 	wait   time.Duration // wait that the answer's body requests
 }
 
@@ -171,19 +173,19 @@ func (r *record) apply(p report) {
 		r.gate.failed(p.epoch, p.at, 0)
 	case p.status == http.StatusTooManyRequests:
 		r.refused++
-		retry := p.in.retry
-		if !p.in.hasRetry && p.in.hasReset {
-			retry = p.in.reset
+		retry := p.header.retry
+		if !p.header.hasRetry && p.header.hasReset {
+			retry = p.header.reset
 		}
 		if r.gate.refused(p.epoch, p.at, retry) {
-			r.limit.refused(p.at, retry, p.in.limit, r.gate.strikes > 1)
+			r.limit.refused(p.at, retry, p.header.limit, r.gate.strikes > 1)
 		}
 	case p.status >= 500:
 		r.limit.accepted(p.sent)
-		r.gate.stumbled(p.epoch, p.at, p.in.retry, p.probe)
+		r.gate.stumbled(p.epoch, p.at, p.header.retry, p.probe)
 	default:
 		r.limit.accepted(p.sent)
-		if pause := r.limit.observe(p.in, p.counted); pause > 0 {
+		if pause := r.limit.observe(p.header, p.counted); pause > 0 {
 			r.gate.extend(p.at.add(pause), usedUp)
 		}
 		r.gate.passed(p.epoch)
@@ -252,7 +254,7 @@ func (r *record) leave(id uint64) {
 	r.members = slices.DeleteFunc(r.members, func(m member) bool { return m.id == id })
 }
 
-// shared reports whether there is a member other than id.
+// shared reports whether the record has a member other than the one with this id.
 func (r *record) shared(id uint64) bool {
 	return slices.ContainsFunc(r.members, func(m member) bool { return m.id != id })
 }

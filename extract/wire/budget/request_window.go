@@ -30,7 +30,7 @@ type requestWindow struct {
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // fastest answer of this span; previous is that of the span before
+	fastest  time.Duration // fastest answer of this span; the field previous has that of the span before
 	previous time.Duration
 	spanEnds instant
 	guard    time.Duration // mean guard, a moving average
@@ -44,20 +44,20 @@ const (
 	horizon = mostAhead + late + mostGuard
 )
 
-// room returns the first instant, not before from, at which fewer than n requests count, and how many count then.
-// Call advance first.
-func (l *requestWindow) room(from instant, window time.Duration, n float64) (at instant, counted int) {
-	at, left := from, l.total
+// room returns the first instant at or after earliest at which the window counts fewer than n requests. It also returns
+// the number that the window counts at that instant. Call advance first.
+func (l *requestWindow) room(earliest instant, window time.Duration, n float64) (first instant, counted int) {
+	first, left := earliest, l.total
 	for b := l.oldest; left > 0 && b <= l.newest; b++ {
 		ends := l.end(b).add(window)
-		if ends > from && float64(left+1) <= n {
+		if ends > earliest && float64(left+1) <= n {
 			break
 		}
 		if c := int64(l.counts[b%buckets]); c > 0 {
-			left, at = left-c, max(at, ends)
+			left, first = left-c, max(first, ends)
 		}
 	}
-	return at, int(left)
+	return first, int(left)
 }
 
 // end returns the instant at which bucket b ends.
@@ -95,8 +95,8 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	}
 }
 
-// note counts n requests at the instant i. After the newest bucket, it counts them in the newest. Before the oldest,
-// it ignores them.
+// note counts n requests at the instant i. If i is after the newest bucket, note counts them in the newest bucket. If i
+// is before the oldest bucket, note ignores them.
 func (l *requestWindow) note(i instant, n uint32) {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest {
@@ -120,11 +120,11 @@ func (l *requestWindow) drop(i instant) bool {
 // holds reports whether a request that was noted at the instant i still counts.
 func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
-// guardFor returns the guard of a request whose answer took the time took, and updates the statistics.
-func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant) time.Duration {
+// guardFor returns the guard of a request that was answered after the time elapsed. It also updates the statistics.
+func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now instant) time.Duration {
 	guard := mostGuard
 	if answered {
-		guard = l.delay(took, now)
+		guard = l.delay(elapsed, now)
 	}
 	guard = min(guard, l.longest())
 	l.guard += (guard - l.guard) / 64
@@ -139,19 +139,19 @@ func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant)
 func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 
 // delay returns how long a request may have been delayed on its way.
-func (l *requestWindow) delay(took time.Duration, now instant) time.Duration {
+func (l *requestWindow) delay(elapsed time.Duration, now instant) time.Duration {
 	if l.spanEnds.before(now) {
-		l.previous, l.fastest = l.fastest, took
+		l.previous, l.fastest = l.fastest, elapsed
 		if l.answers == 0 {
-			l.previous = took
+			l.previous = elapsed
 		}
 		l.spanEnds = now.add(fastSpan)
 	}
-	l.fastest = min(l.fastest, took)
+	l.fastest = min(l.fastest, elapsed)
 	l.answers++
 	least := leastGuard
 	if l.answers < early {
 		least = earlyGuard
 	}
-	return max(took-min(l.fastest, l.previous)+guardSlack, least)
+	return max(elapsed-min(l.fastest, l.previous)+guardSlack, least)
 }

@@ -28,14 +28,15 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket. count is its content at the time at. The content decreases by one per interval.
+// bucket is a leaky bucket. The field count is the content of the bucket at the moment in the field time. The content
+// decreases by one per interval.
 type bucket struct {
 	count float64
-	at    time.Time
+	time  time.Time
 }
 
 func (b bucket) now(now time.Time, every time.Duration) float64 {
-	return max(0, b.count-max(0, now.Sub(b.at)).Seconds()/every.Seconds())
+	return max(0, b.count-max(0, now.Sub(b.time)).Seconds()/every.Seconds())
 }
 
 func (l *limiter) try(from client, now time.Time, evaluate func() bool) (right, limited bool) {

@@ -151,12 +151,12 @@ func (v *visitor) sees(t *testing.T, script string) {
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
-// clicks clicks on an element and waits for the result. The element may appear late, because live updates replace
-// it.
-func (v *visitor) clicks(t *testing.T, on, then string) {
+// The method clicks makes the visitor click on the element target, and waits until the element result appears. The
+// target may appear late, because live updates replace elements.
+func (v *visitor) clicks(t *testing.T, target, result string) {
 	t.Helper()
-	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, on))
-	v.run(t, chromedp.WaitReady(chromedp.CSS(then)))
+	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, target))
+	v.run(t, chromedp.WaitReady(chromedp.CSS(result)))
 }
 
 type looks struct {

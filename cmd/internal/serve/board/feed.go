@@ -14,10 +14,10 @@ const kept = 1024
 // never waits for a reader. If a reader is too slow and has missed updates, After reports it. The zero value is
 // ready to use. It is safe for concurrent use. // Invariant 6
 type Feed struct {
-	mu    sync.Mutex
-	last  uint64 // number of the newest update, from 1
-	notes [kept]Update
-	more  chan struct{} // closed by the next Publish; nil while no reader waits
+	mu         sync.Mutex
+	last       uint64 // number of the newest update, from 1
+	notes      [kept]Update
+	nextChange chan struct{} // closed by the next Publish; nil while no reader waits
 }
 
 // Publish adds an update.
@@ -26,9 +26,9 @@ func (f *Feed) Publish(n Update) {
 	defer f.mu.Unlock()
 	f.last++
 	f.notes[f.last%kept] = n
-	if f.more != nil {
-		close(f.more)
-		f.more = nil
+	if f.nextChange != nil {
+		close(f.nextChange)
+		f.nextChange = nil
 	}
 }
 
@@ -39,10 +39,10 @@ func (f *Feed) Last() uint64 {
 	return f.last
 }
 
-// After returns the updates after number n, and the number of the last one. If some of them are no longer stored,
-// lost is true, and the reader must load everything again. If there is no update after n, the next Publish closes
-// the channel more.
-func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, more <-chan struct{}) {
+// After returns the updates after number n, and the number of the last one. If some of them are no longer stored, lost
+// is true, and the reader must load everything again. If there is no update after n, After returns the channel changed,
+// which the next Publish closes.
+func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n > f.last || f.last-n > kept {
@@ -52,10 +52,10 @@ func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, more <-c
 		notes = append(notes, f.notes[i%kept])
 	}
 	if notes == nil {
-		if f.more == nil {
-			f.more = make(chan struct{})
+		if f.nextChange == nil {
+			f.nextChange = make(chan struct{})
 		}
-		more = f.more
+		changed = f.nextChange
 	}
-	return notes, f.last, false, more
+	return notes, f.last, false, changed
 }

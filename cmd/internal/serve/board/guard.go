@@ -67,21 +67,21 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns who has sent a request. program is true for a bearer token. Such a request needs no CSRF mark,
-// because no other site can make a browser send a bearer token.
-func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
+// visitor returns the identity of the sender of a request. program is true if the request has a bearer token. Such a
+// request needs no CSRF mark, because no other site can make a browser send a bearer token.
+func (b *Board) visitor(r *http.Request) (identity access.Identity, program bool, err error) {
 	if b.Access.Open() {
-		who, err = b.Access.Local(r)
-		return who, false, err
+		identity, err = b.Access.Local(r)
+		return identity, false, err
 	}
 	if _, ok := access.Bearer(r); ok {
-		who, err = b.Access.Program(r, access.Read)
-		return who, true, err
+		identity, err = b.Access.Program(r, access.Read)
+		return identity, true, err
 	}
-	if who, ok := b.signedIn(r); ok {
-		return who, false, nil
+	if identity, ok := b.signedIn(r); ok {
+		return identity, false, nil
 	}
-	return who, false, access.ErrMissing
+	return identity, false, access.ErrMissing
 }
 
 type visitorKey struct{}

@@ -26,13 +26,13 @@ const (
 	formCookie    = "penstock_form"
 )
 
-// sessions are the sessions of all visitors. They are not stored, so they end with the process.
+// sessions has the sessions of all visitors. Sessions are not stored, so they end with the process.
 type sessions struct {
 	now func() time.Time
 	key []byte
 
-	mu  sync.Mutex
-	all map[[32]byte]session // sessions, by the hash of the cookie's value
+	mu       sync.Mutex
+	byCookie map[[32]byte]session // sessions, by the hash of the cookie's value
 }
 
 type session struct {
@@ -41,7 +41,7 @@ type session struct {
 }
 
 func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, key: []byte(rand.Text()), all: map[[32]byte]session{}}
+	return &sessions{now: now, key: []byte(rand.Text()), byCookie: map[[32]byte]session{}}
 }
 
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Identity) {
@@ -50,18 +50,18 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Iden
 	defer s.mu.Unlock()
 	now := s.now()
 	oldest, last := [32]byte{}, now
-	for k, v := range s.all {
+	for k, v := range s.byCookie {
 		switch {
 		case v.over(now):
-			delete(s.all, k)
+			delete(s.byCookie, k)
 		case !v.seen.After(last):
 			oldest, last = k, v.seen
 		}
 	}
-	if len(s.all) >= maxSessions {
-		delete(s.all, oldest)
+	if len(s.byCookie) >= maxSessions {
+		delete(s.byCookie, oldest)
 	}
-	s.all[sha256.Sum256([]byte(id))] = session{now, now, who}
+	s.byCookie[sha256.Sum256([]byte(id))] = session{now, now, who}
 	http.SetCookie(w, cookie(r, sessionCookie, id, http.SameSiteStrictMode))
 }
 
@@ -77,23 +77,23 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := sha256.Sum256([]byte(c.Value))
-	v, ok := s.all[k]
+	v, ok := s.byCookie[k]
 	if !ok || v.over(s.now()) {
-		delete(s.all, k)
+		delete(s.byCookie, k)
 		return who, false
 	}
 	v.seen = s.now()
-	s.all[k] = v
+	s.byCookie[k] = v
 	return v.who, true
 }
 
 // signedIn returns the visitor of a session, with the current role of the token. ok is false if there is no
 // session, or if the token was removed.
-func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
-	if who, ok = b.sessions.of(r); ok {
-		who, ok = b.Access.Holds(who)
+func (b *Board) signedIn(r *http.Request) (identity access.Identity, ok bool) {
+	if identity, ok = b.sessions.of(r); ok {
+		identity, ok = b.Access.Holds(identity)
 	}
-	return who, ok
+	return identity, ok
 }
 
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, sha256.Sum256([]byte(c.Value)))
+	delete(s.byCookie, sha256.Sum256([]byte(c.Value)))
 	gone := cookie(r, sessionCookie, "", http.SameSiteStrictMode)
 	gone.MaxAge = -1
 	http.SetCookie(w, gone)

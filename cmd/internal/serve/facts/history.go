@@ -126,16 +126,16 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part returns the page of the list that q selects, of the items that keep accepts. Total counts all of these
-// items.
-func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
+// part selects the items that the function keep accepts, and returns the page of them that q selects. Total is the
+// number of all accepted items.
+func part[T any](items []T, q board.Query, keep func(T) bool) board.List[T] {
 	var l board.List[T]
-	for _, one := range all {
-		if !keep(one) {
+	for _, item := range items {
+		if !keep(item) {
 			continue
 		}
 		if l.Total >= q.Offset && (q.Limit == 0 || len(l.Items) < q.Limit) {
-			l.Items = append(l.Items, one)
+			l.Items = append(l.Items, item)
 		}
 		l.Total++
 	}

@@ -12,30 +12,30 @@ type Elided struct {
 // Count of Elided is too low.
 const mostCounted = 200_000
 
-// Between returns the slots after after, up to and including until. If there are more than limit, it returns the
-// last ones, and a summary of the earlier ones.
-func (s Schedule) Between(after, until time.Time, limit int) (before Elided, slots []time.Time) {
+// Between returns the slots later than from and not later than to. If there are more than limit slots, Between returns
+// the last ones, and in earlier a summary of the others.
+func (s Schedule) Between(from, to time.Time, limit int) (earlier Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
-	for at := s.Next(after); !at.IsZero() && !at.After(until); at = s.Next(at) {
+	for at := s.Next(from); !at.IsZero() && !at.After(to); at = s.Next(at) {
 		if n++; len(ring) < limit {
 			ring = append(ring, at)
 			continue
 		}
 		out := ring[(n-1)%limit]
-		if before.Count == 0 {
-			before.First = out
+		if earlier.Count == 0 {
+			earlier.First = out
 		}
-		before.Last, before.Count = out, before.Count+1
+		earlier.Last, earlier.Count = out, earlier.Count+1
 		ring[(n-1)%limit] = at
 		if n == mostCounted {
-			if day := until.AddDate(0, 0, -1); at.Before(day) {
+			if day := to.AddDate(0, 0, -1); at.Before(day) {
 				at = day
 			}
 		}
 	}
 	if n <= limit {
-		return before, ring
+		return earlier, ring
 	}
 	cut := n % limit
-	return before, append(append(slots, ring[cut:]...), ring[:cut]...)
+	return earlier, append(append(slots, ring[cut:]...), ring[:cut]...)
 }

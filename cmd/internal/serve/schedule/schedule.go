@@ -21,11 +21,11 @@ import (
 
 // Schedule is an endless series of slots. It may be copied. The zero Schedule has no slots.
 type Schedule struct {
-	text  string
-	zone  *time.Location
-	spec  *cron.SpecSchedule // the cron expression, for times of day in zone that are written as if they were UTC
-	every time.Duration      // the period of @every; spec is then nil
-	both  bool               // a time of day that occurs twice is due both times
+	text    string
+	zone    *time.Location
+	spec    *cron.SpecSchedule // the cron expression, for times of day in zone that are written as if they were UTC
+	every   time.Duration      // the period of @every; spec is then nil
+	repeats bool               // a time of day that occurs twice is due both times
 }
 
 var errNever = errors.New("never fires: no date matches")
@@ -49,7 +49,7 @@ func Parse(text string, zone *time.Location) (Schedule, error) {
 	switch p := parsed.(type) {
 	case *cron.SpecSchedule:
 		p.Location = time.UTC
-		s.spec, s.both = p, frequent(p)
+		s.spec, s.repeats = p, frequent(p)
 	case cron.ConstantDelaySchedule:
 		if s.every = p.Delay; !wholeEvery(text, p.Delay) {
 			return s, errors.New("@every needs whole seconds, at least one, for example 15m")
@@ -161,7 +161,7 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 			return sp.start
 		}
 	}
-	if change < 0 && !s.both {
+	if change < 0 && !s.repeats {
 		// Skip the second occurrence of the hour.
 		if again := sp.start.Add(-change - time.Second); t.Before(again) {
 			t = again

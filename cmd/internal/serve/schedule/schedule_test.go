@@ -17,7 +17,7 @@ import (
 // parser nor this package.
 type clock struct {
 	second, minute, hour, dom, month, dow []int
-	each                                  bool // a time of day that occurs twice is due twice
+	repeats                               bool // a time of day that occurs twice is due twice
 }
 
 func (c clock) names(t time.Time) bool {
@@ -38,7 +38,7 @@ func walked(c clock, zone *time.Location, from, to time.Time, step time.Duration
 	last := wallTime(from.Add(-step).In(zone))
 	for at := from; at.Before(to); at = at.Add(step) {
 		wall := wallTime(at.In(zone))
-		due := c.names(wall) && (c.each || wall.After(shown))
+		due := c.names(wall) && (c.repeats || wall.After(shown))
 		for gone := last.Add(step); gone.Before(wall); gone = gone.Add(step) {
 			due = due || c.names(gone)
 		}
@@ -99,9 +99,9 @@ func TestReference(t *testing.T) {
 		"0 3 * * 0":        {minute: []int{0}, hour: []int{3}, dow: []int{0}},
 		"45 1 1,29 2-4 5":  {minute: []int{45}, hour: []int{1}, dom: []int{1, 29}, month: []int{2, 3, 4}, dow: []int{5}},
 		"5 */2 * * *":      {minute: []int{5}, hour: list(0, 22, 2)},
-		"@hourly":          {minute: []int{0}, each: true},
-		"*/15 * * * *":     {minute: list(0, 45, 15), each: true},
-		"*/20 1-3 * * sun": {minute: list(0, 40, 20), hour: []int{1, 2, 3}, dow: []int{0}, each: true},
+		"@hourly":          {minute: []int{0}, repeats: true},
+		"*/15 * * * *":     {minute: list(0, 45, 15), repeats: true},
+		"*/20 1-3 * * sun": {minute: list(0, 40, 20), hour: []int{1, 2, 3}, dow: []int{0}, repeats: true},
 		"@monthly":         {minute: []int{0}, hour: []int{0}, dom: []int{1}},
 		"0 30 2 * * *":     {minute: []int{30}, hour: []int{2}},
 	}
@@ -132,7 +132,7 @@ func TestReferenceSeconds(t *testing.T) {
 		c := clock{
 			second: drawField(t, "second", 0, 59), minute: drawField(t, "minute", 0, 59), hour: drawField(t, "hour", 0, 4),
 		}
-		c.each = len(c.second) > 1 || c.minute == nil || len(c.minute) > 1 || c.hour == nil
+		c.repeats = len(c.second) > 1 || c.minute == nil || len(c.minute) > 1 || c.hour == nil
 		text := fmt.Sprintf("%s %s %s * * *", field(c.second), field(c.minute), field(c.hour))
 		if c.second == nil {
 			text = strings.TrimPrefix(text, "* ")

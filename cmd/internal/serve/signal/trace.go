@@ -52,8 +52,8 @@ type runTrace struct {
 type streamTrace struct {
 	ctx          context.Context //nolint:containedctx // has the parent span, as in runTrace
 	span         trace.Span
-	since        time.Time // time of the last commit; before the first commit, when the stream began
-	pages, bytes int64     // how much was read since then
+	lastCommit   time.Time // before the first commit: when the stream began
+	pages, bytes int64     // how much was read since lastCommit
 	last         time.Time
 	began        time.Time
 }
@@ -117,7 +117,7 @@ func (t *Traces) step(r *runTrace, e pipeline.Event) {
 	now := time.Now()
 	s := r.streams[e.Stream]
 	if s == nil {
-		s = &streamTrace{since: now, began: now}
+		s = &streamTrace{lastCommit: now, began: now}
 		s.ctx, s.span = t.tracer.Start(r.ctx, "stream", trace.WithTimestamp(now), trace.WithAttributes(attribute.String("penstock.stream", e.Stream)))
 		r.streams[e.Stream] = s
 	}
@@ -127,10 +127,10 @@ func (t *Traces) step(r *runTrace, e pipeline.Event) {
 		s.pages++
 		s.bytes += e.Bytes
 	case pipeline.EventCommit:
-		_, span := t.tracer.Start(s.ctx, "commit", trace.WithTimestamp(s.since), trace.WithAttributes(
+		_, span := t.tracer.Start(s.ctx, "commit", trace.WithTimestamp(s.lastCommit), trace.WithAttributes(
 			attribute.Int64("penstock.pages", s.pages), attribute.Int64("penstock.bytes", s.bytes), attribute.Int64("penstock.written", e.Counts.Written)))
 		span.End(trace.WithTimestamp(now))
-		s.since, s.pages, s.bytes = now, 0, 0
+		s.lastCommit, s.pages, s.bytes = now, 0, 0
 	case pipeline.EventEnd:
 		if e.Report != nil {
 			t.landed(s, *e.Report, now)
