@@ -94,7 +94,7 @@ race: ## run the tests of concurrent code under the race detector, in random ord
 .PHONY: bench
 bench: build ## measure speed and memory, each figure beside a baseline; fail if a promised ratio is missed
 	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
-	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire ./state ./cmd/internal/serve/receive
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/jsondoc ./extract/wire ./state ./cmd/internal/serve/receive
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
 .PHONY: crash

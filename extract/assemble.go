@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -34,8 +35,8 @@ type batch struct {
 	n       int
 	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
 	content []uint64 // hashes of the records' content; only with assembler.deep
-	first   value
-	last    value
+	first   jsondoc.Value
+	last    jsondoc.Value
 	cuts    cuts
 
 	keysOnly bool // keep only the hashes, because the records are only compared with others
@@ -62,19 +63,19 @@ func (b *batch) json() []byte {
 
 // assemble adds the found records to b. If the records are one array and need no context, b refers to the body
 // instead of copying it.
-func (a *assembler) assemble(d *doc, f found, b *batch) error {
+func (a *assembler) assemble(d *jsondoc.Doc, f found, b *batch) error {
 	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
-		b.records, b.whole = d.raw(p.value), true
-		b.reserve(d.count(p.value), a.deep)
-		for r := range d.elements(p.value) {
-			b.cuts.note(r.start-p.value.start, b.n)
+		b.records, b.whole = d.Raw(p.value), true
+		b.reserve(d.Count(p.value), a.deep)
+		for r := range d.Elements(p.value) {
+			b.cuts.note(r.Start-p.value.Start, b.n)
 			a.note(d, r, nil, nil, b)
 		}
-		return d.err
+		return d.Err()
 	}
 	if len(f.places) == 1 && b.n == 0 {
-		b.reserve(d.count(f.places[0].value), a.deep)
+		b.reserve(d.Count(f.places[0].value), a.deep)
 		if !b.keysOnly {
 			b.records = slices.Grow(b.records, a.size(d, f.places[0]))
 		}
@@ -82,14 +83,14 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	for p := range f.all(d) {
 		a.place(d, p, b)
 	}
-	return d.err
+	return d.Err()
 }
 
 // size returns an upper bound of the bytes that the records of p take.
-func (a *assembler) size(d *doc, p place) int {
-	n := p.value.end - p.value.start + len("[]")
+func (a *assembler) size(d *jsondoc.Doc, p place) int {
+	n := p.value.End - p.value.Start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
-		n += d.count(p.value) * (len(a.params) + len(a.stream.Context) + len(contextKey) + len(`"":{"":,},`))
+		n += d.Count(p.value) * (len(a.params) + len(a.stream.Context) + len(contextKey) + len(`"":{"":,},`))
 	}
 	return n
 }
@@ -98,7 +99,7 @@ func (a *assembler) needsContext(p place) bool {
 	return len(a.params) > 0 || a.stream.Context != "" && p.in.ok()
 }
 
-func (a *assembler) place(d *doc, p place, b *batch) {
+func (a *assembler) place(d *jsondoc.Doc, p place, b *batch) {
 	var context []byte
 	if a.needsContext(p) {
 		a.scratch = a.appendContext(a.scratch[:0], d, p)
@@ -108,15 +109,15 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	case formOne:
 		a.add(d, p.value, nil, context, b)
 	case formValues:
-		positions := d.get(p.value, "0").ok() // names like "0" are indexes, other names are ids
-		for name, r := range d.members(p.value) {
+		positions := d.Get(p.value, "0").OK() // names like "0" are indexes, other names are ids
+		for name, r := range d.Members(p.value) {
 			if positions {
 				name = nil
 			}
 			a.add(d, r, a.identity(d, r, name), context, b)
 		}
 	default:
-		for r := range d.elements(p.value) {
+		for r := range d.Elements(p.value) {
 			a.add(d, r, nil, context, b)
 		}
 	}
@@ -125,7 +126,7 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 // appendContext appends the member that each record of p gets, for example
 //
 //	"_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}
-func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
+func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p place) []byte {
 	out = append(out, `"`+contextKey+`":{`...)
 	if a.stream.Context != "" && p.in.ok() {
 		if a.groupOf != a.stream.Context {
@@ -136,7 +137,7 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 		if p.in.key != nil {
 			out = append(out, p.in.key...)
 		} else {
-			out = append(out, d.scalars(p.in.object)...)
+			out = append(out, d.Scalars(p.in.object)...)
 		}
 		if len(a.params) > 0 {
 			out = append(out, ',')
@@ -147,8 +148,8 @@ func (a *assembler) appendContext(out []byte, d *doc, p place) []byte {
 
 // identity returns the member that a record in an object of records by id lacks: for {"17":{"name":"Ann"}} it returns
 // "id":17. It returns nil if r has an id.
-func (a *assembler) identity(d *doc, r value, name []byte) []byte {
-	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
+func (a *assembler) identity(d *jsondoc.Doc, r jsondoc.Value, name []byte) []byte {
+	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.IsObject(r) || a.member(d, r, 0).OK() {
 		return nil
 	}
 	member, _ := json.Marshal(a.stream.Key[0])
@@ -157,13 +158,13 @@ func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 
 // nameValue returns a numeric name as a number, because references to the record are numbers too.
 func nameValue(name []byte) []byte {
-	if isNumber(name) {
+	if jsondoc.IsNumber(name) {
 		return name
 	}
 	return append(append([]byte{'"'}, name...), '"')
 }
 
-func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
+func (a *assembler) add(d *jsondoc.Doc, r jsondoc.Value, identity, context []byte, b *batch) {
 	if b.keysOnly {
 		a.note(d, r, identity, context, b)
 		return
@@ -175,8 +176,8 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	}
 	b.cuts.note(len(b.records), b.n)
 	a.note(d, r, identity, context, b)
-	raw := d.raw(r)
-	if identity == nil && context == nil || !d.isObject(r) {
+	raw := d.Raw(r)
+	if identity == nil && context == nil || !d.IsObject(r) {
 		b.records = append(b.records, raw...)
 		return
 	}
@@ -194,12 +195,12 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	b.records = append(b.records, '}')
 }
 
-func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
-	if b.n++; b.n > maxNodes { // Invariant 6
-		d.fail(r.start, fmt.Sprintf("more than %d records in one answer", maxNodes))
+func (a *assembler) note(d *jsondoc.Doc, r jsondoc.Value, identity, context []byte, b *batch) {
+	if b.n++; b.n > jsondoc.MaxNodes { // Invariant 6
+		d.Fail(r.Start, fmt.Sprintf("more than %d records in one answer", jsondoc.MaxNodes))
 		return
 	}
-	if b.last = r; !b.first.ok() {
+	if b.last = r; !b.first.OK() {
 		b.first = r
 	}
 	h, ok := a.key(d, r)
@@ -219,45 +220,67 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	}
 }
 
-func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
+func (a *assembler) key(d *jsondoc.Doc, r jsondoc.Value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
 		if strings.HasPrefix(column, contextKey) {
 			continue
 		}
 		v := a.member(d, r, i)
-		if !v.ok() || v.node >= 0 {
+		if !v.OK() || v.Nested() {
 			return 0, false
 		}
-		h += maphash.Bytes(a.seed, d.raw(v)) * uint64(2*i+1)
+		h += maphash.Bytes(a.seed, d.Raw(v)) * uint64(2*i+1)
 		ok = true
 	}
 	return h, ok
 }
 
 // member returns the i-th key column of r. The source may spell its name differently: objectId for object_id.
-func (a *assembler) member(d *doc, r value, i int) value {
+func (a *assembler) member(d *jsondoc.Doc, r jsondoc.Value, i int) jsondoc.Value {
 	if len(a.members) != len(a.stream.Key) {
 		a.members = slices.Clone(a.stream.Key)
 	}
-	v := d.get(r, a.members[i])
-	if v.ok() {
+	v := d.Get(r, a.members[i])
+	if v.OK() {
 		return v
 	}
-	name, v := d.ofColumn(r, a.stream.Key[i])
-	if v.ok() {
+	name, v := memberOfColumn(d, r, a.stream.Key[i])
+	if v.OK() {
 		a.members[i] = name
 	}
 	return v
 }
 
-func (a *assembler) keyText(d *doc, r value) string {
+// columnOf returns the member with the name of the column. If there is none, it returns one whose name becomes that
+// column name.
+func columnOf(d *jsondoc.Doc, v jsondoc.Value, column string) jsondoc.Value {
+	if m := d.Get(v, column); m.OK() {
+		return m
+	}
+	_, m := memberOfColumn(d, v, column)
+	return m
+}
+
+func memberOfColumn(d *jsondoc.Doc, v jsondoc.Value, column string) (name string, m jsondoc.Value) {
+	if !d.IsObject(v) {
+		return "", jsondoc.Missing
+	}
+	for k, m := range d.Members(v) {
+		if name := jsondoc.Unquote(k); schemas.Column(name) == column {
+			return name, m
+		}
+	}
+	return "", jsondoc.Missing
+}
+
+func (a *assembler) keyText(d *jsondoc.Doc, r jsondoc.Value) string {
 	var parts []string
 	for i := range a.stream.Key {
 		v := a.member(d, r, i)
-		if !v.ok() || v.node >= 0 {
+		if !v.OK() || v.Nested() {
 			return ""
 		}
-		parts = append(parts, excerpt(string(d.raw(v))))
+		parts = append(parts, excerpt(string(d.Raw(v))))
 	}
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
@@ -267,14 +290,14 @@ func (a *assembler) keyText(d *doc, r value) string {
 
 // content returns a hash of r, without the context and the volatile members. The order of the members does not
 // matter.
-func (a *assembler) content(d *doc, r value) uint64 {
-	if !d.isObject(r) {
-		return maphash.Bytes(a.seed, d.raw(r))
+func (a *assembler) content(d *jsondoc.Doc, r jsondoc.Value) uint64 {
+	if !d.IsObject(r) {
+		return maphash.Bytes(a.seed, d.Raw(r))
 	}
 	var h uint64
-	for name, v := range d.members(r) {
+	for name, v := range d.Members(r) {
 		if string(name) != contextKey && !slices.Contains(a.stream.Volatile, string(name)) {
-			h += maphash.Bytes(a.seed, name) * (maphash.Bytes(a.seed, d.raw(v)) | 1)
+			h += maphash.Bytes(a.seed, name) * (maphash.Bytes(a.seed, d.Raw(v)) | 1)
 		}
 	}
 	return h

@@ -61,11 +61,11 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
 	for _, field := range words.RecordTokens() {
-		v := d.get(last, field)
-		if !v.ok() || v.node >= 0 || d.void(v) {
+		v := d.Get(last, field)
+		if !v.OK() || v.Nested() || d.IsEmpty(v) {
 			continue
 		}
-		value := bound{value: d.raw(v)}.text()
+		value := bound{value: d.Raw(v)}.text()
 		names := distinctNames(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
 		var g []pagerCandidate
 		for _, name := range names {

@@ -1,20 +1,24 @@
 package extract
 
-import "time"
+import (
+	"time"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+)
 
 // ChangedAt returns when a record, a JSON object, was last changed: the latest time in the member named field and in
 // members like updated_at. ok is false if none of them holds a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
-	ms, err := attributes(record)
+	ms, err := jsondoc.SplitObject(record)
 	if err != nil {
 		return time.Time{}, false
 	}
 	for _, m := range ms {
-		if m.name != field && !ofChange(m.name) {
+		if m.Name != field && !ofChange(m.Name) {
 			continue
 		}
-		value := string(m.value)
-		if !plain(m.value) || value == "" || value == "null" {
+		value := string(m.Value)
+		if !jsondoc.IsScalar(m.Value) || value == "" || value == "null" {
 			continue
 		}
 		t, is := moment(value, unitOfValue(value, true))

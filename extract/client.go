@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -76,7 +77,7 @@ func New(cfg Config) (*Client, error) {
 		maxBytes: cfg.MaxBytes,
 		maxPages: cfg.MaxPages,
 		seed:     maphash.MakeSeed(),
-		docs:     sync.Pool{New: func() any { return new(doc) }},
+		docs:     sync.Pool{New: func() any { return new(jsondoc.Doc) }},
 		feeds:    make(map[string]*parentFeed),
 	}
 	if c.parallel <= 0 {

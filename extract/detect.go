@@ -5,24 +5,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 const maxUnwrap = 6
 
-func (f *finder) detect(v value, path string, depth int) bool {
+func (f *finder) detect(v jsondoc.Value, path string, depth int) bool {
 	d := f.d
 	switch {
-	case depth > maxUnwrap || d.err != nil:
+	case depth > maxUnwrap || d.Err() != nil:
 		return false
-	case d.isList(v):
+	case d.IsList(v):
 		if i, ok := f.beside(v); ok && depth == 0 {
 			return f.at(path+"/"+strconv.Itoa(i)) == present
 		}
 		return f.detectList(v, path)
-	case !d.isObject(v):
+	case !d.IsObject(v):
 		return false
-	case d.numericKeys(v):
+	case d.NumericKeys(v):
 		return f.at(path) == present
 	}
 	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.declaresList(v)) {
@@ -38,21 +39,21 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.declaresList(v)) && f.detectOne(v, path)
 }
 
-func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
-	members := f.d.folded(v, words)
+func (f *finder) detectIn(v jsondoc.Value, words []string, path string, depth int) bool {
+	members := folded(f.d, v, words)
 	for _, word := range words {
 		name, m := members[word].name, members[word].value
-		if !m.ok() {
+		if !m.OK() {
 			continue
 		}
-		below := path + "/" + escape(name)
-		if f.d.void(m) && word != "message" {
-			if f.d.kind(m) == 'n' && f.filled(v) {
+		below := path + "/" + jsondoc.Escape(name)
+		if f.d.IsEmpty(m) && word != "message" {
+			if f.d.Kind(m) == 'n' && f.filled(v) {
 				continue
 			}
 			return f.at(below) != absent
 		}
-		if m.node >= 0 && f.detect(m, below, depth+1) {
+		if m.Nested() && f.detect(m, below, depth+1) {
 			return true
 		}
 	}
@@ -61,11 +62,11 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 
 // beside returns the index of the records in an answer like [{"page": 1, "total": 87}, [records]]: the only array
 // among at most maxBesideList elements.
-func (f *finder) beside(v value) (place int, ok bool) {
+func (f *finder) beside(v jsondoc.Value) (place int, ok bool) {
 	n, lists := 0, 0
-	for e := range f.d.elements(v) {
-		if f.d.isList(e) {
-			if lists++; !f.d.recordList(e) {
+	for e := range f.d.Elements(v) {
+		if f.d.IsList(e) {
+			if lists++; !recordList(f.d, e) {
 				return 0, false
 			}
 			place = n
@@ -79,20 +80,20 @@ const maxBesideList = 4
 
 // detectByPath looks for an array that is named like the end of the stream's path: candidates for /v1/candidates. It
 // is used if v holds several arrays of records.
-func (f *finder) detectByPath(v value, path string) bool {
+func (f *finder) detectByPath(v jsondoc.Value, path string) bool {
 	lists := 0
-	for raw, m := range f.d.members(v) {
-		if f.d.isList(m) && f.d.recordList(m) && !schemas.Paging().NotRecords(unquote(raw)) {
+	for raw, m := range f.d.Members(v) {
+		if f.d.IsList(m) && recordList(f.d, m) && !schemas.Paging().NotRecords(jsondoc.Unquote(raw)) {
 			lists++
 		}
 	}
 	if lists < 2 {
 		return false
 	}
-	members := f.d.folded(v, f.pathNames)
+	members := folded(f.d, v, f.pathNames)
 	for _, name := range f.pathNames {
-		if spelled, m := members[name].name, members[name].value; m.ok() && f.d.isList(m) && f.d.recordList(m) {
-			ok := f.at(path+"/"+escape(spelled)) == present
+		if spelled, m := members[name].name, members[name].value; m.OK() && f.d.IsList(m) && recordList(f.d, m) {
+			ok := f.at(path+"/"+jsondoc.Escape(spelled)) == present
 			f.out.byPath = ok
 			return ok
 		}
@@ -100,11 +101,11 @@ func (f *finder) detectByPath(v value, path string) bool {
 	return false
 }
 
-func (f *finder) filled(v value) bool {
+func (f *finder) filled(v jsondoc.Value) bool {
 	words := schemas.Paging()
-	for raw, m := range f.d.members(v) {
-		name := unquote(raw)
-		if m.node >= 0 && !f.d.void(m) && (words.NamesList(name) || words.NamesPayload(name)) {
+	for raw, m := range f.d.Members(v) {
+		name := jsondoc.Unquote(raw)
+		if m.Nested() && !f.d.IsEmpty(m) && (words.NamesList(name) || words.NamesPayload(name)) {
 			return true
 		}
 	}
@@ -113,25 +114,25 @@ func (f *finder) filled(v value) bool {
 
 type member struct {
 	name  string
-	value value
+	value jsondoc.Value
 }
 
 // folded looks up each word among the names of v. The same spelling comes first, then names that are equal after
 // [schemas.FoldName]. It visits each member of v once, because there may be millions.
-func (d *doc) folded(v value, words []string) map[string]member {
+func folded(d *jsondoc.Doc, v jsondoc.Value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
 	for _, word := range words {
 		found[word] = member{}
 		longest = max(longest, len(word))
 	}
-	for raw, m := range d.members(v) {
+	for raw, m := range d.Members(v) {
 		if len(raw) > maxSpelled*longest {
 			continue
 		}
-		name := unquote(raw)
+		name := jsondoc.Unquote(raw)
 		for _, word := range []string{name, schemas.FoldName(name)} {
-			if have, ok := found[word]; ok && (!have.value.ok() || word == name && have.name != name) {
+			if have, ok := found[word]; ok && (!have.value.OK() || word == name && have.name != name) {
 				found[word] = member{name, m}
 			}
 		}
@@ -142,13 +143,13 @@ func (d *doc) folded(v value, words []string) map[string]member {
 // maxSpelled limits the length of the names that folded compares, as a multiple of the longest word's length.
 const maxSpelled = 8
 
-func (f *finder) detectNamed(v value, path string) bool {
+func (f *finder) detectNamed(v jsondoc.Value, path string) bool {
 	for _, name := range f.names {
-		m := f.d.get(v, name)
-		if f.d.isList(m) && f.detectList(m, path+"/"+name) {
+		m := f.d.Get(v, name)
+		if f.d.IsList(m) && f.detectList(m, path+"/"+name) {
 			return true
 		}
-		if f.d.isObject(m) && f.d.numericKeys(m) {
+		if f.d.IsObject(m) && f.d.NumericKeys(m) {
 			return f.at(path+"/"+name) == present
 		}
 	}
@@ -157,14 +158,14 @@ func (f *finder) detectNamed(v value, path string) bool {
 
 // detectList takes the array v if it may hold records. If its objects are the stages of a board, it takes the arrays
 // inside them. Each stage holds an array that is named like the stream's records.
-func (f *finder) detectList(v value, path string) bool {
-	if !f.d.recordList(v) {
+func (f *finder) detectList(v jsondoc.Value, path string) bool {
+	if !recordList(f.d, v) {
 		return false
 	}
-	for e := range f.d.elements(v) {
-		for name, m := range f.d.members(e) {
-			column := unquote(name)
-			if f.d.isList(m) && slices.Contains(f.names, column) && f.column(e) {
+	for e := range f.d.Elements(v) {
+		for name, m := range f.d.Members(e) {
+			column := jsondoc.Unquote(name)
+			if f.d.IsList(m) && slices.Contains(f.names, column) && f.column(e) {
 				return f.at(path+"/*/"+column) == present
 			}
 		}
@@ -172,11 +173,11 @@ func (f *finder) detectList(v value, path string) bool {
 	return f.at(path) == present
 }
 
-func (f *finder) detectOnly(v value, path string) bool {
+func (f *finder) detectOnly(v jsondoc.Value, path string) bool {
 	only := ""
-	for name, m := range f.d.members(v) {
-		n := unquote(name)
-		if !f.d.isList(m) || !f.d.recordList(m) || f.d.void(m) || schemas.Paging().NotRecords(n) {
+	for name, m := range f.d.Members(v) {
+		n := jsondoc.Unquote(name)
+		if !f.d.IsList(m) || !recordList(f.d, m) || f.d.IsEmpty(m) || schemas.Paging().NotRecords(n) {
 			continue
 		}
 		if only != "" {
@@ -184,26 +185,26 @@ func (f *finder) detectOnly(v value, path string) bool {
 		}
 		only = n
 	}
-	return only != "" && !f.record(v) && f.detectList(f.d.get(v, only), path+"/"+escape(only))
+	return only != "" && !f.record(v) && f.detectList(f.d.Get(v, only), path+"/"+jsondoc.Escape(only))
 }
 
 // detectBoardIn takes the arrays in the stages of a board. An object in v holds the stages:
 //
 //	{"pipeline":{"id":1,"stages":[{"deals":[…]}]}}
-func (f *finder) detectBoardIn(v value, path string, depth int) bool {
+func (f *finder) detectBoardIn(v jsondoc.Value, path string, depth int) bool {
 	if f.record(v) {
 		return false
 	}
-	for name, m := range f.d.members(v) {
-		n := unquote(name)
-		if !f.d.isObject(m) || schemas.Paging().NotRecords(n) {
+	for name, m := range f.d.Members(v) {
+		n := jsondoc.Unquote(name)
+		if !f.d.IsObject(m) || schemas.Paging().NotRecords(n) {
 			continue
 		}
-		for inner, list := range f.d.members(m) {
-			if !f.d.isList(list) {
+		for inner, list := range f.d.Members(m) {
+			if !f.d.IsList(list) {
 				continue
 			}
-			below := path + "/" + escape(n) + "/" + escape(unquote(inner))
+			below := path + "/" + jsondoc.Escape(n) + "/" + jsondoc.Escape(jsondoc.Unquote(inner))
 			if f.detectList(list, below) && strings.Contains(f.out.pointer, "/*/") {
 				return true
 			}
@@ -212,15 +213,15 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-func (f *finder) detectMap(v value, path string) bool {
+func (f *finder) detectMap(v jsondoc.Value, path string) bool {
 	lists, objects := 0, 0
-	for raw, m := range f.d.members(v) {
+	for raw, m := range f.d.Members(v) {
 		switch {
-		case schemas.Paging().NotRecords(unquote(raw)):
+		case schemas.Paging().NotRecords(jsondoc.Unquote(raw)):
 			return false
-		case f.d.isList(m):
+		case f.d.IsList(m):
 			lists++
-		case f.d.isObject(m):
+		case f.d.IsObject(m):
 			objects++
 		default:
 			return false
@@ -235,7 +236,7 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-func (f *finder) detectOne(v value, path string) bool {
+func (f *finder) detectOne(v jsondoc.Value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false
 	}

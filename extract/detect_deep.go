@@ -2,14 +2,14 @@ package extract
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // detectDeep searches down to maxUnwrap levels. It takes the only array of objects. If there is none, it takes the
 // only object that holds records by id, and then the only empty array.
-func (f *finder) detectDeep(v value) bool {
+func (f *finder) detectDeep(v jsondoc.Value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
 	}
@@ -25,24 +25,24 @@ func (f *finder) detectDeep(v value) bool {
 
 func (f *finder) mapPlaces() []string {
 	var out []string
-	var walk func(v value, path string, depth int)
-	walk = func(v value, path string, depth int) {
-		for name, m := range f.d.members(v) {
-			n := unquote(name)
-			if !f.d.isObject(m) || schemas.Paging().NotRecords(n) || depth > maxUnwrap || f.d.void(m) {
+	var walk func(v jsondoc.Value, path string, depth int)
+	walk = func(v jsondoc.Value, path string, depth int) {
+		for name, m := range f.d.Members(v) {
+			n := jsondoc.Unquote(name)
+			if !f.d.IsObject(m) || schemas.Paging().NotRecords(n) || depth > maxUnwrap || f.d.IsEmpty(m) {
 				continue
 			}
-			below := path + "/" + escape(n)
+			below := path + "/" + jsondoc.Escape(n)
 			objects := 0
-			for _, inner := range f.d.members(m) {
-				if !f.d.isObject(inner) {
+			for _, inner := range f.d.Members(m) {
+				if !f.d.IsObject(inner) {
 					objects = -1
 					break
 				}
 				objects++
 			}
 			switch {
-			case f.d.numericKeys(m):
+			case f.d.NumericKeys(m):
 				out = append(out, below)
 			case objects > 0 && f.sameKind(m, objects):
 				out = append(out, below+"/*")
@@ -51,39 +51,39 @@ func (f *finder) mapPlaces() []string {
 			}
 		}
 	}
-	walk(f.d.root(), "", 0)
+	walk(f.d.Root(), "", 0)
 	return out
 }
 
-func (f *finder) detectEmpty(v value, path string) bool {
+func (f *finder) detectEmpty(v jsondoc.Value, path string) bool {
 	only, containers := "", 0
-	for raw, m := range f.d.members(v) {
-		name := unquote(raw)
-		if m.node < 0 || schemas.Paging().NotRecords(name) || schemas.Paging().Beside(name) {
+	for raw, m := range f.d.Members(v) {
+		name := jsondoc.Unquote(raw)
+		if !m.Nested() || schemas.Paging().NotRecords(name) || schemas.Paging().Beside(name) {
 			continue
 		}
 		containers++
-		if f.d.isList(m) && f.d.void(m) {
+		if f.d.IsList(m) && f.d.IsEmpty(m) {
 			only = name
 		}
 	}
-	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
+	return containers == 1 && only != "" && f.at(path+"/"+jsondoc.Escape(only)) != absent
 }
 
 func (f *finder) emptyPlaces() []string {
 	var out []string
 	words := schemas.Paging()
-	for raw, m := range f.d.members(f.d.root()) {
-		name := unquote(raw)
+	for raw, m := range f.d.Members(f.d.Root()) {
+		name := jsondoc.Unquote(raw)
 		list := words.NamesList(name)
 		switch {
-		case words.NotRecords(name) || m.node < 0 && words.Role(name) != "":
-		case m.node >= 0 && !f.d.void(m):
+		case words.NotRecords(name) || !m.Nested() && words.Role(name) != "":
+		case m.Nested() && !f.d.IsEmpty(m):
 			if list || !words.Beside(name) {
 				return nil // the records would be in this member
 			}
-		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
-			out = append(out, "/"+escape(name))
+		case f.d.IsEmpty(m) && (f.d.IsList(m) || f.d.Kind(m) == 'n'):
+			out = append(out, "/"+jsondoc.Escape(name))
 		}
 	}
 	return out
@@ -96,38 +96,31 @@ func (f *finder) ambiguous() string {
 		return ""
 	}
 	words := schemas.Paging()
-	for raw, m := range f.d.members(f.d.root()) {
-		name := unquote(raw)
-		if f.d.isList(m) && !f.d.void(m) && f.d.recordList(m) && (words.NamesList(name) || slices.Contains(f.names, name)) {
-			return "/" + escape(name)
+	for raw, m := range f.d.Members(f.d.Root()) {
+		name := jsondoc.Unquote(raw)
+		if f.d.IsList(m) && !f.d.IsEmpty(m) && recordList(f.d, m) && (words.NamesList(name) || slices.Contains(f.names, name)) {
+			return "/" + jsondoc.Escape(name)
 		}
 	}
 	return ""
 }
 
-func candidatePlaces(d *doc) []string {
+func candidatePlaces(d *jsondoc.Doc) []string {
 	var out []string
-	var walk func(v value, path string, depth int)
-	walk = func(v value, path string, depth int) {
+	var walk func(v jsondoc.Value, path string, depth int)
+	walk = func(v jsondoc.Value, path string, depth int) {
 		switch {
 		case depth > maxUnwrap || len(out) == 8:
-		case d.isList(v) && d.recordList(v) && !d.void(v):
+		case d.IsList(v) && recordList(d, v) && !d.IsEmpty(v):
 			out = append(out, path)
-		case d.isObject(v):
-			for name, m := range d.members(v) {
-				if n := unquote(name); m.node >= 0 && !schemas.Paging().NotRecords(n) {
-					walk(m, path+"/"+escape(n), depth+1)
+		case d.IsObject(v):
+			for name, m := range d.Members(v) {
+				if n := jsondoc.Unquote(name); m.Nested() && !schemas.Paging().NotRecords(n) {
+					walk(m, path+"/"+jsondoc.Escape(n), depth+1)
 				}
 			}
 		}
 	}
-	walk(d.root(), "", 0)
+	walk(d.Root(), "", 0)
 	return out
-}
-
-func escape(name string) string {
-	if !strings.ContainsAny(name, "~/") {
-		return name
-	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -3,35 +3,36 @@ package extract
 import (
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (f *finder) declaresList(v value) bool {
+func (f *finder) declaresList(v jsondoc.Value) bool {
 	words := schemas.Paging()
-	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
+	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.Text(f.d.Get(v, name))) })
 }
 
-func (f *finder) column(v value) bool {
+func (f *finder) column(v jsondoc.Value) bool {
 	named, scalars := false, 0
-	for name, m := range f.d.members(v) {
-		if m.node < 0 {
+	for name, m := range f.d.Members(v) {
+		if !m.Nested() {
 			scalars++
 		}
-		named = named || nameIs(name, "name") || nameIs(name, "title")
+		named = named || jsondoc.NameIs(name, "name") || jsondoc.NameIs(name, "title")
 	}
 	return named && scalars <= 12
 }
 
 // sameKind reports whether the n objects in v are records of one kind. Either all have an id, or at least three have
 // the same members. Two are not enough: they may be two addresses of one record.
-func (f *finder) sameKind(v value, n int) bool {
+func (f *finder) sameKind(v jsondoc.Value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
-	for _, m := range f.d.members(v) {
+	for _, m := range f.d.Members(v) {
 		if f.record(m) {
 			ids++
 		}
-		these := f.d.memberNames(m, 1)
+		these := f.d.MemberNames(m, 1)
 		same = same && (names == "" || names == these)
 		names = these
 	}
@@ -40,13 +41,13 @@ func (f *finder) sameKind(v value, n int) bool {
 
 // sameKindLists compares the first record of each array in v with the first record of the first array. It reports
 // whether they always share at least half of their members.
-func (f *finder) sameKindLists(v value) bool {
+func (f *finder) sameKindLists(v jsondoc.Value) bool {
 	var first []string
-	for _, list := range f.d.members(v) {
-		for e := range f.d.elements(list) {
+	for _, list := range f.d.Members(v) {
+		for e := range f.d.Elements(list) {
 			var names []string
-			for raw := range f.d.members(e) {
-				names = append(names, unquote(raw))
+			for raw := range f.d.Members(e) {
+				names = append(names, jsondoc.Unquote(raw))
 			}
 			if first == nil {
 				first = names
@@ -67,32 +68,32 @@ func (f *finder) sameKindLists(v value) bool {
 }
 
 // paged reports whether the object v has members about paging. Then it is a list, even if it has an id.
-func (f *finder) paged(v value) bool {
+func (f *finder) paged(v jsondoc.Value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {
 		return true
 	}
-	for raw, m := range f.d.members(v) {
-		role := words.Role(unquote(raw))
-		if m.node < 0 && (role == schemas.RoleNext || role == schemas.RoleTotal || role == schemas.RoleMore || role == schemas.RolePages) {
+	for raw, m := range f.d.Members(v) {
+		role := words.Role(jsondoc.Unquote(raw))
+		if !m.Nested() && (role == schemas.RoleNext || role == schemas.RoleTotal || role == schemas.RoleMore || role == schemas.RolePages) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
+func (f *finder) record(v jsondoc.Value) bool { return f.d.Get(v, "id").OK() }
 
-func (f *finder) enveloped(v value) bool {
+func (f *finder) enveloped(v jsondoc.Value) bool {
 	if f.record(v) {
 		return false
 	}
-	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
+	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.Get(v, "status").OK() && f.d.Get(v, "message").OK()
 }
 
-func (f *finder) hasAny(v value, names []string) bool {
-	for raw := range f.d.members(v) {
-		if slices.ContainsFunc(names, func(name string) bool { return nameIs(raw, name) }) {
+func (f *finder) hasAny(v jsondoc.Value, names []string) bool {
+	for raw := range f.d.Members(v) {
+		if slices.ContainsFunc(names, func(name string) bool { return jsondoc.NameIs(raw, name) }) {
 			return true
 		}
 	}

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-func judge(d *doc) (class wire.Class, message string, ok bool) {
-	f := d.flags()
+func judge(d *jsondoc.Doc) (class wire.Class, message string, ok bool) {
+	f := flagsOf(d)
 	if !f.failed && !f.bare {
 		return 0, "", true
 	}
-	message = wire.ErrorMessage(d.b)
+	message = wire.ErrorMessage(d.Bytes())
 	class = cmp.Or(wire.MessageClass(message), wire.Invalid)
 	return class, message, !f.failed && class == wire.Invalid
 }
@@ -24,29 +25,29 @@ type flags struct {
 
 // flags finds out whether the answer reports a failure. An object with an id and more than four members is a record,
 // so its status says nothing about the answer.
-func (d *doc) flags() flags {
+func flagsOf(d *jsondoc.Doc) flags {
 	var f flags
 	var n int
 	var id, said, payload, complaint, filled, zero bool
-	if !d.isObject(d.root()) {
+	if !d.IsObject(d.Root()) {
 		return f
 	}
-	for name, v := range d.members(d.root()) {
+	for name, v := range d.Members(d.Root()) {
 		n++
-		filled = filled || v.node >= 0 && !d.void(v)
+		filled = filled || v.Nested() && !d.IsEmpty(v)
 		switch string(name) {
 		case "success", "is_success":
-			f.failed = f.failed || d.isFalse(v)
+			f.failed = f.failed || d.IsFalse(v)
 		case "status":
-			zero = string(d.raw(v)) == "0"
-			f.failed = f.failed || !zero && d.isFailureStatus(v)
+			zero = string(d.Raw(v)) == "0"
+			f.failed = f.failed || !zero && isFailureStatus(d, v)
 		case "error":
-			complaint = !d.void(v) && !d.isFalse(v)
+			complaint = !d.IsEmpty(v) && !d.IsFalse(v)
 		case "message":
-			said = d.text(v) != ""
-			payload = payload || v.node >= 0
+			said = d.Text(v) != ""
+			payload = payload || v.Nested()
 		case "data", "result", "payload", "response", "items", "results":
-			payload = payload || !d.void(v)
+			payload = payload || !d.IsEmpty(v)
 		case "id":
 			id = true
 		}
@@ -59,16 +60,8 @@ func (d *doc) flags() flags {
 	return f
 }
 
-func (d *doc) isFalse(v value) bool {
-	switch strings.ToLower(strings.Trim(string(d.raw(v)), `"`)) {
-	case "false", "0":
-		return true
-	}
-	return false
-}
-
-func (d *doc) isFailureStatus(v value) bool {
-	switch strings.ToLower(strings.Trim(string(d.raw(v)), `"`)) {
+func isFailureStatus(d *jsondoc.Doc, v jsondoc.Value) bool {
+	switch strings.ToLower(strings.Trim(string(d.Raw(v)), `"`)) {
 	case "false", "0", "error", "fail", "failed", "failure":
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -312,11 +313,11 @@ func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	s := newParamSpool(dir, []schemas.Param{{Name: "id", In: "path", From: "/id"}}, schemas.Stream{})
 	const n = 80_000
-	d := new(doc)
+	d := new(jsondoc.Doc)
 	for i := range n {
 		for range 1 + i%2 {
-			require.NoError(t, d.scan(fmt.Appendf(nil, `{"id":"con_%06d"}`, i)))
-			require.NoError(t, s.add(d, d.root()))
+			require.NoError(t, d.Scan(fmt.Appendf(nil, `{"id":"con_%06d"}`, i)))
+			require.NoError(t, s.add(d, d.Root()))
 		}
 	}
 	require.Len(t, s.prints, n)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -16,7 +17,7 @@ import (
 // answer is a successful answer. Its body is complete. Its JSON is well-formed, except perhaps inside the records.
 type answer struct {
 	at       position
-	d        *doc
+	d        *jsondoc.Doc
 	resp     *wire.Response
 	requests int
 	bytes    int64
@@ -70,9 +71,9 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 }
 
 func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream, r wire.Request) (*answer, error) {
-	a := &answer{d: c.docs.Get().(*doc)}
+	a := &answer{d: c.docs.Get().(*jsondoc.Doc)}
 	if !r.File {
-		r.Check = a.d.envelope
+		r.Check = a.d.Parse
 	}
 	resp, err := client.Read(ctx, r)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream
 
 func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	e := &wire.Error{Class: wire.Malformed, Status: a.resp.Status, Method: r.Method, Path: r.Path, Attempts: a.requests}
-	if a.d.b == nil {
+	if a.d.Bytes() == nil {
 		e.Message = "empty answer"
 		return e
 	}
@@ -117,15 +118,10 @@ func (c *Client) release(a *answer) {
 	if a.resp != nil {
 		a.resp.Release()
 	}
-	if a.d.b = nil; cap(a.d.nodes) > keepNodes {
-		a.d.nodes = nil
-	}
+	a.d.Reset()
 	c.docs.Put(a.d)
 	a.d = nil
 }
-
-// keepNodes limits the nodes that an unused doc keeps in memory: 12 MiB.
-const keepNodes = 1 << 20
 
 func excerpt(message string) string {
 	message = strings.Join(strings.Fields(message), " ")

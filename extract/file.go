@@ -45,7 +45,7 @@ func (a *answer) file(s schemas.Stream) error {
 	declared, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	if s.Media != "" && kind != s.Media {
 		if json.Valid(body) {
-			return a.d.scan(body)
+			return a.d.Scan(body)
 		}
 		return a.unlike(s, kind+titled(body))
 	}
@@ -61,7 +61,7 @@ func (a *answer) file(s schemas.Stream) error {
 		return err
 	}
 	a.kept = &File{Path: record.Path, Body: body}
-	return a.d.scan(text)
+	return a.d.Scan(text)
 }
 
 // noFile returns an error if the endpoint of files answers with JSON. verdict has already accepted the JSON.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -118,27 +119,27 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	if b.n == 0 {
 		return p, nil
 	}
-	d := l.c.docs.Get().(*doc)
+	d := l.c.docs.Get().(*jsondoc.Doc)
 	defer l.c.docs.Put(d)
-	if err := d.scan(append(slices.Clone(b.records), ']')); err != nil {
+	if err := d.Scan(append(slices.Clone(b.records), ']')); err != nil {
 		return p, err
 	}
-	for r := range d.elements(d.root()) {
+	for r := range d.Elements(d.Root()) {
 		key, keyed := l.asm.key(d, r)
 		if !keyed {
 			key = l.asm.content(d, r)
 		}
 		p.keys += scatter(key)
-		if !d.isObject(r) {
+		if !d.IsObject(r) {
 			continue
 		}
-		for name, v := range d.members(r) {
+		for name, v := range d.Members(r) {
 			if string(name) != contextKey && !slices.Contains(l.s.Volatile, string(name)) {
-				p.members[string(name)] += scatter(fnv1a(key, d.raw(v)))
+				p.members[string(name)] += scatter(fnv1a(key, d.Raw(v)))
 			}
 		}
 	}
-	return p, d.err
+	return p, d.Err()
 }
 
 func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {

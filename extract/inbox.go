@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -105,13 +106,13 @@ func dataOf(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
 		return nil, false
 	}
-	ms, err := attributes(body)
+	ms, err := jsondoc.SplitObject(body)
 	if err != nil {
 		return nil, false
 	}
 	for _, m := range ms {
-		if m.name == "data" {
-			return m.value, true
+		if m.Name == "data" {
+			return m.Value, true
 		}
 	}
 	return nil, true
@@ -123,7 +124,7 @@ func dataOf(body []byte) ([]byte, bool) {
 // The record is data, or a member of data: the only one, or one named "object" or like the last part of word. If data
 // has a member like lead_id, the event is about a part of that lead, and object is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
-	ms, err := attributes(data)
+	ms, err := jsondoc.SplitObject(data)
 	if err != nil {
 		return "", nil
 	}
@@ -135,11 +136,11 @@ func subject(data []byte, word string, fits func(key string) bool) (key string, 
 		return key, data
 	}
 	for _, m := range ms {
-		if m.name != "object" && m.name != last && len(ms) > 1 || !bytes.HasPrefix(m.value, []byte("{")) {
+		if m.Name != "object" && m.Name != last && len(ms) > 1 || !bytes.HasPrefix(m.Value, []byte("{")) {
 			continue
 		}
-		if key := KeyOf(m.value, "id"); key != "" && fits(key) {
-			return key, m.value
+		if key := KeyOf(m.Value, "id"); key != "" && fits(key) {
+			return key, m.Value
 		}
 	}
 	return "", nil

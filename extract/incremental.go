@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -168,14 +169,14 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 		return nil, nil
 	}
 	p.clock(a)
-	d := p.c.docs.Get().(*doc)
+	d := p.c.docs.Get().(*jsondoc.Doc)
 	defer p.c.docs.Put(d)
-	if err := d.scan(records); err != nil {
+	if err := d.Scan(records); err != nil {
 		return nil, err
 	}
 	least := time.Time{} // earliest time of the records so far
-	for r := range d.elements(d.root()) {
-		at, ok := d.moment(d.get(r, i.Field), i.Format)
+	for r := range d.Elements(d.Root()) {
+		at, ok := momentAt(d, d.Get(r, i.Field), i.Format)
 		if ok && at.After(m.Top) && !at.After(m.Began) {
 			m.Top = at
 		}
@@ -193,7 +194,7 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 			older = append(older, at.Before(m.Before) && (ok || !m.partial()))
 		}
 	}
-	return older, d.err
+	return older, d.Err()
 }
 
 // misplace looks for a record that was changed later than a record above it, by more than the lookback. Such a list
@@ -251,11 +252,11 @@ func (p *pass) rangeEndNote() string {
 	return "the source accepts no end of a range: it was read up to the present"
 }
 
-func (d *doc) moment(v value, format string) (time.Time, bool) {
-	if !v.ok() {
+func momentAt(d *jsondoc.Doc, v jsondoc.Value, format string) (time.Time, bool) {
+	if !v.OK() {
 		return time.Time{}, false
 	}
-	return parseMoment(bound{value: d.raw(v)}.text(), format)
+	return parseMoment(bound{value: d.Raw(v)}.text(), format)
 }
 
 var layouts = map[string]string{

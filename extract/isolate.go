@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -274,7 +275,7 @@ func (i *isolation) take(a *answer, p part) error {
 		return err
 	}
 	n := b.n
-	b.first = missing
+	b.first = jsondoc.Missing
 	if err := l.asm.assemble(a.d, f, b); err != nil {
 		return err
 	}

@@ -2,11 +2,11 @@ package extract
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -17,14 +17,8 @@ type RecordForm struct {
 	volatile []string
 	shown    map[string]bool
 	always   []string
-	sample   map[string][]attribute // the members of each analyzed record, by its key as a JSON scalar
+	sample   map[string][]jsondoc.Member // the members of each analyzed record, by its key as a JSON scalar
 	order    []string
-}
-
-type attribute struct {
-	name  string
-	bytes []byte
-	value []byte
 }
 
 var errUnlike = errors.New("the single record differs from the list")
@@ -32,20 +26,20 @@ var errUnlike = errors.New("the single record differs from the list")
 // NewRecordForm analyzes some records of a list, given as a JSON array. key is the key column that identifies a
 // record: see [KeyOf]. The values of the volatile members may differ between two readings.
 func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
-	all, err := elements(records)
+	all, err := jsondoc.SplitArray(records)
 	if err != nil {
 		return nil, err
 	}
-	l := &RecordForm{key: key, volatile: volatile, shown: map[string]bool{}, sample: map[string][]attribute{}}
+	l := &RecordForm{key: key, volatile: volatile, shown: map[string]bool{}, sample: map[string][]jsondoc.Member{}}
 	seen := map[string]int{}
 	for _, r := range all {
-		ms, err := attributes(r)
+		ms, err := jsondoc.SplitObject(r)
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range ms {
-			l.shown[m.name] = true
-			seen[m.name]++
+			l.shown[m.Name] = true
+			seen[m.Name]++
 		}
 		if id := keyAmong(ms, key); id != "" {
 			l.sample[id] = ms
@@ -75,7 +69,7 @@ func (l *RecordForm) Same(record []byte) bool {
 	if err != nil {
 		return false
 	}
-	ms, err := attributes(fit)
+	ms, err := jsondoc.SplitObject(fit)
 	if err != nil {
 		return false
 	}
@@ -84,8 +78,8 @@ func (l *RecordForm) Same(record []byte) bool {
 		return false
 	}
 	for _, m := range ms {
-		same := func(o attribute) bool {
-			return o.name == m.name && (bytes.Equal(o.bytes, m.bytes) || slices.Contains(l.volatile, m.name))
+		same := func(o jsondoc.Member) bool {
+			return o.Name == m.Name && (bytes.Equal(o.Bytes, m.Bytes) || slices.Contains(l.volatile, m.Name))
 		}
 		if !slices.ContainsFunc(have, same) {
 			return false
@@ -97,16 +91,16 @@ func (l *RecordForm) Same(record []byte) bool {
 // Fit converts a single record into the form of the list: it removes members that the list does not show. It returns
 // an error if the record lacks a member of all listed records. The other members stay unchanged byte by byte.
 func (l *RecordForm) Fit(record []byte) ([]byte, error) {
-	ms, err := attributes(record)
+	ms, err := jsondoc.SplitObject(record)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range l.always {
-		if !slices.ContainsFunc(ms, func(m attribute) bool { return m.name == name }) {
+		if !slices.ContainsFunc(ms, func(m jsondoc.Member) bool { return m.Name == name }) {
 			return nil, fmt.Errorf("%w: it lacks %q", errUnlike, name)
 		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(ms), func(m attribute) bool { return !l.shown[m.name] })
+	kept := slices.DeleteFunc(slices.Clone(ms), func(m jsondoc.Member) bool { return !l.shown[m.Name] })
 	if len(kept) == len(ms) {
 		return record, nil
 	}
@@ -115,7 +109,7 @@ func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, m.bytes...)
+		out = append(out, m.Bytes...)
 	}
 	return append(out, '}'), nil
 }
@@ -123,100 +117,41 @@ func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 // KeyOf returns the record's value for a key column as a JSON scalar, or "" if there is none. The member has the
 // column's name, or the column's name is derived from the member's name.
 func KeyOf(record []byte, key string) string {
-	ms, err := attributes(record)
+	ms, err := jsondoc.SplitObject(record)
 	if err != nil {
 		return ""
 	}
 	return keyAmong(ms, key)
 }
 
-func keyAmong(ms []attribute, key string) string {
+func keyAmong(ms []jsondoc.Member, key string) string {
 	for _, m := range ms {
-		if m.name == key {
-			return scalar(m.value)
+		if m.Name == key {
+			return jsondoc.Scalar(m.Value)
 		}
 	}
 	for _, m := range ms {
-		if schemas.Column(m.name) == key {
-			return scalar(m.value)
+		if schemas.Column(m.Name) == key {
+			return jsondoc.Scalar(m.Value)
 		}
 	}
 	return ""
-}
-
-func scalar(value []byte) string {
-	d := json.NewDecoder(bytes.NewReader(value))
-	d.UseNumber()
-	t, err := d.Token()
-	if err != nil {
-		return ""
-	}
-	switch t := t.(type) {
-	case string:
-		out, _ := json.Marshal(t)
-		return string(out)
-	case json.Number:
-		return t.String()
-	}
-	return ""
-}
-
-func attributes(object []byte) ([]attribute, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("read record: %w", errUnlike)
-	}
-	var all []attribute
-	for d.More() {
-		begin := d.InputOffset()
-		for object[begin] != '"' {
-			begin++
-		}
-		name, err := d.Token()
-		if err != nil {
-			return nil, fmt.Errorf("read record: %w", err)
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("read record: %w", err)
-		}
-		text, _ := name.(string)
-		all = append(all, attribute{name: text, bytes: object[begin:d.InputOffset()], value: value})
-	}
-	return all, nil
-}
-
-func elements(array []byte) ([]json.RawMessage, error) {
-	var all []json.RawMessage
-	if err := json.Unmarshal(array, &all); err != nil {
-		return nil, fmt.Errorf("read records: %w", err)
-	}
-	return all, nil
 }
 
 // DifferingMembers returns the names of members that are scalars in both objects, and differ.
 func DifferingMembers(a, b []byte) []string {
-	as, err1 := attributes(a)
-	bs, err2 := attributes(b)
+	as, err1 := jsondoc.SplitObject(a)
+	bs, err2 := jsondoc.SplitObject(b)
 	if err1 != nil || err2 != nil {
 		return nil
 	}
 	var names []string
 	for _, m := range as {
 		for _, n := range bs {
-			if n.name == m.name && plain(m.value) && plain(n.value) && !bytes.Equal(canonical(m.value), canonical(n.value)) {
-				names = append(names, m.name)
+			if n.Name == m.Name && jsondoc.IsScalar(m.Value) && jsondoc.IsScalar(n.Value) && !bytes.Equal(jsondoc.Canonical(m.Value), jsondoc.Canonical(n.Value)) {
+				names = append(names, m.Name)
 			}
 		}
 	}
 	return names
-}
-
-func plain(value []byte) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
-
-func canonical(value []byte) []byte {
-	if s := scalar(value); s != "" {
-		return []byte(s)
-	}
-	return value
 }

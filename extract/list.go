@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -204,8 +205,8 @@ func (l *listReader) read(st *step) error {
 	l.volatility.observe(l, a.d, f)
 	st.total, st.file = -1, a.kept
 	s := signalsOf(a, f, st.batch.n)
-	if a.d.err != nil {
-		return malformed(l.s, a.at, a.d.err)
+	if a.d.Err() != nil {
+		return malformed(l.s, a.at, a.d.Err())
 	}
 	if l.single(f, st, s) {
 		st.rule = RuleSingle
@@ -296,21 +297,21 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 // send it under many names in one request.
 const maxIDBytes = 1024
 
-func (l *listReader) idOf(d *doc, record value) string {
-	var id value
+func (l *listReader) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
+	var id jsondoc.Value
 	switch field := l.s.Pagination.Field; {
 	case field != "":
-		id = d.memberAt(record, field)
+		id = memberAt(d, record, field)
 	case len(l.asm.stream.Key) == 1:
 		id = l.asm.member(d, record, 0)
 	}
-	if !id.ok() || id.node >= 0 {
-		id = d.get(record, "id")
+	if !id.OK() || id.Nested() {
+		id = d.Get(record, "id")
 	}
-	if !id.ok() || id.node >= 0 || id.end-id.start > maxIDBytes || string(d.raw(id)) == "null" {
+	if !id.OK() || id.Nested() || id.End-id.Start > maxIDBytes || string(d.Raw(id)) == "null" {
 		return ""
 	}
-	return bound{value: d.raw(id)}.text()
+	return bound{value: d.Raw(id)}.text()
 }
 
 // changed wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to

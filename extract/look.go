@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -50,7 +51,7 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 		l.others.observe(l, at, a.d, f)
 		st.signals = signalsOf(a, f, st.batch.n)
 		l.adoptToken(&st.signals, at, l.constant)
-		err = a.d.err
+		err = a.d.Err()
 	}
 	if err != nil {
 		l.c.release(a)
@@ -61,7 +62,7 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 
 // locate finds the records of a page. If another page had them at another place, locate returns an error: a changed
 // answer must not look like the end of the list.
-func (l *listReader) locate(d *doc) (found, error) {
+func (l *listReader) locate(d *jsondoc.Doc) (found, error) {
 	if l.traits.layout.form != formNone {
 		f, err := again(d, l.s, l.traits.layout)
 		if err != nil {
@@ -85,9 +86,9 @@ func (l *listReader) locate(d *doc) (found, error) {
 	return f, nil
 }
 
-func empty(d *doc, f found) bool {
+func empty(d *jsondoc.Doc, f found) bool {
 	for p := range f.all(d) {
-		if !d.void(p.value) {
+		if !d.IsEmpty(p.value) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -180,7 +181,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-func (n *negotiation) recordsNotFound(d *doc, err error) error {
+func (n *negotiation) recordsNotFound(d *jsondoc.Doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
 	if len(places) > 0 {
@@ -192,9 +193,9 @@ func (n *negotiation) recordsNotFound(d *doc, err error) error {
 	return &UnsettledError{Stream: n.s.Name, Fact: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
-func (n *negotiation) envelope(d *doc) {
-	n.out.Shape = d.outline()
-	how, value := d.success()
+func (n *negotiation) envelope(d *jsondoc.Doc) {
+	n.out.Shape = d.Outline()
+	how, value := successOf(d)
 	n.record(FactSuccess, value, how)
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
@@ -313,13 +314,13 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-func (d *doc) success() (evidence, value string) {
-	if d.isObject(d.root()) {
-		for name, v := range d.members(d.root()) {
-			switch n := unquote(name); n {
+func successOf(d *jsondoc.Doc) (evidence, value string) {
+	if d.IsObject(d.Root()) {
+		for name, v := range d.Members(d.Root()) {
+			switch n := jsondoc.Unquote(name); n {
 			case "success", "is_success", "status", "ok":
-				if v.node < 0 {
-					value = n + ": " + string(d.raw(v))
+				if !v.Nested() {
+					value = n + ": " + string(d.Raw(v))
 					return "the first page says " + value, value
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
 )
 
 // otherLists notices that a paging parameter changes another list of the answer than the one taken for the records.
@@ -15,16 +17,16 @@ type otherLists struct {
 	changed string
 }
 
-func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
+func (o *otherLists) observe(l *listReader, at position, d *jsondoc.Doc, f found) {
 	if o == nil || o.changed != "" {
 		return
 	}
 	for _, place := range candidatePlaces(d) {
-		v := d.at(place)
-		if place == f.pointer || strings.HasPrefix(f.pointer, place+"/") || !v.ok() {
+		v := d.At(d.Root(), place)
+		if place == f.pointer || strings.HasPrefix(f.pointer, place+"/") || !v.OK() {
 			continue
 		}
-		h := maphash.Bytes(l.c.seed, d.b[v.start:v.end])
+		h := maphash.Bytes(l.c.seed, d.Raw(v))
 		before, known := o.first[place]
 		switch {
 		case o.first == nil:
@@ -39,17 +41,6 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 			return
 		}
 	}
-}
-
-func (d *doc) at(pointer string) value {
-	v := d.root()
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if !d.isObject(v) {
-			return missing
-		}
-		v = d.get(v, unescape(token))
-	}
-	return v
 }
 
 type otherListError struct {
@@ -75,8 +66,8 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 		return err
 	}
 	defer n.c.release(fresh.a)
-	v := fresh.a.d.at(o.changed)
-	if !v.ok() || maphash.Bytes(n.c.seed, fresh.a.d.b[v.start:v.end]) != o.first[o.changed] {
+	v := fresh.a.d.At(fresh.a.d.Root(), o.changed)
+	if !v.OK() || maphash.Bytes(n.c.seed, fresh.a.d.Raw(v)) != o.first[o.changed] {
 		return nil
 	}
 	if doubt == nil {
@@ -95,7 +86,7 @@ func (n *negotiation) whichList(a, b, seen string) error {
 
 // longestList returns an otherListError with the longest list if several lists may hold the records. Otherwise it
 // returns err.
-func (n *negotiation) longestList(d *doc, err error) error {
+func (n *negotiation) longestList(d *jsondoc.Doc, err error) error {
 	places := candidatePlaces(d)
 	if len(places) < 2 || !n.mayChooseList() {
 		return err
@@ -103,7 +94,7 @@ func (n *negotiation) longestList(d *doc, err error) error {
 	longest, most := "", 0
 	for _, place := range places {
 		count := 0
-		for range d.elements(d.at(place)) {
+		for range d.Elements(d.At(d.Root(), place)) {
 			count++
 		}
 		if count > most {

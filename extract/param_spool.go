@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -53,15 +54,15 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 // add stores the tuple of a record. If a parameter's pointer leads through an array, each element gives one tuple. A
 // record without a value for the path has no tuple. But an empty key is a value: no path can contain it, so its
 // request fails and is reported.
-func (s *paramSpool) add(d *doc, r value) error {
+func (s *paramSpool) add(d *jsondoc.Doc, r jsondoc.Value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
-		values := d.scalarsAt(r, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
+		values := d.ScalarsAt(r, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
 		switch {
 		case len(values) > 0:
 		case p.In != "path":
 			values = [][]byte{[]byte("null")}
-		case s.keyed[i] && d.blank(r, p.From):
+		case s.keyed[i] && blank(d, r, p.From):
 			values = [][]byte{[]byte(`""`)}
 		}
 		var longer [][]byte
@@ -78,7 +79,7 @@ func (s *paramSpool) add(d *doc, r value) error {
 	}
 	var print uint64
 	if len(lines) > 0 {
-		print = d.print(r, s.volatile)
+		print = fingerprintOf(d, r, s.volatile)
 	}
 	for _, line := range lines {
 		if err := s.write(append(line, ']', '\n'), print); err != nil {
@@ -101,39 +102,9 @@ func tupleValue(v []byte) []byte {
 	return fmt.Appendf(nil, "[%s]", text)
 }
 
-func (d *doc) blank(r value, pointer string) bool {
-	v := r
-	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		v = d.get(v, unescape(token))
-	}
-	return d.kind(v) == '"' && d.void(v)
-}
-
-// scalarsAt follows a pointer. * stands for each element of an array or each member of an object. It leaves out null
-// and empty texts.
-func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
-	switch {
-	case !v.ok():
-		return nil
-	case len(tokens) == 0:
-		if v.node >= 0 || d.void(v) {
-			return nil
-		}
-		return [][]byte{d.raw(v)}
-	case tokens[0] != "*":
-		return d.scalarsAt(d.get(v, unescape(tokens[0])), tokens[1:])
-	}
-	var out [][]byte
-	if d.isList(v) {
-		for e := range d.elements(v) {
-			out = append(out, d.scalarsAt(e, tokens[1:])...)
-		}
-	} else if d.isObject(v) {
-		for _, m := range d.members(v) {
-			out = append(out, d.scalarsAt(m, tokens[1:])...)
-		}
-	}
-	return out
+func blank(d *jsondoc.Doc, r jsondoc.Value, pointer string) bool {
+	v := d.At(r, pointer)
+	return d.Kind(v) == '"' && d.IsEmpty(v)
 }
 
 // write stores a line. print is the fingerprint of the record. Records with the same line share a fingerprint: the

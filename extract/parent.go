@@ -1,6 +1,10 @@
 package extract
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+)
 
 // Parent is one request of a fan-out, a pass that requests a child stream once per parent. It has the values that the
 // request takes from records of the parent stream. Records with the same values are one Parent.
@@ -18,14 +22,14 @@ type Parent struct {
 }
 
 // print returns a hash of the record: a sum over its members, so that their order does not matter.
-func (d *doc) print(r value, volatile []string) uint64 {
-	if !d.isObject(r) {
-		return scatter(fnv1a(fnvBasis, d.raw(r)))
+func fingerprintOf(d *jsondoc.Doc, r jsondoc.Value, volatile []string) uint64 {
+	if !d.IsObject(r) {
+		return scatter(fnv1a(fnvBasis, d.Raw(r)))
 	}
 	var sum uint64
-	for name, v := range d.members(r) {
+	for name, v := range d.Members(r) {
 		if !slices.Contains(volatile, string(name)) {
-			sum += scatter(fnv1a(fnv1a(fnvBasis, name)*fnvPrime, d.raw(v)))
+			sum += scatter(fnv1a(fnv1a(fnvBasis, name)*fnvPrime, d.Raw(v)))
 		}
 	}
 	return sum

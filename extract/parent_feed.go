@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -143,19 +144,19 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 var errStopped = errors.New("reading stopped early")
 
 func (f *parentFeed) add(records []byte) error {
-	d := f.c.docs.Get().(*doc)
+	d := f.c.docs.Get().(*jsondoc.Doc)
 	defer f.c.docs.Put(d)
-	if err := d.scan(records); err != nil {
+	if err := d.Scan(records); err != nil {
 		return err
 	}
-	for r := range d.elements(d.root()) {
+	for r := range d.Elements(d.Root()) {
 		for _, s := range f.filling {
 			if err := s.add(d, r); err != nil {
 				return fmt.Errorf("store parameters from %s: %w", f.parent.Name, err)
 			}
 		}
 	}
-	return d.err
+	return d.Err()
 }
 
 func (f *parentFeed) claim() bool {
@@ -316,12 +317,12 @@ func (f *parentFeed) readWhole(ctx context.Context, s schemas.Stream) (*parentRe
 }
 
 func (r *parentReading) add(c *Client, asm *assembler, page Page) {
-	d := c.docs.Get().(*doc)
+	d := c.docs.Get().(*jsondoc.Doc)
 	defer c.docs.Put(d)
-	if d.scan(page.Records) != nil {
+	if d.Scan(page.Records) != nil {
 		return // drain scans the page too, and reports the error
 	}
-	for e := range d.elements(d.root()) {
+	for e := range d.Elements(d.Root()) {
 		h, ok := asm.key(d, e)
 		if !ok {
 			h = asm.content(d, e)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -75,9 +76,9 @@ func TestFanOutWithChildrenIsWhole(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	print := func(members []string) uint64 {
-		d := new(doc)
-		require.NoError(t, d.scan([]byte("{"+strings.Join(members, ",")+"}")))
-		return d.print(d.root(), []string{"seen"})
+		d := new(jsondoc.Doc)
+		require.NoError(t, d.Scan([]byte("{"+strings.Join(members, ",")+"}")))
+		return fingerprintOf(d, d.Root(), []string{"seen"})
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var members []string

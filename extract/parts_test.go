@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -42,8 +43,8 @@ func TestPartsOfAPage(t *testing.T) {
 			if tt.dictionary {
 				text = `{"data":{` + strings.Join(body, tt.between) + "}}"
 			}
-			d := new(doc)
-			require.NoError(t, d.scan([]byte(text)))
+			d := new(jsondoc.Doc)
+			require.NoError(t, d.Scan([]byte(text)))
 			s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 			f, err := find(d, s)
 			require.NoError(t, err)
@@ -57,12 +58,12 @@ func TestPartsOfAPage(t *testing.T) {
 			for offset, part := range page.Parts() {
 				parts++
 				require.LessOrEqual(t, len(part), partBytes+2000)
-				inner := new(doc)
-				require.NoError(t, inner.scan(part))
+				inner := new(jsondoc.Doc)
+				require.NoError(t, inner.Scan(part))
 				require.True(t, jsontext.Value(part).IsValid())
-				for r := range inner.elements(inner.root()) {
-					require.Equal(t, fmt.Sprint(n), string(inner.raw(inner.get(r, "id"))))
-					require.Equal(t, whole[offset+r.start:offset+r.end], inner.raw(r))
+				for r := range inner.Elements(inner.Root()) {
+					require.Equal(t, fmt.Sprint(n), string(inner.Raw(inner.Get(r, "id"))))
+					require.Equal(t, whole[offset+r.Start:offset+r.End], inner.Raw(r))
 					n++
 				}
 			}
@@ -82,8 +83,8 @@ func TestPartsOfAFanOut(t *testing.T) {
 	f := &fanPass{pass: &pass{}}
 	for _, n := range []int{2, 9000, 0, 3} {
 		a := assembler{stream: schemas.Stream{Name: "x.things", Class: "list"}, seed: maphash.MakeSeed(), copyLists: true, params: []byte(`"id":7`)}
-		d := new(doc)
-		require.NoError(t, d.scan([]byte("["+strings.TrimSuffix(strings.Repeat(`{"v":1} , `, n), " , ")+"]")))
+		d := new(jsondoc.Doc)
+		require.NoError(t, d.Scan([]byte("["+strings.TrimSuffix(strings.Repeat(`{"v":1} , `, n), " , ")+"]")))
 		found, err := find(d, a.stream)
 		require.NoError(t, err)
 		var b batch
@@ -94,10 +95,10 @@ func TestPartsOfAFanOut(t *testing.T) {
 	whole := bytes.Clone(page.Records)
 	parts, n := 0, 0
 	for _, part := range page.Parts() {
-		inner := new(doc)
-		require.NoError(t, inner.scan(part))
-		for r := range inner.elements(inner.root()) {
-			require.Equal(t, `{"v":1,"_context":{"id":7}}`, string(inner.raw(r)))
+		inner := new(jsondoc.Doc)
+		require.NoError(t, inner.Scan(part))
+		for r := range inner.Elements(inner.Root()) {
+			require.Equal(t, `{"v":1,"_context":{"id":7}}`, string(inner.Raw(r)))
 			n++
 		}
 		parts++
@@ -182,11 +183,11 @@ func TestSignalsOfManyMembers(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, format, i)
 		}
-		d := new(doc)
-		require.NoError(t, d.scan([]byte(b.String()+`,"next_cursor":"abc"}`)))
+		d := new(jsondoc.Doc)
+		require.NoError(t, d.Scan([]byte(b.String()+`,"next_cursor":"abc"}`)))
 		s := noSignals
 		r := signalReader{words: schemas.Paging(), d: d, n: 1, s: &s, skip: map[int]bool{8: true}}
-		r.object(d.root(), "", scope{trusted: true, top: true})
+		r.object(d.Root(), "", scope{trusted: true, top: true})
 		s.settle()
 		return s, r
 	}
@@ -228,8 +229,8 @@ func TestVolatilityIsBounded(t *testing.T) {
 				}
 				b.WriteString("}")
 			}
-			d := new(doc)
-			require.NoError(t, d.scan([]byte("["+b.String()[1:]+"]")))
+			d := new(jsondoc.Doc)
+			require.NoError(t, d.Scan([]byte("["+b.String()[1:]+"]")))
 			f, err := find(d, s)
 			require.NoError(t, err)
 			v.observe(c.newListReader(s, nil, &endpointTraits{}), d, f)
@@ -247,27 +248,19 @@ func TestVolatilityIsBounded(t *testing.T) {
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
-// The nodes of a body with small records take little extra memory. // Invariant 6
-func TestNodesOfALongBody(t *testing.T) {
-	d := new(doc)
-	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
-	require.Len(t, d.nodes, 300_002)
-	require.Less(t, cap(d.nodes), 320_000)
-}
-
 // No request has an id or token of a megabyte. // Invariants 6 and 15
 func TestOversizedIDsAndTokens(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 	for n, kept := range map[int]bool{36: true, 1 << 20: false} {
 		text := strings.Repeat("k", n)
-		d := new(doc)
-		require.NoError(t, d.scan([]byte(fmt.Sprintf(`{"data":[{"id":%q}],"next_cursor":%[1]q}`, text))))
+		d := new(jsondoc.Doc)
+		require.NoError(t, d.Scan([]byte(fmt.Sprintf(`{"data":[{"id":%q}],"next_cursor":%[1]q}`, text))))
 		f, err := find(d, s)
 		require.NoError(t, err)
 		got := signalsOf(&answer{d: d}, f, 1)
 		var id string
-		for r := range d.elements(f.places[0].value) {
+		for r := range d.Elements(f.places[0].value) {
 			id = l.idOf(d, r)
 		}
 		if kept {
@@ -288,8 +281,8 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	for i := range 200_000 {
 		fmt.Fprintf(&b, `,"x%d":{"id":%[1]d,"v":1}`, i)
 	}
-	d := new(doc)
-	require.NoError(t, d.scan([]byte(`{"data":{`+b.String()[1:]+`}}`)))
+	d := new(jsondoc.Doc)
+	require.NoError(t, d.Scan([]byte(`{"data":{`+b.String()[1:]+`}}`)))
 	f, err := find(d, schemas.Stream{Name: "x.things", Class: "list"})
 	require.NoError(t, err)
 	require.Len(t, f.places, 1)
@@ -304,9 +297,9 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 // Invariant 6
 func TestTooManyRecordsInAnAnswer(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{""}}
-	for n, message := range map[int]string{maxNodes: "", maxNodes + 1: "more than 4194304 records in one answer"} {
-		d := new(doc)
-		require.NoError(t, d.scan([]byte("[{}"+strings.Repeat(",1", n-1)+"]")))
+	for n, message := range map[int]string{jsondoc.MaxNodes: "", jsondoc.MaxNodes + 1: "more than 4194304 records in one answer"} {
+		d := new(jsondoc.Doc)
+		require.NoError(t, d.Scan([]byte("[{}"+strings.Repeat(",1", n-1)+"]")))
 		f, err := find(d, s)
 		require.NoError(t, err)
 		err = (&assembler{stream: s, seed: maphash.MakeSeed()}).assemble(d, f, new(batch))

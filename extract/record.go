@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -50,7 +51,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	if st.batch.n != 1 {
 		return nil, a.requests, fmt.Errorf("stream %s: %w", s.Name, errNoRecord)
 	}
-	all, err := elements(st.batch.json())
+	all, err := jsondoc.SplitArray(st.batch.json())
 	if err != nil || len(all) != 1 {
 		return nil, a.requests, fmt.Errorf("stream %s: %w", s.Name, errNoRecord)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -56,7 +57,7 @@ type bound struct {
 
 func (b bound) text() string {
 	if len(b.value) > 0 && b.value[0] == '"' {
-		return unquote(b.value[1 : len(b.value)-1])
+		return jsondoc.Unquote(b.value[1 : len(b.value)-1])
 	}
 	return string(b.value)
 }
@@ -77,7 +78,7 @@ func constants(s schemas.Stream) ([]bound, error) {
 }
 
 func constantJSON(v string) []byte {
-	if literalEnd([]byte(v), 0) == len(v) {
+	if jsondoc.IsLiteral([]byte(v)) {
 		return []byte(v)
 	}
 	q, _ := json.Marshal(v)
@@ -211,16 +212,16 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 }
 
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
-	d := new(doc)
-	if err := d.scan(line); err != nil {
+	d := new(jsondoc.Doc)
+	if err := d.Scan(line); err != nil {
 		return nil, err
 	}
 	at := 0
-	for v := range d.elements(d.root()) {
-		if at < len(fed) && d.kind(v) != 'n' {
-			params = append(params, bound{fed[at], d.raw(v)})
+	for v := range d.Elements(d.Root()) {
+		if at < len(fed) && d.Kind(v) != 'n' {
+			params = append(params, bound{fed[at], d.Raw(v)})
 		}
 		at++
 	}
-	return params, d.err
+	return params, d.Err()
 }

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
 )
 
 type row map[string]string
@@ -15,12 +17,12 @@ const (
 	maxValue = 64
 )
 
-func rowsOf(d *doc, f found) []row {
+func rowsOf(d *jsondoc.Doc, f found) []row {
 	var all []row
 	names := map[string]bool{}
 	for p := range f.all(d) {
-		named := d.dictionary(p)
-		for name, r := range d.records(p) {
+		named := p.dictionary(d)
+		for name, r := range p.records(d) {
 			if len(all) == maxRows {
 				return all
 			}
@@ -28,18 +30,18 @@ func rowsOf(d *doc, f found) []row {
 			if named {
 				row["id"] = string(nameValue(name))
 			}
-			for name, v := range d.members(r) {
-				if v.node >= 0 || v.end-v.start > maxValue || len(name) > 4*maxValue {
+			for name, v := range d.Members(r) {
+				if v.Nested() || v.End-v.Start > maxValue || len(name) > 4*maxValue {
 					continue
 				}
-				n := unquote(name)
+				n := jsondoc.Unquote(name)
 				if !names[n] {
 					if len(names) == maxNames {
 						continue
 					}
 					names[n] = true
 				}
-				row[n] = string(d.raw(v))
+				row[n] = string(d.Raw(v))
 			}
 			if p.in.key != nil {
 				row[containerKey] = string(p.in.key)
@@ -50,20 +52,20 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-func wrappedRows(d *doc, f found) (wrapper string, all []row) {
+func wrappedRows(d *jsondoc.Doc, f found) (wrapper string, all []row) {
 	for p := range f.all(d) {
-		for _, r := range d.records(p) {
+		for _, r := range p.records(d) {
 			names := 0
-			for name, v := range d.members(r) {
-				n := unquote(name)
-				if names++; names > 1 || !d.isObject(v) || wrapper != "" && wrapper != n || len(all) == maxRows {
+			for name, v := range d.Members(r) {
+				n := jsondoc.Unquote(name)
+				if names++; names > 1 || !d.IsObject(v) || wrapper != "" && wrapper != n || len(all) == maxRows {
 					return "", nil
 				}
 				wrapper = n
 				inner := make(row)
-				for name, v := range d.members(v) {
-					if v.node < 0 && v.end-v.start <= maxValue {
-						inner[unquote(name)] = string(d.raw(v))
+				for name, v := range d.Members(v) {
+					if !v.Nested() && v.End-v.Start <= maxValue {
+						inner[jsondoc.Unquote(name)] = string(d.Raw(v))
 					}
 				}
 				all = append(all, inner)
@@ -73,33 +75,33 @@ func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	return wrapper, all
 }
 
-func (d *doc) memberAt(record value, name string) value {
-	if v := d.get(record, name); v.ok() {
+func memberAt(d *jsondoc.Doc, record jsondoc.Value, name string) jsondoc.Value {
+	if v := d.Get(record, name); v.OK() {
 		return v
 	}
 	wrapper, inner, ok := strings.Cut(name, "/")
-	if !ok || !d.isObject(d.get(record, wrapper)) {
-		return missing
+	if !ok || !d.IsObject(d.Get(record, wrapper)) {
+		return jsondoc.Missing
 	}
-	return d.get(d.get(record, wrapper), inner)
+	return d.Get(d.Get(record, wrapper), inner)
 }
 
 const containerKey = contextKey + "__key"
 
-func (d *doc) records(p place) iter.Seq2[[]byte, value] {
-	return func(yield func([]byte, value) bool) {
-		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
+func (p place) records(d *jsondoc.Doc) iter.Seq2[[]byte, jsondoc.Value] {
+	return func(yield func([]byte, jsondoc.Value) bool) {
+		some := func(name []byte, v jsondoc.Value) bool { return !d.IsObject(v) || yield(name, v) }
 		switch p.form {
 		case formOne:
 			some(nil, p.value)
 		case formValues:
-			for name, v := range d.members(p.value) {
+			for name, v := range d.Members(p.value) {
 				if !some(name, v) {
 					return
 				}
 			}
 		case formList:
-			for v := range d.elements(p.value) {
+			for v := range d.Elements(p.value) {
 				if !some(nil, v) {
 					return
 				}
@@ -110,12 +112,12 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 
 // dictionary reports whether p is an object that holds records by id, and the records do not repeat the id. If the
 // object has the name 0, it is not: its names are the indexes of an array.
-func (d *doc) dictionary(p place) bool {
-	if p.form != formValues || d.get(p.value, "0").ok() {
+func (p place) dictionary(d *jsondoc.Doc) bool {
+	if p.form != formValues || d.Get(p.value, "0").OK() {
 		return false
 	}
-	for _, r := range d.members(p.value) {
-		if d.column(r, "id").ok() {
+	for _, r := range d.Members(p.value) {
+		if columnOf(d, r, "id").OK() {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -88,15 +89,15 @@ func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
 	for _, v := range f.above {
-		r.skip[v.start] = true
+		r.skip[v.Start] = true
 	}
 	for _, p := range f.places {
 		if p.form == formEntries {
 			r.entries = p.value
 			continue
 		}
-		r.skip[p.value.start] = true
-		r.skip[p.in.object.start] = r.skip[p.in.object.start] || p.in.object.ok()
+		r.skip[p.value.Start] = true
+		r.skip[p.in.object.Start] = r.skip[p.in.object.Start] || p.in.object.OK()
 	}
 	tokens := strings.Split(f.pointer, "/")
 	for i, v := range f.above {
@@ -114,7 +115,7 @@ func signalsOf(a *answer, f found, n int) signals {
 
 const statusPartial = 206
 
-func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
+func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
 
 // settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
 // in their place. A text would not do: texts that are the same on every page are ignored.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -117,13 +118,13 @@ func (r *signalReader) headerField(name, low, text string) {
 }
 
 func (r *signalReader) inHeader(name, text string) {
-	d := new(doc)
-	if d.scan([]byte(text)) != nil {
+	d := new(jsondoc.Doc)
+	if d.Scan([]byte(text)) != nil {
 		return
 	}
 	inner := *r
 	inner.d, inner.skip = d, map[int]bool{}
-	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
+	inner.object(d.Root(), "header "+name, scope{name: name, trusted: true, top: true})
 }
 
 func (r *signalReader) contentRange(part, total string) {

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *signalReader) nextMember(name string, v value, at named) {
-	switch r.d.kind(v) {
+func (r *signalReader) nextMember(name string, v jsondoc.Value, at named) {
+	switch r.d.Kind(v) {
 	case 't':
 		r.s.more = yes
 		return
@@ -23,7 +24,7 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 		r.link(t)
 		return
 	}
-	if r.d.kind(v) == 'n' || r.words.NoToken(t) {
+	if r.d.Kind(v) == 'n' || r.words.NoToken(t) {
 		t = ""
 	}
 	if r.words.NamesAddress(name) {

@@ -3,17 +3,18 @@ package extract
 import (
 	"net/url"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 type signalReader struct {
 	words *schemas.Vocabulary
-	d     *doc
+	d     *jsondoc.Doc
 	n     int // number of records in the answer
 	s     *signals
 	skip  map[int]bool // offsets of the records and of the objects around them
 
-	entries value // an object whose members hold the records
+	entries jsondoc.Value // an object whose members hold the records
 
 	doubted int // number of examined members without a role
 }
@@ -30,19 +31,19 @@ type scope struct {
 	depth   int
 }
 
-func (r *signalReader) object(v value, pointer string, in scope) {
+func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 	before, numbered := *r.s, false
-	for raw, m := range r.d.members(v) {
-		if m.node >= 0 && (r.skip[m.start] || r.entries.ok() && v.start == r.entries.start) {
+	for raw, m := range r.d.Members(v) {
+		if m.Nested() && (r.skip[m.Start] || r.entries.OK() && v.Start == r.entries.Start) {
 			continue
 		}
-		name := unquote(raw)
-		below := pointer + "/" + escape(name)
+		name := jsondoc.Unquote(raw)
+		below := pointer + "/" + jsondoc.Escape(name)
 		switch {
-		case m.node < 0:
+		case !m.Nested():
 			numbered = numbered || r.words.CountsPages(name)
 			r.scalar(name, m, below, in)
-		case r.d.isList(m):
+		case r.d.IsList(m):
 			r.list(name, m, below, in)
 		default:
 			r.inner(name, m, below, in)
@@ -55,9 +56,9 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 		r.parameters(v, before)
 	}
 	if numbered { // in other objects, these names have other meanings
-		r.number(r.d.get(v, "number"), &r.s.page)
-		r.number(r.d.get(v, "size"), &r.s.limit)
-		if r.d.get(v, "size").ok() {
+		r.number(r.d.Get(v, "number"), &r.s.page)
+		r.number(r.d.Get(v, "size"), &r.s.limit)
+		if r.d.Get(v, "size").OK() {
 			r.s.sizeName = named{in: in.name, name: "size"}
 		}
 	}
@@ -66,20 +67,20 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 // lowerBound reads the relation beside a total. With the relation gte, the total is only a lower bound:
 //
 //	{"value": 10000, "relation": "gte"}
-func (r *signalReader) lowerBound(v value, pointer string) {
-	if r.words.LowerBound(r.d.text(r.d.get(v, "relation"))) {
+func (r *signalReader) lowerBound(v jsondoc.Value, pointer string) {
+	if r.words.LowerBound(r.d.Text(r.d.Get(v, "relation"))) {
 		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, r.words.TotalMembers()...)))
 	}
 }
 
 // parameters takes the members without a role as the parameters of the next page, for example of {"continue":
 // {"apcontinue": …}}. Then they are neither tokens nor unread signals.
-func (r *signalReader) parameters(v value, before signals) {
+func (r *signalReader) parameters(v jsondoc.Value, before signals) {
 	params, unknown := url.Values{}, false
-	for raw, m := range r.d.members(v) {
-		if name := unquote(raw); m.node < 0 && !r.d.void(m) {
+	for raw, m := range r.d.Members(v) {
+		if name := jsondoc.Unquote(raw); !m.Nested() && !r.d.IsEmpty(m) {
 			params.Set(name, r.plain(m))
-			unknown = unknown || r.words.Role(name) == "" && r.d.kind(m) == '"'
+			unknown = unknown || r.words.Role(name) == "" && r.d.Kind(m) == '"'
 		}
 	}
 	if r.s.next == nil && len(params) > 0 && (unknown || r.s.token == "") {
@@ -88,29 +89,29 @@ func (r *signalReader) parameters(v value, before signals) {
 	}
 }
 
-func (r *signalReader) inner(name string, v value, pointer string, in scope) {
+func (r *signalReader) inner(name string, v jsondoc.Value, pointer string, in scope) {
 	role := r.words.Role(name)
 	next := role == schemas.RoleNext && !r.words.Ignored(name)
 	switch {
 	case in.depth >= maxBeside:
 	case role == schemas.RoleFaults:
-		if !r.d.void(v) && !r.harmless(v) {
-			r.s.addIncomplete(pointer + ": " + short(string(r.d.raw(v))))
+		if !r.d.IsEmpty(v) && !r.harmless(v) {
+			r.s.addIncomplete(pointer + ": " + short(string(r.d.Raw(v))))
 		}
 	case role == schemas.RoleTotal:
 		r.object(v, pointer, scope{name: name, trusted: true, total: true, depth: in.depth + 1})
 	case role == schemas.RoleOther:
 	case in.trusted && (next || r.words.Beside(name)):
 		r.object(v, pointer, scope{name: name, trusted: true, next: next, depth: in.depth + 1})
-	case r.d.get(v, "id").ok() && r.words.Ignored(name):
+	case r.d.Get(v, "id").OK() && r.words.Ignored(name):
 	default:
 		r.object(v, pointer, scope{name: name, ignored: in.ignored || r.words.Ignored(name), depth: in.depth + 1})
 	}
 }
 
-func (r *signalReader) harmless(v value) bool {
-	for _, m := range r.d.members(v) {
-		if i, err := r.d.integer(m); !r.d.void(m) && !r.d.isFalse(m) && (err != nil || i != 0) {
+func (r *signalReader) harmless(v jsondoc.Value) bool {
+	for _, m := range r.d.Members(v) {
+		if i, err := r.d.Integer(m); !r.d.IsEmpty(m) && !r.d.IsFalse(m) && (err != nil || i != 0) {
 			return false
 		}
 	}
@@ -119,35 +120,35 @@ func (r *signalReader) harmless(v value) bool {
 
 // list reads an array beside the records: an array of links like [{"rel": "next", "href": …}], an array of faults, or
 // the first object of an array about paging. It ignores other arrays.
-func (r *signalReader) list(name string, v value, pointer string, in scope) {
+func (r *signalReader) list(name string, v jsondoc.Value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
-		if !r.d.void(v) {
-			r.s.addIncomplete(pointer + ": " + short(string(r.d.raw(v))))
+		if !r.d.IsEmpty(v) {
+			r.s.addIncomplete(pointer + ": " + short(string(r.d.Raw(v))))
 		}
 		return
 	}
-	for e := range r.d.elements(v) {
-		if !r.d.isObject(e) {
+	for e := range r.d.Elements(v) {
+		if !r.d.IsObject(e) {
 			return
 		}
-		if r.words.Beside(name) && !r.first(e, r.words.LinkMarks()...).ok() && in.depth < maxBeside {
+		if r.words.Beside(name) && !r.first(e, r.words.LinkMarks()...).OK() && in.depth < maxBeside {
 			r.object(e, pointer+"/0", scope{name: name, trusted: true, depth: in.depth + 1})
 			return
 		}
-		relation := r.d.text(r.first(e, r.words.LinkRelations()...))
+		relation := r.d.Text(r.first(e, r.words.LinkRelations()...))
 		target := r.first(e, r.words.LinkTargets()...)
 		switch {
-		case relation == "" || !target.ok():
+		case relation == "" || !target.OK():
 			return
 		case r.words.Role(relation) == schemas.RoleNext:
-			r.link(r.d.text(target))
+			r.link(r.d.Text(target))
 		default:
 			r.s.linked = r.s.linked || r.words.PageRelation(relation)
 		}
 	}
 }
 
-func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
+func (r *signalReader) scalar(name string, v jsondoc.Value, pointer string, in scope) {
 	role := r.words.Role(name)
 	if !in.trusted {
 		r.untrusted(role, name, v, pointer, in)
@@ -163,22 +164,22 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleMore:
 		r.more(v, pointer)
 	case schemas.RoleLast:
-		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, the last page is 1
+		if _, err := r.d.Integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, the last page is 1
 			r.flag(v, no, yes)
 		}
 	case schemas.RoleNext:
 		r.nextMember(name, v, at)
 	case schemas.RoleToken:
-		if r.d.kind(v) == '"' || in.next || !in.top {
+		if r.d.Kind(v) == '"' || in.next || !in.top {
 			r.nextMember(name, v, at)
-		} else if i, err := r.d.integer(v); err == nil && i > int64(r.n) && !epochLike(i) {
+		} else if i, err := r.d.Integer(v); err == nil && i > int64(r.n) && !epochLike(i) {
 			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
 	case schemas.RoleOther:
 		if in.next && r.words.Address(name) {
-			r.link(r.d.text(v))
+			r.link(r.d.Text(v))
 		}
 	case schemas.RoleConstant:
 		if in.total && schemas.FoldName(name) == "value" { // {"total": {"value": 87}}
@@ -190,25 +191,25 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	}
 }
 
-func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
-	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
+func (r *signalReader) untrusted(role schemas.Role, name string, v jsondoc.Value, pointer string, in scope) {
+	if t := r.plain(v); role == schemas.RoleNext && r.d.Kind(v) == '"' && isLink(t) && !in.ignored {
 		r.link(t) // the first probe shows whether the link belongs to this list
 		return
 	}
 	r.doubt(role, name, v, pointer, in)
 }
 
-func (r *signalReader) count(role schemas.Role, v value, pointer string, at named, in scope) {
+func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string, at named, in scope) {
 	s, d := r.s, r.d
 	switch role {
 	case schemas.RoleTotal:
 		r.total(v, pointer)
 	case schemas.RoleCount:
-		if i, err := d.integer(v); err == nil && s.total < 0 && i > int64(r.n) {
+		if i, err := d.Integer(v); err == nil && s.total < 0 && i > int64(r.n) {
 			s.total = i
 		}
 	case schemas.RolePages:
-		if k := d.kind(v); k == 't' || k == 'f' {
+		if k := d.Kind(v); k == 't' || k == 'f' {
 			r.flag(v, no, yes) // {"lastPage": true}
 		}
 		r.number(v, &s.lastPage)
@@ -216,11 +217,11 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 		r.named(v, &s.page, &s.pageName, at)
 	case schemas.RoleOffset:
 		r.named(v, &s.offset, &s.offsetName, at)
-		if schemas.FoldName(at.name) == "offset" && d.kind(v) == '"' && !digitsOnly(d.text(v)) { // {"records": […], "offset": "itrX/rec9"}
+		if schemas.FoldName(at.name) == "offset" && d.Kind(v) == '"' && !digitsOnly(d.Text(v)) { // {"records": […], "offset": "itrX/rec9"}
 			r.nextMember(at.name, v, at)
 		}
 	case schemas.RoleSize:
-		if i, err := d.integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
+		if i, err := d.Integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
 			r.doubt("", at.name, v, pointer, in) // size may be the number of all records
 			return
 		}
@@ -230,18 +231,18 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 	}
 }
 
-func (r *signalReader) first(v value, names ...string) value {
+func (r *signalReader) first(v jsondoc.Value, names ...string) jsondoc.Value {
 	for _, name := range names {
-		if m := r.d.get(v, name); m.ok() {
+		if m := r.d.Get(v, name); m.OK() {
 			return m
 		}
 	}
-	return missing
+	return jsondoc.Missing
 }
 
-func (r *signalReader) plain(v value) string {
-	if r.d.kind(v) == '"' {
-		return r.d.text(v)
+func (r *signalReader) plain(v jsondoc.Value) string {
+	if r.d.Kind(v) == '"' {
+		return r.d.Text(v)
 	}
-	return string(r.d.raw(v))
+	return string(r.d.Raw(v))
 }

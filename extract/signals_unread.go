@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // doubt handles a member that has no known role, or is in an object that may not be about paging. If the member may
 // announce more records, doubt stores it.
-func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
+func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
@@ -20,12 +21,12 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 			return
 		}
 	case schemas.RolePages:
-		if i, err := r.d.integer(v); err == nil && i > 1 && !in.ignored {
+		if i, err := r.d.Integer(v); err == nil && i > 1 && !in.ignored {
 			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 		return
 	case schemas.RoleToken:
-		if !in.trusted && !in.ignored && r.d.kind(v) == '"' && !r.d.void(v) && !r.words.NoToken(r.d.text(v)) {
+		if !in.trusted && !in.ignored && r.d.Kind(v) == '"' && !r.d.IsEmpty(v) && !r.words.NoToken(r.d.Text(v)) {
 			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
 		}
 		return
@@ -36,15 +37,15 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		r.s.skipped = true
 		return
 	}
-	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && isPagingLink(t) {
+	if t := r.plain(v); role == "" && r.d.Kind(v) == '"' && r.words.Continues(name) && isPagingLink(t) {
 		r.link(t)
 		return
 	}
 	number := int64(-1)
-	if i, err := r.d.integer(v); err == nil && r.d.kind(v) != '"' {
+	if i, err := r.d.Integer(v); err == nil && r.d.Kind(v) != '"' {
 		number = i
 	}
-	switch raw := string(r.d.raw(v)); {
+	switch raw := string(r.d.Raw(v)); {
 	case number >= 0:
 		if r.words.Continues(name) && number > 0 && !r.words.NeverCounts(name) {
 			number = -1 // may be a page number
@@ -55,7 +56,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		if raw != "true" {
 			return
 		}
-	case role != schemas.RoleNext && !r.words.Continues(name), r.d.void(v), raw == "false", raw == "true" && role != schemas.RoleMore:
+	case role != schemas.RoleNext && !r.words.Continues(name), r.d.IsEmpty(v), raw == "false", raw == "true" && role != schemas.RoleMore:
 		return
 	}
 	r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
@@ -63,10 +64,10 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 
 // tokenAt returns the name of a text that may be the token of the next page. A number is never a token, because it
 // may count anything.
-func (r *signalReader) tokenAt(name string, v value, in scope) named {
+func (r *signalReader) tokenAt(name string, v jsondoc.Value, in scope) named {
 	t := r.plain(v)
 	switch {
-	case r.d.kind(v) != '"' || t == "" || digitsOnly(t) || isLink(t) || strings.ContainsAny(t, " \t\n"):
+	case r.d.Kind(v) != '"' || t == "" || digitsOnly(t) || isLink(t) || strings.ContainsAny(t, " \t\n"):
 		return named{}
 	case in.top:
 		return named{name: name}

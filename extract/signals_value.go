@@ -4,26 +4,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *signalReader) total(v value, pointer string) {
-	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
+func (r *signalReader) total(v jsondoc.Value, pointer string) {
+	if _, err := r.d.Integer(v); err != nil && r.d.Kind(v) == '"' && strings.ContainsAny(r.d.Text(v), "0123456789") {
 		r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
 		return
 	}
 	r.number(v, &r.s.total)
 }
 
-func (r *signalReader) more(v value, pointer string) {
+func (r *signalReader) more(v jsondoc.Value, pointer string) {
 	before := r.s.more
 	r.flag(v, yes, no)
 	t := r.plain(v)
-	i, err := r.d.integer(v)
+	i, err := r.d.Integer(v)
 	switch {
 	case err == nil && i > 1:
 		r.s.more = yes
-	case r.d.kind(v) != '"' || t == "" || r.s.more != before || r.words.NoToken(t):
+	case r.d.Kind(v) != '"' || t == "" || r.s.more != before || r.words.NoToken(t):
 	case isLink(t):
 		r.link(t)
 	case parseFlag(t) == unstated:
@@ -31,7 +32,7 @@ func (r *signalReader) more(v value, pointer string) {
 	}
 }
 
-func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
+func (r *signalReader) flag(v jsondoc.Value, ifTrue, ifFalse tristate) {
 	switch parseFlag(r.plain(v)) {
 	case yes:
 		r.s.more = ifTrue
@@ -40,8 +41,8 @@ func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	}
 }
 
-func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
-	raw := strings.ToLower(strings.Trim(string(r.d.raw(v)), `"`))
+func (r *signalReader) completeness(role schemas.Role, name string, v jsondoc.Value, pointer string) {
+	raw := strings.ToLower(strings.Trim(string(r.d.Raw(v)), `"`))
 	number, err := strconv.ParseInt(raw, 10, 64)
 	incomplete := false
 	switch role {
@@ -50,23 +51,23 @@ func (r *signalReader) completeness(role schemas.Role, name string, v value, poi
 	case schemas.RoleComplete:
 		incomplete = raw == "false" || raw == "no"
 	case schemas.RoleState:
-		incomplete = r.d.kind(v) == '"' && r.words.Incomplete(raw)
+		incomplete = r.d.Kind(v) == '"' && r.words.Incomplete(raw)
 	case schemas.RoleFaults:
-		incomplete = r.d.kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
+		incomplete = r.d.Kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
 	}
 	if incomplete {
 		r.s.addIncomplete(pointer + ": " + short(r.plain(v)))
 	}
 }
 
-func (r *signalReader) number(v value, to *int64) {
-	if i, err := r.d.integer(v); err == nil && i >= 0 {
+func (r *signalReader) number(v jsondoc.Value, to *int64) {
+	if i, err := r.d.Integer(v); err == nil && i >= 0 {
 		*to = i
 	}
 }
 
-func (r *signalReader) named(v value, to *int64, name *named, at named) {
-	if i, err := r.d.integer(v); err == nil && i >= 0 {
+func (r *signalReader) named(v jsondoc.Value, to *int64, name *named, at named) {
+	if i, err := r.d.Integer(v); err == nil && i >= 0 {
 		*to, *name = i, at
 	}
 }

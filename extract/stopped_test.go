@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -19,11 +20,11 @@ func TestStoppedRunDropsAnswer(t *testing.T) {
 		l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 		ctx, stop := context.WithCancelCause(t.Context())
 		st, err := l.inspect(ctx, position{}, func(context.Context, position) (*answer, error) {
-			d := new(doc)
+			d := new(jsondoc.Doc)
 			if stops {
 				stop(errStop)
 			}
-			return &answer{d: d}, d.scan([]byte(`[{"id":1}]`))
+			return &answer{d: d}, d.Scan([]byte(`[{"id":1}]`))
 		})
 		if stops {
 			require.ErrorIs(t, err, errStop)

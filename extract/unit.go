@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -146,7 +147,7 @@ func quotedDecimals(rows []row, name string) bool {
 		}
 		text := strings.Trim(v, `"`)
 		_, fraction, point := strings.Cut(text, ".")
-		if v[0] != '"' || !point || !isNumber([]byte(text)) || strings.Trim(text, "-.0123456789") != "" || n > 0 && len(fraction) != scale {
+		if v[0] != '"' || !point || !jsondoc.IsNumber([]byte(text)) || strings.Trim(text, "-.0123456789") != "" || n > 0 && len(fraction) != scale {
 			return false
 		}
 		n, scale = n+1, len(fraction)

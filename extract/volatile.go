@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
 )
 
 // volatility finds fields whose values differ on every reading, such as the time of the answer. It compares the
@@ -40,14 +42,14 @@ func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-func (v *volatility) observe(l *listReader, d *doc, f found) {
+func (v *volatility) observe(l *listReader, d *jsondoc.Doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	came := map[uint64]value{}
+	came := map[uint64]jsondoc.Value{}
 	all, seen := 0, 0
 	for p := range f.all(d) {
-		for _, r := range d.records(p) {
+		for _, r := range p.records(d) {
 			key, ok := l.asm.key(d, r)
 			if !ok {
 				continue
@@ -78,11 +80,11 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 }
 
-func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
+func (v *volatility) hashes(d *jsondoc.Doc, r jsondoc.Value) map[int]uint64 {
 	h := map[int]uint64{}
-	for raw, m := range d.members(r) {
+	for raw, m := range d.Members(r) {
 		if i, ok := v.place(raw); ok {
-			h[i] = maphash.Bytes(v.seed, d.raw(m))
+			h[i] = maphash.Bytes(v.seed, d.Raw(m))
 		}
 	}
 	return h
@@ -93,7 +95,7 @@ func (v *volatility) place(raw []byte) (i int, ok bool) {
 		return 0, false
 	}
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		raw = []byte(unquote(raw))
+		raw = []byte(jsondoc.Unquote(raw))
 	}
 	if i, ok = v.names[string(raw)]; !ok && len(v.members) < maxNames {
 		i, ok = len(v.members), true

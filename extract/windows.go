@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -109,22 +110,22 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 		return nil
 	}
 	records = append(slices.Clone(records), ']') // records has no closing bracket
-	d := p.c.docs.Get().(*doc)
+	d := p.c.docs.Get().(*jsondoc.Doc)
 	defer p.c.docs.Put(d)
-	if err := d.scan(records); err != nil {
+	if err := d.Scan(records); err != nil {
 		return err
 	}
-	for r := range d.elements(d.root()) {
+	for r := range d.Elements(d.Root()) {
 		if err := w.checkRange(d, r, line); err != nil {
 			return malformed(w.s, position{}, err)
 		}
 	}
-	return d.err
+	return d.Err()
 }
 
-func (w *windows) checkRange(d *doc, r value, line string) error {
+func (w *windows) checkRange(d *jsondoc.Doc, r jsondoc.Value, line string) error {
 	i := w.s.Incremental
-	at, ok := d.moment(d.get(r, i.Field), i.Format)
+	at, ok := momentAt(d, d.Get(r, i.Field), i.Format)
 	if !ok {
 		return nil
 	}

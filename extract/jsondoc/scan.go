@@ -1,4 +1,6 @@
-package extract
+// Package jsondoc finds values in a JSON body without decoding the rest. It knows only JSON: streams, records and pages
+// are the business of its callers.
+package jsondoc
 
 import (
 	"encoding/binary"
@@ -15,16 +17,15 @@ type node struct {
 	next       uint32 // index of the first node after the end of this node
 }
 
-// maxNodes limits the memory of one body: at most 48 MiB for its nodes.
-const maxNodes = 1 << 22
+// MaxNodes limits the memory of one body: at most 48 MiB for its nodes.
+const MaxNodes = 1 << 22
 
-// doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
+// Doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
 // and decodes only the values that it needs.
 //
-// scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other
-// rules of JSON. This package walks only what is outside the records. The package that reads the records checks
-// those.
-type doc struct {
+// Scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other
+// rules of JSON, in what they visit.
+type Doc struct {
 	b      []byte
 	nodes  []node
 	open   []uint32 // while scanning: nodes without an end
@@ -37,7 +38,8 @@ var (
 	errCut       = errors.New("unexpected end of JSON")
 )
 
-func (d *doc) scan(b []byte) error {
+// Scan finds the objects and arrays of a body. The body must not change as long as d is in use.
+func (d *Doc) Scan(b []byte) error {
 	d.b, d.nodes, d.open, d.err = b, d.nodes[:0], d.open[:0], nil
 	if uint64(len(b)) > math.MaxUint32 {
 		return errors.New("body too large")
@@ -61,7 +63,7 @@ func (d *doc) scan(b []byte) error {
 	return nil
 }
 
-func (d *doc) index(root int) error {
+func (d *Doc) index(root int) error {
 	var (
 		b       = d.b
 		inside  uint64 // all ones while a string continues in the next block
@@ -95,14 +97,14 @@ func (d *doc) index(root int) error {
 	return nil
 }
 
-func (d *doc) bracket(at int) error {
+func (d *Doc) bracket(at int) error {
 	switch c := d.b[at]; c {
 	case '{', '[':
 		if len(d.open) == 0 && len(d.nodes) > 0 {
 			return fmt.Errorf("trailing bytes after the JSON at offset %d", at)
 		}
-		if len(d.nodes) == maxNodes {
-			return fmt.Errorf("more than %d objects and lists", maxNodes)
+		if len(d.nodes) == MaxNodes {
+			return fmt.Errorf("more than %d objects and lists", MaxNodes)
 		}
 		if len(d.nodes) == cap(d.nodes) {
 			d.grow(at)
@@ -128,13 +130,13 @@ func (d *doc) bracket(at int) error {
 
 // grow makes room for more nodes. It expects that the rest of the body, from offset at, has as many nodes per byte as
 // the part before.
-func (d *doc) grow(at int) {
+func (d *Doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
 	if have >= 1024 {
 		more = max(have/8, int(float64(have)*float64(len(d.b)-at)/float64(at+1)*1.02))
 	}
-	nodes := make([]node, have, have+min(more, maxNodes-have)) // slices.Grow would take up to a quarter more
+	nodes := make([]node, have, have+min(more, MaxNodes-have)) // slices.Grow would take up to a quarter more
 	copy(nodes, d.nodes)
 	d.nodes = nodes
 }

@@ -1,4 +1,4 @@
-package extract
+package jsondoc
 
 import (
 	"bytes"
@@ -42,15 +42,15 @@ func spans(b []byte) ([]node, error) {
 	}
 }
 
-func walkAll(d *doc, v value) int {
+func walkAll(d *Doc, v Value) int {
 	n := 1
 	switch {
-	case d.isObject(v):
-		for _, m := range d.members(v) {
+	case d.IsObject(v):
+		for _, m := range d.Members(v) {
 			n += walkAll(d, m)
 		}
-	case d.isList(v):
-		for e := range d.elements(v) {
+	case d.IsList(v):
+		for e := range d.Elements(v) {
 			n += walkAll(d, e)
 		}
 	}
@@ -70,11 +70,11 @@ func TestScanAgreesWithStrictDecoder(t *testing.T) {
 	for _, b := range bodies {
 		want, err := spans([]byte(b))
 		require.NoError(t, err, b)
-		d := new(doc)
-		require.NoError(t, d.scan([]byte(b)), b)
+		d := new(Doc)
+		require.NoError(t, d.Scan([]byte(b)), b)
 		require.Equal(t, want, d.nodes, b)
-		walkAll(d, d.root())
-		require.NoError(t, d.err, b)
+		walkAll(d, d.Root())
+		require.NoError(t, d.Err(), b)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestScanRefusesEveryCut(t *testing.T) {
 	page.WriteString(`],"pagination":{"total":60,"per_page":60,"current_page":1,"last_page":1}}}`)
 	body := []byte(page.String())
 	require.Greater(t, len(body), 4000)
-	d := new(doc)
+	d := new(Doc)
 	for cut := range body {
-		require.Error(t, d.scan(body[:cut:cut]), "cut at %d", cut)
+		require.Error(t, d.Scan(body[:cut:cut]), "cut at %d", cut)
 	}
-	require.NoError(t, d.scan(body))
+	require.NoError(t, d.Scan(body))
 }
 
 func TestScanRefuses(t *testing.T) {
@@ -102,8 +102,8 @@ func TestScanRefuses(t *testing.T) {
 		"", " ", "null", `""`, "12", "<html>", "\ufeff{}", `{"a":1}x`, `{"a":1}{}`, `{}]`, `{"a":[}`, `[}`, `]`, `{"a":"}`, `{y}`[0:2] + "}}",
 		"<br />\n<b>Warning</b>: x in y {}",
 	} {
-		d := new(doc)
-		require.Error(t, d.scan([]byte(b)), "%q", b)
+		d := new(Doc)
+		require.Error(t, d.Scan([]byte(b)), "%q", b)
 	}
 }
 
@@ -112,25 +112,25 @@ func TestWalkRefuses(t *testing.T) {
 		`{"a" 1}`, `{"a":}`, `{"a":1,}`, `{,}`, `{a:1}`, `{"a":tru}`, `{"a":01}`, `[1 2]`, `[1,]`, `[,1]`, `{"a":1 "b":2}`,
 		`{\"a":1,"}`, `{"a":"b"c}`, `[{}{}]`, `{"a":{}{}}`, `{"a":1;[]}`, `{1:2}`, `{"a"[]}`,
 	} {
-		d := new(doc)
-		if d.scan([]byte(b)) != nil {
+		d := new(Doc)
+		if d.Scan([]byte(b)) != nil {
 			continue
 		}
-		walkAll(d, d.root())
-		require.Error(t, d.err, b)
+		walkAll(d, d.Root())
+		require.Error(t, d.Err(), b)
 	}
 }
 
 func TestScanDeep(t *testing.T) {
 	for _, depth := range []int{10, 200, 100_000} {
 		b := strings.Repeat("[", depth) + strings.Repeat("]", depth)
-		d := new(doc)
-		require.NoError(t, d.scan([]byte(b)))
+		d := new(Doc)
+		require.NoError(t, d.Scan([]byte(b)))
 		require.Len(t, d.nodes, depth)
 	}
-	d := new(doc)
-	require.NoError(t, d.scan([]byte("["+strings.Repeat("1,", 1_000_000)+"1]")))
-	require.Error(t, d.scan([]byte("["+strings.Repeat("[],", maxNodes)+"[]]")))
+	d := new(Doc)
+	require.NoError(t, d.Scan([]byte("["+strings.Repeat("1,", 1_000_000)+"1]")))
+	require.Error(t, d.Scan([]byte("["+strings.Repeat("[],", MaxNodes)+"[]]")))
 }
 
 func FuzzScan(f *testing.F) {
@@ -139,11 +139,11 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Add([]byte("{}{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d := new(doc)
-		err := d.scan(b)
+		d := new(Doc)
+		err := d.Scan(b)
 		if err == nil {
-			walkAll(d, d.root())
-			err = d.err
+			walkAll(d, d.Root())
+			err = d.Err()
 		}
 		want, strict := spans(b)
 		if strict == nil {
@@ -153,29 +153,25 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func benchmarkBody(records int) []byte {
-	var b bytes.Buffer
-	b.WriteString(`{"object":"list","data":[`)
-	for i := range records {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"id":"con_%08d","object":"contact","number":%d,"name":"Zoë Ñandú %d","email":"zoe%d@example.test","phone":null,`+
-			`"balance":"%d.50","active":true,"url":"https:\/\/example.test\/c\/%d","created_at":"2026-11-21T10:05:00.000000Z",`+
-			`"address":{"street":"Main 1","city":"Berlin","zip":"10115","country":"DE"},"tags":["vip","a","b"],`+
-			`"people":[{"id":1,"name":"A"},{"id":2,"name":"B"}],"note":"%s"}`, i, i, i, i, i, i, strings.Repeat("lorem ipsum ", 20))
-	}
-	b.WriteString(`],"has_more":true,"next_cursor":"eyJpZCI6MX0"}`)
-	return b.Bytes()
+// The nodes of a body with small records take little extra memory. // Invariant 6
+func TestNodesOfALongBody(t *testing.T) {
+	d := new(Doc)
+	require.NoError(t, d.Scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
+	require.Len(t, d.nodes, 300_002)
+	require.Less(t, cap(d.nodes), 320_000)
 }
 
 func BenchmarkScan(b *testing.B) {
-	body := benchmarkBody(1000)
+	body := []byte("[" + strings.Repeat(record+",", 1000) + "{}]")
 	b.SetBytes(int64(len(body)))
-	d := new(doc)
+	d := new(Doc)
 	for b.Loop() {
-		if err := d.scan(body); err != nil {
+		if err := d.Scan(body); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
+
+const record = `{"id":"con_00000017","object":"contact","number":17,"name":"Zoë Ñandú 17","email":"zoe17@example.test","phone":null,"balance":"17.50","active":true,` +
+	`"url":"https:\/\/example.test\/c\/17","created_at":"2026-11-21T10:05:00.000000Z","address":{"street":"Main 1","city":"Berlin","zip":"10115","country":"DE"},` +
+	`"tags":["vip","a","b"],"people":[{"id":1,"name":"A"},{"id":2,"name":"B"}],"note":"lorem ipsum lorem ipsum lorem ipsum lorem ipsum"}`
