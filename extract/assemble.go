@@ -9,12 +9,9 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// contextKey is a member that is added to a record. It holds the parent's values, and the group of the answer in
-// which the record was found.
-const contextKey = "_context"
 
 type assembler struct {
 	stream    schemas.Stream
@@ -63,61 +60,61 @@ func (b *batch) json() []byte {
 
 // assemble adds the found records to b. If the records are one array and need no context, b refers to the body
 // instead of copying it.
-func (a *assembler) assemble(d *jsondoc.Doc, f found, b *batch) error {
-	if !a.copyLists && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
-		p := f.places[0]
-		b.records, b.whole = d.Raw(p.value), true
-		b.reserve(d.Count(p.value), a.deep)
-		for r := range d.Elements(p.value) {
-			b.cuts.note(r.Start-p.value.Start, b.n)
+func (a *assembler) assemble(d *jsondoc.Doc, f records.Found, b *batch) error {
+	if !a.copyLists && len(f.Places) == 1 && f.Places[0].Form == records.FormList && !a.needsContext(f.Places[0]) {
+		p := f.Places[0]
+		b.records, b.whole = d.Raw(p.Value), true
+		b.reserve(d.Count(p.Value), a.deep)
+		for r := range d.Elements(p.Value) {
+			b.cuts.note(r.Start-p.Value.Start, b.n)
 			a.note(d, r, nil, nil, b)
 		}
 		return d.Err()
 	}
-	if len(f.places) == 1 && b.n == 0 {
-		b.reserve(d.Count(f.places[0].value), a.deep)
+	if len(f.Places) == 1 && b.n == 0 {
+		b.reserve(d.Count(f.Places[0].Value), a.deep)
 		if !b.keysOnly {
-			b.records = slices.Grow(b.records, a.size(d, f.places[0]))
+			b.records = slices.Grow(b.records, a.size(d, f.Places[0]))
 		}
 	}
-	for p := range f.all(d) {
+	for p := range f.All(d) {
 		a.place(d, p, b)
 	}
 	return d.Err()
 }
 
 // size returns an upper bound of the bytes that the records of p take.
-func (a *assembler) size(d *jsondoc.Doc, p place) int {
-	n := p.value.End - p.value.Start + len("[]")
+func (a *assembler) size(d *jsondoc.Doc, p records.Place) int {
+	n := p.Value.End - p.Value.Start + len("[]")
 	if len(a.params) > 0 || a.stream.Context != "" {
-		n += d.Count(p.value) * (len(a.params) + len(a.stream.Context) + len(contextKey) + len(`"":{"":,},`))
+		n += d.Count(p.Value) * (len(a.params) + len(a.stream.Context) + len(records.ContextKey) + len(`"":{"":,},`))
 	}
 	return n
 }
 
-func (a *assembler) needsContext(p place) bool {
-	return len(a.params) > 0 || a.stream.Context != "" && p.in.ok()
+func (a *assembler) needsContext(p records.Place) bool {
+	return len(a.params) > 0 || a.stream.Context != "" && p.In.OK()
 }
 
-func (a *assembler) place(d *jsondoc.Doc, p place, b *batch) {
+func (a *assembler) place(d *jsondoc.Doc, p records.Place, b *batch) {
 	var context []byte
 	if a.needsContext(p) {
 		a.scratch = a.appendContext(a.scratch[:0], d, p)
 		context = a.scratch
 	}
-	switch p.form {
-	case formOne:
-		a.add(d, p.value, nil, context, b)
-	case formValues:
-		positions := d.Get(p.value, "0").OK() // names like "0" are indexes, other names are ids
-		for name, r := range d.Members(p.value) {
+	switch p.Form {
+	case records.FormOne:
+		a.add(d, p.Value, nil, context, b)
+	case records.FormValues:
+		positions := d.Get(p.Value, "0").OK() // names like "0" are indexes, other names are ids
+		for name, r := range d.Members(p.Value) {
 			if positions {
 				name = nil
 			}
 			a.add(d, r, a.identity(d, r, name), context, b)
 		}
 	default:
-		for r := range d.Elements(p.value) {
+		for r := range d.Elements(p.Value) {
 			a.add(d, r, nil, context, b)
 		}
 	}
@@ -126,18 +123,18 @@ func (a *assembler) place(d *jsondoc.Doc, p place, b *batch) {
 // appendContext appends the member that each record of p gets, for example
 //
 //	"_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}
-func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p place) []byte {
-	out = append(out, `"`+contextKey+`":{`...)
-	if a.stream.Context != "" && p.in.ok() {
+func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p records.Place) []byte {
+	out = append(out, `"`+records.ContextKey+`":{`...)
+	if a.stream.Context != "" && p.In.OK() {
 		if a.groupOf != a.stream.Context {
 			a.groupOf = a.stream.Context
 			a.group, _ = json.Marshal(a.groupOf)
 		}
 		out = append(append(out, a.group...), ':')
-		if p.in.key != nil {
-			out = append(out, p.in.key...)
+		if p.In.Key != nil {
+			out = append(out, p.In.Key...)
 		} else {
-			out = append(out, d.Scalars(p.in.object)...)
+			out = append(out, d.Scalars(p.In.Object)...)
 		}
 		if len(a.params) > 0 {
 			out = append(out, ',')
@@ -149,19 +146,11 @@ func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p place) []byte {
 // identity returns the member that a record in an object of records by id lacks: for {"17":{"name":"Ann"}} it returns
 // "id":17. It returns nil if r has an id.
 func (a *assembler) identity(d *jsondoc.Doc, r jsondoc.Value, name []byte) []byte {
-	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.IsObject(r) || a.member(d, r, 0).OK() {
+	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], records.ContextKey) || !d.IsObject(r) || a.member(d, r, 0).OK() {
 		return nil
 	}
 	member, _ := json.Marshal(a.stream.Key[0])
-	return append(append(member, ':'), nameValue(name)...)
-}
-
-// nameValue returns a numeric name as a number, because references to the record are numbers too.
-func nameValue(name []byte) []byte {
-	if jsondoc.IsNumber(name) {
-		return name
-	}
-	return append(append([]byte{'"'}, name...), '"')
+	return append(append(member, ':'), records.NameValue(name)...)
 }
 
 func (a *assembler) add(d *jsondoc.Doc, r jsondoc.Value, identity, context []byte, b *batch) {
@@ -222,7 +211,7 @@ func (a *assembler) note(d *jsondoc.Doc, r jsondoc.Value, identity, context []by
 
 func (a *assembler) key(d *jsondoc.Doc, r jsondoc.Value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
-		if strings.HasPrefix(column, contextKey) {
+		if strings.HasPrefix(column, records.ContextKey) {
 			continue
 		}
 		v := a.member(d, r, i)
@@ -244,33 +233,11 @@ func (a *assembler) member(d *jsondoc.Doc, r jsondoc.Value, i int) jsondoc.Value
 	if v.OK() {
 		return v
 	}
-	name, v := memberOfColumn(d, r, a.stream.Key[i])
+	name, v := records.MemberOfColumn(d, r, a.stream.Key[i])
 	if v.OK() {
 		a.members[i] = name
 	}
 	return v
-}
-
-// columnOf returns the member with the name of the column. If there is none, it returns one whose name becomes that
-// column name.
-func columnOf(d *jsondoc.Doc, v jsondoc.Value, column string) jsondoc.Value {
-	if m := d.Get(v, column); m.OK() {
-		return m
-	}
-	_, m := memberOfColumn(d, v, column)
-	return m
-}
-
-func memberOfColumn(d *jsondoc.Doc, v jsondoc.Value, column string) (name string, m jsondoc.Value) {
-	if !d.IsObject(v) {
-		return "", jsondoc.Missing
-	}
-	for k, m := range d.Members(v) {
-		if name := jsondoc.Unquote(k); schemas.Column(name) == column {
-			return name, m
-		}
-	}
-	return "", jsondoc.Missing
 }
 
 func (a *assembler) keyText(d *jsondoc.Doc, r jsondoc.Value) string {
@@ -296,7 +263,7 @@ func (a *assembler) content(d *jsondoc.Doc, r jsondoc.Value) uint64 {
 	}
 	var h uint64
 	for name, v := range d.Members(r) {
-		if string(name) != contextKey && !slices.Contains(a.stream.Volatile, string(name)) {
+		if string(name) != records.ContextKey && !slices.Contains(a.stream.Volatile, string(name)) {
 			h += maphash.Bytes(a.seed, name) * (maphash.Bytes(a.seed, d.Raw(v)) | 1)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -58,7 +60,7 @@ func (p *pagerProbe) stated() [][]pagerCandidate {
 	case s.token != "":
 		first := p.answerTokens()
 		add(first...)
-		if digitsOnly(s.token) { // the token may be the number of a page or the index of a record
+		if jsondoc.DigitsOnly(s.token) { // the token may be the number of a page or the index of a record
 			page, offset := p.numbered("page"), p.numbered("offset")
 			all = append(all, p.without(page[:min(len(page), 10)], first), p.without(offset[:min(len(offset), 8)], first))
 		}
@@ -116,7 +118,7 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	if typ == "page" {
 		names = append([]string{usual[0]}, names...)
 	}
-	return p.named(typ, distinctNames(append(names, usual...)))
+	return p.named(typ, records.Unique(append(names, usual...)))
 }
 
 func (p *pagerProbe) tokens(names []string) []pagerCandidate { return p.named("cursor", names) }
@@ -165,14 +167,4 @@ func (p *pagerProbe) fixed(name string) bool {
 
 func rangeAt(unit string, from, n int64) position {
 	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
-}
-
-func distinctNames(names []string) []string {
-	var out []string
-	for _, name := range names {
-		if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -32,10 +33,10 @@ func (p *pagerProbe) identity() (field, value string) {
 	if err != nil {
 		return "", ""
 	}
-	if field, value = identityOf(rowsOf(p.first.a.d, f)); field != "" {
+	if field, value = identityOf(records.RowsOf(p.first.a.d, f)); field != "" {
 		return field, value
 	}
-	wrapper, rows := wrappedRows(p.first.a.d, f)
+	wrapper, rows := records.WrappedRows(p.first.a.d, f)
 	if field, value = identityOf(rows); field != "" {
 		field = wrapper + "/" + field
 	}
@@ -43,11 +44,11 @@ func (p *pagerProbe) identity() (field, value string) {
 }
 
 // identityOf prefers the shortest name: id to owner_id.
-func identityOf(rows []row) (field, value string) {
-	for _, name := range fields(rows) {
+func identityOf(rows []records.Row) (field, value string) {
+	for _, name := range records.Fields(rows) {
 		low := strings.ToLower(name)
 		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) &&
-			(field == "" || len(name) < len(field)) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {
+			(field == "" || len(name) < len(field)) && !strings.HasPrefix(name, records.ContextKey) && records.Distinct(rows, name) == "" {
 			field = name
 		}
 	}
@@ -66,7 +67,7 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 			continue
 		}
 		value := bound{value: d.Raw(v)}.text()
-		names := distinctNames(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
+		names := records.Unique(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
 		var g []pagerCandidate
 		for _, name := range names {
 			if !p.fixed(name) {
@@ -87,11 +88,11 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 	if err != nil {
 		return nil
 	}
-	rows := rowsOf(p.first.a.d, f)
+	rows := records.RowsOf(p.first.a.d, f)
 	var known, others [][]pagerCandidate
 	for _, field := range momentFields(rows) {
 		family := schemas.ParamLater
-		if trend(rows, field) == falling {
+		if records.Trend(rows, field) == records.Falling {
 			family = schemas.ParamEarlier
 		}
 		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
@@ -116,14 +117,14 @@ const maxMomentFields = 4
 
 // momentFields returns the fields whose times are in order. Times of change come last: they equal the times of
 // creation until a user changes a record.
-func momentFields(rows []row) []string {
-	all := slices.DeleteFunc(timeFields(rows), func(field string) bool { return trend(rows, field) == uneven })
+func momentFields(rows []records.Row) []string {
+	all := slices.DeleteFunc(records.TimeFields(rows), func(field string) bool { return records.Trend(rows, field) == records.Uneven })
 	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })
 	return all[:min(len(all), maxMomentFields)]
 }
 
-func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
+func timePriority(field string) int { return (records.TimeRank(field) + 2) % 3 }
 
 func aboutOtherTime(param, field string) bool {
-	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
+	return records.TimeRank(param) < 2 && records.TimeRank(field) < 2 && records.TimeRank(param) != records.TimeRank(field)
 }

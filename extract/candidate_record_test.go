@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
@@ -59,10 +60,10 @@ func TestWrappedRecordsByID(t *testing.T) {
 
 // The member with the shortest name identifies the records, if several members have distinct values.
 func TestIdentityIsStable(t *testing.T) {
-	var rows []row
+	var rows []records.Row
 	for i := range 3 {
 		id := fmt.Sprint(i)
-		rows = append(rows, row{"owner_id": "a" + id, "id": id, "uuid": "u" + id, "tenant_id": "7", "name": "n" + id})
+		rows = append(rows, records.Row{"owner_id": "a" + id, "id": id, "uuid": "u" + id, "tenant_id": "7", "name": "n" + id})
 	}
 	for range 50 {
 		field, value := identityOf(rows)

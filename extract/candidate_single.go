@@ -3,6 +3,7 @@ package extract
 import (
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -36,7 +37,7 @@ func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 		}
 		kinds["token"] = p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), tokens)
 		switch n := strconv.Itoa(p.first.batch.n); {
-		case !digitsOnly(s.token):
+		case !jsondoc.DigitsOnly(s.token):
 			order = tokenOrder
 		case s.token == n || s.offset >= 0 || len(s.token) >= len(n) && s.token != "2":
 			order = nextOffsetOrder

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -32,7 +33,7 @@ func sizeNamesFor(hint schemas.Pagination, s signals) []string {
 			first = append(first, name)
 		}
 	}
-	all := distinctNames(append(first, words.Parameters(schemas.ParamSize)...))
+	all := records.Unique(append(first, words.Parameters(schemas.ParamSize)...))
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 

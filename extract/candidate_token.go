@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -32,7 +33,7 @@ func (p *pager) tokenParams(s signals) []string {
 	if bare != "" {
 		names = append(append(names, bare), words.Spellings(schemas.ParamToken, bare)...)
 	}
-	return distinctNames(append(names, words.TokenParameters(own)...))
+	return records.Unique(append(names, words.TokenParameters(own)...))
 }
 
 // withoutNext turns nextPageToken into pageToken, and next_cursor into cursor. It returns "" for names without

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 )
 
 // ChangedAt returns when a record, a JSON object, was last changed: the latest time in the member named field and in
@@ -14,14 +15,14 @@ func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	for _, m := range ms {
-		if m.Name != field && !ofChange(m.Name) {
+		if m.Name != field && !records.OfChange(m.Name) {
 			continue
 		}
 		value := string(m.Value)
 		if !jsondoc.IsScalar(m.Value) || value == "" || value == "null" {
 			continue
 		}
-		t, is := moment(value, unitOfValue(value, true))
+		t, is := records.Moment(value, records.UnitOfValue(value, true))
 		if is && (!ok || t.After(at)) {
 			at, ok = t, true
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -63,7 +64,7 @@ type Convention struct {
 
 	Order  *Order            `json:"order,omitempty"`  // the order in which the list comes if none is requested
 	Filter *Filter           `json:"filter,omitempty"` // nil if none has been confirmed
-	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
+	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants of package records
 
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
@@ -88,18 +89,9 @@ type Order struct {
 type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
 	Field    string `json:"field"`     // top-level field of the records that is compared with the parameter
-	Format   string `json:"format"`    // how the time is written: one of the Unit constants
+	Format   string `json:"format"`    // how the time is written: one of the Unit constants of package records
 	ByChange bool   `json:"by_change"` // proved: it does not compare the time of creation
 }
-
-// The units and formats of times.
-const (
-	UnitSeconds  = "unix"     // seconds since 1970
-	UnitMillis   = "unix_ms"  // milliseconds since 1970
-	UnitRFC3339  = "rfc3339"  // 2026-11-21T10:05:00Z
-	UnitDateTime = "datetime" // 2026-11-21 10:05:00, without a zone
-	UnitDate     = "date"     // 2026-11-21
-)
 
 // ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another
 // [Client.Negotiate] may find the new format.
@@ -117,7 +109,7 @@ func (c Convention) Undecided() bool {
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {
 		return false
 	}
-	return c.WaitsForChange || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
+	return c.WaitsForChange || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && records.OfChange(o.Field) && !o.ByChange
 }
 
 // Renew returns c with the order and the filter that a later negotiation found.
@@ -201,8 +193,6 @@ func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	}
 	return i
 }
-
-func ofChange(field string) bool { return timeRank(field) == 0 }
 
 func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	p := s.Pagination

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -23,20 +24,20 @@ type passCursor struct {
 	Of      string `json:"of,omitempty"`  // fingerprint of the request and paging; if it changes, the pass starts again
 	End     bool   `json:"end,omitempty"` // the pass has ended
 
-	Kind    pagerKind `json:"pager,omitempty"`
-	Param   string    `json:"param,omitempty"`
-	At      string    `json:"at,omitempty"`
-	Pointer string    `json:"records,omitempty"`
-	Form    form      `json:"form,omitempty"`
-	Total   int64     `json:"total,omitempty"` // the total that the first page states, plus one; 0: none
-	Pages   int       `json:"pages,omitempty"`
-	Rows    int64     `json:"rows,omitempty"`
-	Step    int64     `json:"step,omitempty"`
-	Size    int       `json:"size,omitempty"`   // the requested page size, if it is not the stream's own
-	Barren  int       `json:"barren,omitempty"` // consecutive empty pages
-	Zero    bool      `json:"zero,omitempty"`   // pages are numbered from 0
-	Filled  int       `json:"filled,omitempty"` // records on the last page that was not empty
-	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
+	Kind    pagerKind    `json:"pager,omitempty"`
+	Param   string       `json:"param,omitempty"`
+	At      string       `json:"at,omitempty"`
+	Pointer string       `json:"records,omitempty"`
+	Form    records.Form `json:"form,omitempty"`
+	Total   int64        `json:"total,omitempty"` // the total that the first page states, plus one; 0: none
+	Pages   int          `json:"pages,omitempty"`
+	Rows    int64        `json:"rows,omitempty"`
+	Step    int64        `json:"step,omitempty"`
+	Size    int          `json:"size,omitempty"`   // the requested page size, if it is not the stream's own
+	Barren  int          `json:"barren,omitempty"` // consecutive empty pages
+	Zero    bool         `json:"zero,omitempty"`   // pages are numbered from 0
+	Filled  int          `json:"filled,omitempty"` // records on the last page that was not empty
+	Uneven  bool         `json:"uneven,omitempty"` // records came after a page that was not full
 
 	Incomplete  []string `json:"incomplete,omitempty"`  // texts in which pages say that they are incomplete
 	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals that no rule explains
@@ -116,7 +117,7 @@ func (m passCursor) valid() bool {
 	switch {
 	case m.Version != passCursorVersion || m.Pass == "":
 		return false
-	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Filled < 0 || m.Form > formOne:
+	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Filled < 0 || m.Form > records.FormOne:
 		return false
 	case m.Pointer != "" && m.Pointer[0] != '/':
 		return false

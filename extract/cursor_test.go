@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -36,7 +37,7 @@ func FuzzCursor(f *testing.F) {
 	m := newPassCursor(list("x.things"))
 	f.Add(string(m.cursor()))
 	f.Add(string(m.ending()))
-	m.Kind, m.Param, m.At, m.Pointer, m.Form, m.Total, m.Pages, m.Rows, m.Step = pagerPage, "page", "17", "/data/items", formList, 12, 3, 30, 10
+	m.Kind, m.Param, m.At, m.Pointer, m.Form, m.Total, m.Pages, m.Rows, m.Step = pagerPage, "page", "17", "/data/items", records.FormList, 12, 3, 30, 10
 	f.Add(string(m.cursor()))
 	m.Kind, m.Param, m.At = pagerCursor, "cursor", "eyJ\"x"
 	f.Add(string(m.cursor()))

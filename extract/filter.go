@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -35,7 +36,7 @@ func (n *negotiation) filters(ctx context.Context, st *step) error {
 }
 
 func (n *negotiation) timesOfChange() []string {
-	return slices.DeleteFunc(timeFields(n.rows), func(name string) bool { return !ofChange(name) })
+	return slices.DeleteFunc(records.TimeFields(n.rows), func(name string) bool { return !records.OfChange(name) })
 }
 
 type trial struct {
@@ -140,7 +141,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
+func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]records.Row, error) {
 	rows, err := t.request(ctx, query{name: t.h.text(bound)})
 	switch {
 	case probeRefused(err):
@@ -181,7 +182,7 @@ func (t *trial) middle() (time.Time, bool) {
 
 // disobeys describes how an answer contradicts a filter by the time of change. A full page contradicts it too,
 // because missing records may be on the next page.
-func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
+func (t *trial) disobeys(answer, known []records.Row, edited, other records.Row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:
 		return fmt.Sprintf("%d records came, and there may be more", len(answer))
@@ -198,7 +199,7 @@ func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time
 	return ""
 }
 
-func (t *trial) request(ctx context.Context, q query) ([]row, error) {
+func (t *trial) request(ctx context.Context, q query) ([]records.Row, error) {
 	st, err := t.n.l.look(ctx, position{extra: q.encode()})
 	if err != nil {
 		return nil, err

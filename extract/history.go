@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/records"
 )
 
 // history compares when records were changed and when they were created. The two orders are equal until a user
@@ -16,28 +18,28 @@ type history struct {
 	createdUnit   string
 }
 
-func historyOf(rows []row, key []string, changed string) history {
-	h := history{key: key, changed: changed, unit: unitOf(rows, changed)}
-	for _, name := range timeFields(rows) {
-		if timeRank(name) == 1 && h.created == "" {
-			h.created, h.createdUnit = name, unitOf(rows, name)
+func historyOf(rows []records.Row, key []string, changed string) history {
+	h := history{key: key, changed: changed, unit: records.UnitOf(rows, changed)}
+	for _, name := range records.TimeFields(rows) {
+		if records.TimeRank(name) == 1 && h.created == "" {
+			h.created, h.createdUnit = name, records.UnitOf(rows, name)
 		}
 	}
 	return h
 }
 
-func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
+func (h history) at(r records.Row) (time.Time, bool) { return records.Moment(r[h.changed], h.unit) }
 
 // complete reports whether all rows have a time of change. A record without one has no place in the order, and a
 // filter may always leave it out.
-func (h history) complete(rows []row) bool {
-	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
+func (h history) complete(rows []records.Row) bool {
+	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }
 
-func (h history) before(a, b row) bool {
+func (h history) before(a, b records.Row) bool {
 	if h.created != "" {
-		x, ok := moment(a[h.created], h.createdUnit)
-		y, also := moment(b[h.created], h.createdUnit)
+		x, ok := records.Moment(a[h.created], h.createdUnit)
+		y, also := records.Moment(b[h.created], h.createdUnit)
 		return ok && also && x.Before(y)
 	}
 	if len(h.key) != 1 {
@@ -49,7 +51,7 @@ func (h history) before(a, b row) bool {
 }
 
 func wholeNumber(v string) (*big.Int, bool) {
-	n, ok := decimal(v)
+	n, ok := records.Decimal(v)
 	if !ok || !n.IsInt() {
 		return nil, false
 	}
@@ -58,7 +60,7 @@ func wholeNumber(v string) (*big.Int, bool) {
 
 // evidence finds two rows that show that the latest change comes first. In the list, edited comes before other. It
 // was created before other and changed after it.
-func (h history) evidence(rows []row) (edited, other row) {
+func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	for j, o := range rows {
 		at, _ := h.at(o)
 		for _, e := range rows[:j] {
@@ -72,9 +74,9 @@ func (h history) evidence(rows []row) (edited, other row) {
 
 // edited finds a record that was created before other and changed after it. bound is a time between the two changes,
 // as late as the format allows.
-func (h history) edited(rows []row) (edited, other row, bound time.Time) {
+func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
 	byChange := slices.Clone(rows)
-	slices.SortStableFunc(byChange, func(a, b row) int {
+	slices.SortStableFunc(byChange, func(a, b records.Row) int {
 		x, _ := h.at(a)
 		y, _ := h.at(b)
 		return y.Compare(x)
@@ -96,7 +98,7 @@ func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 
 func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
 
-func (h history) id(r row) string {
+func (h history) id(r records.Row) string {
 	var b strings.Builder
 	for _, k := range h.key {
 		b.WriteString(r[k] + "\x00")
@@ -104,6 +106,6 @@ func (h history) id(r row) string {
 	return b.String()
 }
 
-func (h history) has(rows []row, r row) bool {
-	return slices.ContainsFunc(rows, func(o row) bool { return h.id(o) == h.id(r) })
+func (h history) has(rows []records.Row, r records.Row) bool {
+	return slices.ContainsFunc(rows, func(o records.Row) bool { return h.id(o) == h.id(r) })
 }

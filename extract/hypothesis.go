@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -66,11 +67,11 @@ func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
 		if p.From != "" {
-			columns = append(columns, schemas.Column("/"+contextKey+"/"+p.Name))
+			columns = append(columns, schemas.Column("/"+records.ContextKey+"/"+p.Name))
 		}
 	}
 	if s.Months.Set() {
-		columns = append(columns, schemas.Column("/"+contextKey+"/"+s.Months.Month), schemas.Column("/"+contextKey+"/"+s.Months.Year))
+		columns = append(columns, schemas.Column("/"+records.ContextKey+"/"+s.Months.Month), schemas.Column("/"+records.ContextKey+"/"+s.Months.Year))
 	}
 	return columns
 }
@@ -134,7 +135,7 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 			continue
 		}
 		for name, v := range d.Members(r) {
-			if string(name) != contextKey && !slices.Contains(l.s.Volatile, string(name)) {
+			if string(name) != records.ContextKey && !slices.Contains(l.s.Volatile, string(name)) {
 				p.members[string(name)] += scatter(fnv1a(key, d.Raw(v)))
 			}
 		}
@@ -269,7 +270,7 @@ type keyedTuples struct {
 func newKeyedTuples(s schemas.Stream, spool *paramSpool) keyedTuples {
 	n := keyedTuples{paramSpool: spool}
 	for i, p := range fedOf(s) {
-		if slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+p.Name)) {
+		if slices.Contains(s.Key, schemas.Column("/"+records.ContextKey+"/"+p.Name)) {
 			n.at = append(n.at, i)
 		}
 	}
@@ -330,8 +331,8 @@ func (p *pass) valueless(ctx context.Context) error {
 		return err
 	}
 	defer p.c.release(a)
-	at, err := find(a.d, simple)
-	if err != nil || len(rowsOf(a.d, at)) == 0 {
+	at, err := records.Find(a.d, simple)
+	if err != nil || len(records.RowsOf(a.d, at)) == 0 {
 		return nil
 	}
 	return &RefutedError{Stream: p.s.Name, Hypothesis: HypothesisParent, Temporary: true,

@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func assembled(t *testing.T, s schemas.Stream, body string) (string, found, error) {
+func assembled(t *testing.T, s schemas.Stream, body string) (string, records.Found, error) {
 	t.Helper()
 	d := new(jsondoc.Doc)
 	require.NoError(t, d.Scan([]byte(body)), body)
-	f, err := find(d, s)
+	f, err := records.Find(d, s)
 	if err != nil {
 		return "", f, err
 	}
@@ -76,7 +77,7 @@ func TestFind(t *testing.T) {
 		}
 		require.NoError(t, err, tt.body)
 		require.Equal(t, tt.want, got, tt.body)
-		require.Equal(t, tt.at, f.pointer, tt.body)
+		require.Equal(t, tt.at, f.Pointer, tt.body)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestRecordsAreTheBody(t *testing.T) {
 	body := []byte(`{"data":[ {"id":1} , {"id":2} ]}`)
 	d := new(jsondoc.Doc)
 	require.NoError(t, d.Scan(body))
-	f, err := find(d, schemas.Stream{Name: "x.things", Class: "list"})
+	f, err := records.Find(d, schemas.Stream{Name: "x.things", Class: "list"})
 	require.NoError(t, err)
 	var b batch
 	require.NoError(t, (&assembler{seed: maphash.MakeSeed()}).assemble(d, f, &b))
@@ -120,19 +121,19 @@ func FuzzRecords(f *testing.F) {
 		if d.Scan(b) != nil {
 			return
 		}
-		got, err := find(d, s)
+		got, err := records.Find(d, s)
 		if !jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true)) {
 			return
 		}
 		require.NoError(t, d.Err(), "%q", b)
-		if err != nil || len(got.places) != 1 || got.places[0].form != formList || strings.Contains(got.pointer, "*") {
+		if err != nil || len(got.Places) != 1 || got.Places[0].Form != records.FormList || strings.Contains(got.Pointer, "*") {
 			return
 		}
 		want := b
-		for _, name := range strings.Split(got.pointer, "/")[1:] {
+		for _, name := range strings.Split(got.Pointer, "/")[1:] {
 			want = memberOf(t, want, jsondoc.Unescape(name))
 		}
-		require.Equal(t, strings.TrimSpace(string(want)), string(d.Raw(got.places[0].value)), "%q", b)
+		require.Equal(t, strings.TrimSpace(string(want)), string(d.Raw(got.Places[0].Value)), "%q", b)
 	})
 }
 
@@ -219,7 +220,7 @@ func BenchmarkBoard(b *testing.B) {
 		if err := d.Scan([]byte(body.String())); err != nil {
 			b.Fatal(err)
 		}
-		f, err := find(d, s)
+		f, err := records.Find(d, s)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -241,13 +242,13 @@ func TestEntriesOfAMap(t *testing.T) {
 	} {
 		d := new(jsondoc.Doc)
 		require.NoError(t, d.Parse([]byte(body)))
-		f, err := find(d, schemas.Stream{Name: "x.things", Class: "list", Records: []string{"/data/*", "/stages/*/things"}})
+		f, err := records.Find(d, schemas.Stream{Name: "x.things", Class: "list", Records: []string{"/data/*", "/stages/*/things"}})
 		require.NoError(t, err, body)
 		var got []string
-		for p := range f.all(d) {
-			got = append(got, fmt.Sprintf("%s%d%s", p.in.key, p.form, d.Raw(p.value)))
+		for p := range f.All(d) {
+			got = append(got, fmt.Sprintf("%s%d%s", p.In.Key, p.Form, d.Raw(p.Value)))
 		}
 		require.Equal(t, want, strings.Join(got, " "), body)
-		require.LessOrEqual(t, len(f.places), 2)
+		require.LessOrEqual(t, len(f.Places), 2)
 	}
 }

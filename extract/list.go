@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // endpointTraits is what is known about an endpoint. The lists of all parents of a child stream share it.
 type endpointTraits struct {
-	layout    found               // only pointer and form are set
+	layout    records.Found       // only pointer and form are set
 	whole     int                 // length of the longest list for which probes found no further page; 0 for none
 	paging    *schemas.Pagination // what probes have found out about paging; nil if nothing yet
 	announces bool                // the list says when it has more pages
@@ -198,7 +199,7 @@ func (l *listReader) read(st *step) error {
 	if err != nil {
 		return malformed(l.s, a.at, err)
 	}
-	st.bare = len(f.places) == 0
+	st.bare = len(f.Places) == 0
 	if err := l.records(st, f); err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (l *listReader) assemble(st *step) error {
 }
 
 // records adds the records to the step. A negotiation only compares records, so it keeps their hashes only.
-func (l *listReader) records(st *step, f found) error {
+func (l *listReader) records(st *step, f records.Found) error {
 	st.batch = batch{records: l.buf[:0], keysOnly: l.volatility != nil}
 	if err := l.asm.assemble(st.a.d, f, &st.batch); err != nil {
 		return malformed(l.s, st.a.at, err)
@@ -283,12 +284,12 @@ func (l *listReader) counting(total int64, n int) bool {
 
 // single reports whether the answer is one object, not a list. It may be the only record of a list, without an array.
 // It may also be an empty array that means that there is no such object: see absentObject.
-func (l *listReader) single(f found, st *step, s signals) bool {
+func (l *listReader) single(f records.Found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
 	}
-	if f.form == formOne {
-		return singleClass(l.s.Class) || s.more != yes && s.token == "" && s.next == nil && s.lastPage <= 1 && s.total <= 1
+	if f.Form == records.FormOne {
+		return records.SingleClass(l.s.Class) || s.more != yes && s.token == "" && s.next == nil && s.lastPage <= 1 && s.total <= 1
 	}
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
@@ -301,7 +302,7 @@ func (l *listReader) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
 	var id jsondoc.Value
 	switch field := l.s.Pagination.Field; {
 	case field != "":
-		id = memberAt(d, record, field)
+		id = records.MemberAt(d, record, field)
 	case len(l.asm.stream.Key) == 1:
 		id = l.asm.member(d, record, 0)
 	}
@@ -323,7 +324,7 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
+func absentObject(c schemas.Class) bool { return records.SingleClass(c) && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
 // return another page. A number that is the same on every page says nothing: guard recognizes repeated pages.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -62,33 +63,33 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 
 // locate finds the records of a page. If another page had them at another place, locate returns an error: a changed
 // answer must not look like the end of the list.
-func (l *listReader) locate(d *jsondoc.Doc) (found, error) {
-	if l.traits.layout.form != formNone {
-		f, err := again(d, l.s, l.traits.layout)
+func (l *listReader) locate(d *jsondoc.Doc) (records.Found, error) {
+	if l.traits.layout.Form != records.FormNone {
+		f, err := records.FindAgain(d, l.s, l.traits.layout)
 		if err != nil {
 			err = l.changed(err)
 		}
 		return f, err
 	}
-	f, err := find(d, l.s)
+	f, err := records.Find(d, l.s)
 	switch {
 	case err != nil:
 		return f, l.changed(err)
-	case f.form == formNone:
+	case f.Form == records.FormNone:
 		return f, nil
-	case l.s.RecordsKnown && len(l.s.Records) > 0 && f.pointer != l.s.Records[0] && !empty(d, f):
-		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.pointer)
+	case l.s.RecordsKnown && len(l.s.Records) > 0 && f.Pointer != l.s.Records[0] && !empty(d, f):
+		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.Pointer)
 	}
-	if l.s.RecordsKnown && !singleClass(l.s.Class) && l.s.Object != (f.form == formOne) && !empty(d, f) {
+	if l.s.RecordsKnown && !records.SingleClass(l.s.Class) && l.s.Object != (f.Form == records.FormOne) && !empty(d, f) {
 		return f, fmt.Errorf("%w: %s", ErrShape, map[bool]string{true: "it was one object, now it is a list", false: "it was a list, now it is one object"}[l.s.Object])
 	}
-	l.traits.layout = found{pointer: f.pointer, form: f.form}
+	l.traits.layout = records.Found{Pointer: f.Pointer, Form: f.Form}
 	return f, nil
 }
 
-func empty(d *jsondoc.Doc, f found) bool {
-	for p := range f.all(d) {
-		if !d.IsEmpty(p.value) {
+func empty(d *jsondoc.Doc, f records.Found) bool {
+	for p := range f.All(d) {
+		if !d.IsEmpty(p.Value) {
 			return false
 		}
 	}

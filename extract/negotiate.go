@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -48,7 +49,7 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 	}
 	if err != nil {
 		doing := "negotiate"
-		if n.at.pointer == "" && n.out.Shape == "" {
+		if n.at.Pointer == "" && n.out.Shape == "" {
 			doing = "page 1" // no probe was sent yet
 		}
 		return Convention{Requests: n.out.Requests}, fmt.Errorf("%s: %w", doing, err)
@@ -60,8 +61,8 @@ type negotiation struct {
 	c    *Client
 	s    schemas.Stream
 	l    *listReader
-	at   found
-	rows []row
+	at   records.Found
+	rows []records.Row
 	now  time.Time
 	out  Convention
 
@@ -148,8 +149,8 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 		n.out.Requests += a.requests
 		return st, n.longestList(a.d, malformed(n.s, a.at, n.recordsNotFound(a.d, err)))
 	}
-	n.rows, n.now = rowsOf(a.d, n.at), a.resp.Sent
-	if n.at.byPath {
+	n.rows, n.now = records.RowsOf(a.d, n.at), a.resp.Sent
+	if n.at.ByPath {
 		n.l.others = nil
 	}
 	n.l.others.observe(n.l, position{}, a.d, n.at)
@@ -182,7 +183,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 }
 
 func (n *negotiation) recordsNotFound(d *jsondoc.Doc, err error) error {
-	places := candidatePlaces(d)
+	places := records.CandidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
 	if len(places) > 0 {
 		yaml = fmt.Sprintf("streams:\n  %s:\n    records: %s # or %s\n", n.s.Name, quoted(places[0]), strings.Join(places[1:], ", "))
@@ -199,20 +200,20 @@ func (n *negotiation) envelope(d *jsondoc.Doc) {
 	n.record(FactSuccess, value, how)
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
-	if len(n.rows) == 0 && n.at.form != formOne {
+	if len(n.rows) == 0 && n.at.Form != records.FormOne {
 		// Records may appear in another list later.
 		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records that would show their place", n.out.Shape)}
 		n.out.Open = n.owned()
 		return
 	}
-	f.Value = cmp.Or(n.at.pointer, "the whole body")
+	f.Value = cmp.Or(n.at.Pointer, "the whole body")
 	f.Evidence = []string{fmt.Sprintf("the first page is %s, with %d records", n.out.Shape, len(n.rows))}
-	n.out.Records, n.out.Located = n.at.pointer, true
-	if n.at.pointer != "" && strings.Contains(n.at.pointer, "*") && n.owned() && n.s.Context == "" {
+	n.out.Records, n.out.Located = n.at.Pointer, true
+	if n.at.Pointer != "" && strings.Contains(n.at.Pointer, "*") && n.owned() && n.s.Context == "" {
 		n.out.Context = "group"
-		for p := range n.at.all(d) {
-			if p.in.key != nil {
-				n.out.Context = strings.TrimPrefix(containerKey, contextKey+"__")
+		for p := range n.at.All(d) {
+			if p.In.Key != nil {
+				n.out.Context = strings.TrimPrefix(records.ContainerKey, records.ContextKey+"__")
 			}
 			break
 		}
@@ -235,7 +236,7 @@ func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
 	}
-	fields, refuted := keyOf(n.s, n.rows)
+	fields, refuted := records.FindKey(n.s, n.rows)
 	key := schemas.KeyColumns(fields)
 	n.out.Key = key
 	n.l.s.Key, n.l.asm.stream.Key = key, key
@@ -262,10 +263,10 @@ func (n *negotiation) checkKey() {
 		}
 		f.Value = strings.Join(key, ", ")
 	}
-	if slices.ContainsFunc(key, func(k string) bool { return strings.HasPrefix(k, contextKey) && k != containerKey }) {
+	if slices.ContainsFunc(key, func(k string) bool { return strings.HasPrefix(k, records.ContextKey) && k != records.ContainerKey }) {
 		return
 	}
-	if why := distinct(n.rows, n.keyFields()...); why != "" {
+	if why := records.Distinct(n.rows, n.keyFields()...); why != "" {
 		f.Refuted = append(f.Refuted, why)
 		if f.From == Learned {
 			f.Value, n.out.Key = "", nil
@@ -280,7 +281,7 @@ func (n *negotiation) keyFields() []string {
 	if len(key) == 0 {
 		key = slices.Clone(n.out.Key)
 	}
-	have := fields(n.rows)
+	have := records.Fields(n.rows)
 	for i, column := range key {
 		if slices.Contains(have, column) {
 			continue
@@ -310,7 +311,7 @@ func (n *negotiation) open(about string) *Fact {
 func (n *negotiation) see(st *step) {
 	f, err := n.l.locate(st.a.d)
 	if err == nil {
-		n.rows = append(n.rows, rowsOf(st.a.d, f)...)
+		n.rows = append(n.rows, records.RowsOf(st.a.d, f)...)
 	}
 }
 

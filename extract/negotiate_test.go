@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -264,9 +265,9 @@ func (c changes) serve(w http.ResponseWriter, r *http.Request) {
 		all = append(all, rec{1 + i*37%c.n, base.Add(time.Duration(c.n-i) * time.Hour)})
 	}
 	if bound := q.Get(c.filter); c.filter != "" && bound != "" {
-		at, ok := moment(bound, UnitRFC3339)
+		at, ok := records.Moment(bound, records.UnitRFC3339)
 		if c.unix {
-			at, ok = moment(bound, UnitSeconds)
+			at, ok = records.Moment(bound, records.UnitSeconds)
 		}
 		if !ok {
 			http.Error(w, `{"message":"The date is invalid."}`, http.StatusUnprocessableEntity)
@@ -296,8 +297,8 @@ func TestNegotiateThorough(t *testing.T) {
 		order string
 	}{
 		"no parameter is used": {list: changes{n: 40}},
-		"a filter":             {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, ByChange: true}},
-		"a filter in seconds":  {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, ByChange: true}},
+		"a filter":             {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: records.UnitRFC3339, ByChange: true}},
+		"a filter in seconds":  {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: records.UnitSeconds, ByChange: true}},
 		"another filter":       {list: changes{n: 40, filter: "since", strange: true}},
 		"an order":             {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
 	} {

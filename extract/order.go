@@ -1,14 +1,13 @@
 package extract
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math/big"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -18,11 +17,11 @@ func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
 	var times []string
-	if len(n.rows) >= minDistinct { // fewer records may be in order by chance
-		times = timeFields(n.rows)
+	if len(n.rows) >= records.MinDistinct { // fewer records may be in order by chance
+		times = records.TimeFields(n.rows)
 	}
 	for _, name := range times {
-		if !ofChange(name) || trend(n.rows, name) != falling {
+		if !records.OfChange(name) || records.Trend(n.rows, name) != records.Falling {
 			continue
 		}
 		n.ordered(f, name, true)
@@ -37,8 +36,8 @@ func (n *negotiation) order() {
 		return
 	}
 	for _, name := range slices.Concat(key, times) {
-		if slope := trend(n.rows, name); slope != uneven {
-			n.ordered(f, name, slope == falling)
+		if slope := records.Trend(n.rows, name); slope != records.Uneven {
+			n.ordered(f, name, slope == records.Falling)
 			return
 		}
 	}
@@ -54,55 +53,6 @@ func (n *negotiation) ordered(f *Fact, name string, desc bool) {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records are in this order", len(n.rows)))
 }
 
-type fieldTrend int
-
-const (
-	uneven fieldTrend = iota
-	rising
-	falling
-)
-
-// trend reports whether a field rises or falls from row to row. It returns uneven if it does neither, or if a row
-// lacks the field. It also returns uneven if all values are equal, or if there are fewer than three rows.
-func trend(rows []row, name string) fieldTrend {
-	up, down, moved := true, true, false
-	for i, r := range rows {
-		v, ok := r[name]
-		if !ok || v == "null" {
-			return uneven
-		}
-		if i == 0 {
-			continue
-		}
-		c := compareJSON(rows[i-1][name], v)
-		up, down, moved = up && c <= 0, down && c >= 0, moved || c != 0
-	}
-	switch {
-	case len(rows) < 3 || !moved || up == down:
-		return uneven
-	case up:
-		return rising
-	}
-	return falling
-}
-
-func compareJSON(a, b string) int {
-	x, ok := decimal(a)
-	y, also := decimal(b)
-	if ok && also {
-		return x.Cmp(y)
-	}
-	return cmp.Compare(a, b)
-}
-
-func decimal(v string) (*big.Rat, bool) {
-	v = strings.Trim(v, `"`)
-	if v == "" || strings.Trim(v, "-.0123456789") != "" {
-		return nil, false // a number with an exponent could be huge
-	}
-	return new(big.Rat).SetString(v)
-}
-
 // sorting looks for a query that makes the server sort the list by key. It accepts a query only if the returned
 // records are in that order.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
@@ -111,10 +61,10 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	if n.s.Incremental.Auto && n.out.Filter == nil && n.out.Order != nil && n.out.Order.ByChange {
 		return nil // incremental passes need the default order
 	}
-	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
+	if len(key) != 1 || strings.HasPrefix(key[0], records.ContextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil
 	}
-	if trend(n.rows, key[0]) == rising {
+	if records.Trend(n.rows, key[0]) == records.Rising {
 		return nil
 	}
 	f := n.open(FactSort)
@@ -130,7 +80,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 		}
 		rows := n.rowsIn(probe)
 		n.c.release(probe.a)
-		if trend(rows, key[0]) != rising {
+		if records.Trend(rows, key[0]) != records.Rising {
 			f.Refuted = append(f.Refuted, order+": the records are not in this order")
 			continue
 		}
@@ -143,10 +93,10 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 
 const maxSorts = 5
 
-func (n *negotiation) rowsIn(st *step) []row {
+func (n *negotiation) rowsIn(st *step) []records.Row {
 	f, err := n.l.locate(st.a.d)
 	if err != nil {
 		return nil
 	}
-	return rowsOf(st.a.d, f)
+	return records.RowsOf(st.a.d, f)
 }

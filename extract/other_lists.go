@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 )
 
 // otherLists notices that a paging parameter changes another list of the answer than the one taken for the records.
@@ -17,13 +18,13 @@ type otherLists struct {
 	changed string
 }
 
-func (o *otherLists) observe(l *listReader, at position, d *jsondoc.Doc, f found) {
+func (o *otherLists) observe(l *listReader, at position, d *jsondoc.Doc, f records.Found) {
 	if o == nil || o.changed != "" {
 		return
 	}
-	for _, place := range candidatePlaces(d) {
+	for _, place := range records.CandidatePlaces(d) {
 		v := d.At(d.Root(), place)
-		if place == f.pointer || strings.HasPrefix(f.pointer, place+"/") || !v.OK() {
+		if place == f.Pointer || strings.HasPrefix(f.Pointer, place+"/") || !v.OK() {
 			continue
 		}
 		h := maphash.Bytes(l.c.seed, d.Raw(v))
@@ -71,10 +72,10 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 		return nil
 	}
 	if doubt == nil {
-		doubt = malformed(n.s, position{}, n.whichList(n.at.pointer, o.changed,
-			fmt.Sprintf("paging parameters do not change the list at %s, but the one at %s", n.at.pointer, o.changed)))
+		doubt = malformed(n.s, position{}, n.whichList(n.at.Pointer, o.changed,
+			fmt.Sprintf("paging parameters do not change the list at %s, but the one at %s", n.at.Pointer, o.changed)))
 	}
-	return &otherListError{taken: n.at.pointer, place: o.changed, cause: doubt}
+	return &otherListError{taken: n.at.Pointer, place: o.changed, cause: doubt}
 }
 
 func (n *negotiation) whichList(a, b, seen string) error {
@@ -87,7 +88,7 @@ func (n *negotiation) whichList(a, b, seen string) error {
 // longestList returns an otherListError with the longest list if several lists may hold the records. Otherwise it
 // returns err.
 func (n *negotiation) longestList(d *jsondoc.Doc, err error) error {
-	places := candidatePlaces(d)
+	places := records.CandidatePlaces(d)
 	if len(places) < 2 || !n.mayChooseList() {
 		return err
 	}
@@ -105,7 +106,7 @@ func (n *negotiation) longestList(d *jsondoc.Doc, err error) error {
 }
 
 func (n *negotiation) mayChooseList() bool {
-	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
+	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !records.SingleClass(n.s.Class)
 }
 
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -81,7 +82,7 @@ func (p *pager) decide(at position, n int, lastID string, s signals) (continuati
 		return continuation{rule: RuleNoNext}, nil // a token that leads to its own page means the end
 	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.emptyPages > 1):
 		return continuation{rule: RuleEmptyPage}, nil // the link leads to no records
-	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unstated && p.emptyPages > 1:
+	case s.token != "" && jsondoc.DigitsOnly(s.token) && n == 0 && s.more == unstated && p.emptyPages > 1:
 		return continuation{rule: RuleEmptyPage}, nil // the list states the number of a next page even at its end
 	case s.token != "" && s.ranged:
 		return continuation{next: position{kind: pagerRange, at: s.token}, open: guess && p.cautious}, nil

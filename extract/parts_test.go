@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -46,7 +47,7 @@ func TestPartsOfAPage(t *testing.T) {
 			d := new(jsondoc.Doc)
 			require.NoError(t, d.Scan([]byte(text)))
 			s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
-			f, err := find(d, s)
+			f, err := records.Find(d, s)
 			require.NoError(t, err)
 			a := assembler{stream: s, seed: maphash.MakeSeed()}
 			var b batch
@@ -85,7 +86,7 @@ func TestPartsOfAFanOut(t *testing.T) {
 		a := assembler{stream: schemas.Stream{Name: "x.things", Class: "list"}, seed: maphash.MakeSeed(), copyLists: true, params: []byte(`"id":7`)}
 		d := new(jsondoc.Doc)
 		require.NoError(t, d.Scan([]byte("["+strings.TrimSuffix(strings.Repeat(`{"v":1} , `, n), " , ")+"]")))
-		found, err := find(d, a.stream)
+		found, err := records.Find(d, a.stream)
 		require.NoError(t, err)
 		var b batch
 		require.NoError(t, a.assemble(d, found, &b))
@@ -231,7 +232,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 			}
 			d := new(jsondoc.Doc)
 			require.NoError(t, d.Scan([]byte("["+b.String()[1:]+"]")))
-			f, err := find(d, s)
+			f, err := records.Find(d, s)
 			require.NoError(t, err)
 			v.observe(c.newListReader(s, nil, &endpointTraits{}), d, f)
 		}
@@ -239,12 +240,12 @@ func TestVolatilityIsBounded(t *testing.T) {
 	}
 	v := readings(1000, 300, false)
 	require.Equal(t, []string{"seen"}, v.fields())
-	require.Less(t, v.kept, maxHashes+maxNames)
+	require.Less(t, v.kept, maxHashes+records.MaxNames)
 	v = readings(1000, 1000, true)
-	require.LessOrEqual(t, len(v.members), maxNames)
-	require.LessOrEqual(t, v.kept, maxHashes+maxNames)
+	require.LessOrEqual(t, len(v.members), records.MaxNames)
+	require.LessOrEqual(t, v.kept, maxHashes+records.MaxNames)
 	v = readings(5_000, 1, false)
-	require.LessOrEqual(t, len(v.records), maxRows)
+	require.LessOrEqual(t, len(v.records), records.MaxRows)
 	require.Equal(t, []string{"seen"}, v.fields())
 }
 
@@ -256,11 +257,11 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 		text := strings.Repeat("k", n)
 		d := new(jsondoc.Doc)
 		require.NoError(t, d.Scan([]byte(fmt.Sprintf(`{"data":[{"id":%q}],"next_cursor":%[1]q}`, text))))
-		f, err := find(d, s)
+		f, err := records.Find(d, s)
 		require.NoError(t, err)
 		got := signalsOf(&answer{d: d}, f, 1)
 		var id string
-		for r := range d.Elements(f.places[0].value) {
+		for r := range d.Elements(f.Places[0].Value) {
 			id = l.idOf(d, r)
 		}
 		if kept {
@@ -283,12 +284,12 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	}
 	d := new(jsondoc.Doc)
 	require.NoError(t, d.Scan([]byte(`{"data":{`+b.String()[1:]+`}}`)))
-	f, err := find(d, schemas.Stream{Name: "x.things", Class: "list"})
+	f, err := records.Find(d, schemas.Stream{Name: "x.things", Class: "list"})
 	require.NoError(t, err)
-	require.Len(t, f.places, 1)
+	require.Len(t, f.Places, 1)
 	names := map[string]bool{}
-	for p := range f.all(d) {
-		names[string(p.in.key)] = p.form == formOne
+	for p := range f.All(d) {
+		names[string(p.In.Key)] = p.Form == records.FormOne
 	}
 	require.Len(t, names, 200_000)
 	require.True(t, names[`"x199999"`])
@@ -300,7 +301,7 @@ func TestTooManyRecordsInAnAnswer(t *testing.T) {
 	for n, message := range map[int]string{jsondoc.MaxNodes: "", jsondoc.MaxNodes + 1: "more than 4194304 records in one answer"} {
 		d := new(jsondoc.Doc)
 		require.NoError(t, d.Scan([]byte("[{}"+strings.Repeat(",1", n-1)+"]")))
-		f, err := find(d, s)
+		f, err := records.Find(d, s)
 		require.NoError(t, err)
 		err = (&assembler{stream: s, seed: maphash.MakeSeed()}).assemble(d, f, new(batch))
 		if message == "" {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -54,7 +55,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 		return true, err
 	}
 	params = append(params, p.mark.bounds(p.s)...)
-	l := p.c.newListReader(p.s, params, &endpointTraits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
+	l := p.c.newListReader(p.s, params, &endpointTraits{layout: records.Found{Pointer: p.mark.Pointer, Form: p.mark.Form}})
 	l.stepwise = p.mark.Tail
 	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
 	l.incomplete = slices.Clone(p.mark.Incomplete)
@@ -87,7 +88,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
-	m.Pointer, m.Form = l.traits.layout.pointer, l.traits.layout.form
+	m.Pointer, m.Form = l.traits.layout.Pointer, l.traits.layout.Form
 	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.zero, l.pager.emptyPages, l.pager.before, l.pager.uneven, 0
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -63,7 +64,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 func WithContext(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param)
 	body := bytes.TrimRight(record, " \t\r\n")
-	out := append(slices.Clone(body[:len(body)-1]), `,"`+contextKey+`":{`...)
+	out := append(slices.Clone(body[:len(body)-1]), `,"`+records.ContextKey+`":{`...)
 	return append(append(append(append(out, name...), ':'), value...), "}}"...)
 }
 

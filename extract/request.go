@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -176,7 +177,7 @@ func setQuery(r *wire.Request, name, value string) {
 func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
-		if b.value == nil || b.From == "" && !slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+b.Name)) {
+		if b.value == nil || b.From == "" && !slices.Contains(s.Key, schemas.Column("/"+records.ContextKey+"/"+b.Name)) {
 			continue
 		}
 		if len(out) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -85,22 +86,22 @@ const (
 	no
 )
 
-func signalsOf(a *answer, f found, n int) signals {
+func signalsOf(a *answer, f records.Found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
-	for _, v := range f.above {
+	for _, v := range f.Above {
 		r.skip[v.Start] = true
 	}
-	for _, p := range f.places {
-		if p.form == formEntries {
-			r.entries = p.value
+	for _, p := range f.Places {
+		if p.Form == records.FormEntries {
+			r.entries = p.Value
 			continue
 		}
-		r.skip[p.value.Start] = true
-		r.skip[p.in.object.Start] = r.skip[p.in.object.Start] || p.in.object.OK()
+		r.skip[p.Value.Start] = true
+		r.skip[p.In.Object.Start] = r.skip[p.In.Object.Start] || p.In.Object.OK()
 	}
-	tokens := strings.Split(f.pointer, "/")
-	for i, v := range f.above {
+	tokens := strings.Split(f.Pointer, "/")
+	for i, v := range f.Above {
 		r.object(v, strings.Join(tokens[:i+1], "/"), scope{trusted: true, name: lastName(tokens[:i+1]), top: true})
 	}
 	if a.resp != nil {

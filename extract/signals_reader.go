@@ -217,7 +217,7 @@ func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string,
 		r.named(v, &s.page, &s.pageName, at)
 	case schemas.RoleOffset:
 		r.named(v, &s.offset, &s.offsetName, at)
-		if schemas.FoldName(at.name) == "offset" && d.Kind(v) == '"' && !digitsOnly(d.Text(v)) { // {"records": […], "offset": "itrX/rec9"}
+		if schemas.FoldName(at.name) == "offset" && d.Kind(v) == '"' && !jsondoc.DigitsOnly(d.Text(v)) { // {"records": […], "offset": "itrX/rec9"}
 			r.nextMember(at.name, v, at)
 		}
 	case schemas.RoleSize:

@@ -67,7 +67,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, po
 func (r *signalReader) tokenAt(name string, v jsondoc.Value, in scope) named {
 	t := r.plain(v)
 	switch {
-	case r.d.Kind(v) != '"' || t == "" || digitsOnly(t) || isLink(t) || strings.ContainsAny(t, " \t\n"):
+	case r.d.Kind(v) != '"' || t == "" || jsondoc.DigitsOnly(t) || isLink(t) || strings.ContainsAny(t, " \t\n"):
 		return named{}
 	case in.top:
 		return named{name: name}

@@ -72,8 +72,6 @@ func (r *signalReader) named(v jsondoc.Value, to *int64, name *named, at named) 
 	}
 }
 
-func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
-
 func parseFlag(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 )
 
 // volatility finds fields whose values differ on every reading, such as the time of the answer. It compares the
@@ -36,27 +37,27 @@ const (
 )
 
 // maxHashes limits the hashes of members in memory. The last record may exceed it. // Invariant 6
-const maxHashes = 100 * maxNames
+const maxHashes = 100 * records.MaxNames
 
 func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-func (v *volatility) observe(l *listReader, d *jsondoc.Doc, f found) {
+func (v *volatility) observe(l *listReader, d *jsondoc.Doc, f records.Found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
 	came := map[uint64]jsondoc.Value{}
 	all, seen := 0, 0
-	for p := range f.all(d) {
-		for _, r := range p.records(d) {
+	for p := range f.All(d) {
+		for _, r := range p.Records(d) {
 			key, ok := l.asm.key(d, r)
 			if !ok {
 				continue
 			}
 			all++
 			known := v.records[key] != nil
-			if !known && len(v.records)+len(came)-seen >= maxRows {
+			if !known && len(v.records)+len(came)-seen >= records.MaxRows {
 				continue
 			}
 			if _, ok := came[key]; ok {
@@ -91,13 +92,13 @@ func (v *volatility) hashes(d *jsondoc.Doc, r jsondoc.Value) map[int]uint64 {
 }
 
 func (v *volatility) place(raw []byte) (i int, ok bool) {
-	if len(raw) > 4*maxValue {
+	if len(raw) > 4*records.MaxValue {
 		return 0, false
 	}
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		raw = []byte(jsondoc.Unquote(raw))
 	}
-	if i, ok = v.names[string(raw)]; !ok && len(v.members) < maxNames {
+	if i, ok = v.names[string(raw)]; !ok && len(v.members) < records.MaxNames {
 		i, ok = len(v.members), true
 		v.members = append(v.members, compared{name: string(raw)})
 		v.names[v.members[i].name] = i

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -41,7 +42,7 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 		"learned": {
 			Records: "/data/*/rows~1x: y", Context: "stage", Key: []string{"uuid"},
 			Pagination: schemas.Pagination{Type: "page", Page: "page[number]", Size: "page[size]", Limit: 100, Zero: true, Query: true, Order: "sort=id&direction=asc"},
-			Filter:     &extract.Filter{Param: "updated[gte]", Field: "updated_at", Format: extract.UnitDateTime}, Located: true,
+			Filter:     &extract.Filter{Param: "updated[gte]", Field: "updated_at", Format: records.UnitDateTime}, Located: true,
 			Facts: []extract.Fact{{About: extract.FactRecords, From: extract.Learned}},
 		},
 	} {

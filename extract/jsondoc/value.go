@@ -309,6 +309,9 @@ func stringEnd(b []byte, i int) int {
 	}
 }
 
+// DigitsOnly reports whether a text has only digits, or nothing.
+func DigitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
+
 // IsLiteral reports whether b is a number, true, false or null.
 func IsLiteral(b []byte) bool { return literalEnd(b, 0) == len(b) }
 

@@ -1,4 +1,4 @@
-package extract
+package records
 
 import (
 	"slices"
@@ -94,7 +94,7 @@ func (f *finder) detectByPath(v jsondoc.Value, path string) bool {
 	for _, name := range f.pathNames {
 		if spelled, m := members[name].name, members[name].value; m.OK() && f.d.IsList(m) && recordList(f.d, m) {
 			ok := f.at(path+"/"+jsondoc.Escape(spelled)) == present
-			f.out.byPath = ok
+			f.out.ByPath = ok
 			return ok
 		}
 	}
@@ -205,7 +205,7 @@ func (f *finder) detectBoardIn(v jsondoc.Value, path string, depth int) bool {
 				continue
 			}
 			below := path + "/" + jsondoc.Escape(n) + "/" + jsondoc.Escape(jsondoc.Unquote(inner))
-			if f.detectList(list, below) && strings.Contains(f.out.pointer, "/*/") {
+			if f.detectList(list, below) && strings.Contains(f.out.Pointer, "/*/") {
 				return true
 			}
 		}
@@ -267,14 +267,14 @@ func pathNames(path string) []string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i := len(parts) - 1; i >= max(0, len(parts)-2); i-- {
 		part, _, _ := strings.Cut(parts[i], ".")
-		if part == "" || strings.ContainsAny(part, "{}") || digitsOnly(part) {
+		if part == "" || strings.ContainsAny(part, "{}") || jsondoc.DigitsOnly(part) {
 			continue
 		}
 		for _, name := range resourceNames(part) {
 			names = append(names, schemas.FoldName(name))
 		}
 	}
-	return distinctNames(names)
+	return Unique(names)
 }
 
 func singular(w string) string {
@@ -285,4 +285,15 @@ func singular(w string) string {
 		return strings.TrimSuffix(w, "es")
 	}
 	return strings.TrimSuffix(w, "s")
+}
+
+// Unique removes repeated and empty names.
+func Unique(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package extract
+package records
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ func (f *finder) detectDeep(v jsondoc.Value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false
 	}
-	places := candidatePlaces(f.d)
+	places := CandidatePlaces(f.d)
 	if len(places) == 0 {
 		places = f.mapPlaces()
 	}
@@ -92,7 +92,7 @@ func (f *finder) emptyPlaces() []string {
 // ambiguous returns the pointer of an array that may hold the records. The answer was taken for one record, because
 // it has an id. It returns "" if there is no such array.
 func (f *finder) ambiguous() string {
-	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
+	if !f.owned || f.out.Form != FormOne || f.out.Pointer != "" {
 		return ""
 	}
 	words := schemas.Paging()
@@ -105,7 +105,8 @@ func (f *finder) ambiguous() string {
 	return ""
 }
 
-func candidatePlaces(d *jsondoc.Doc) []string {
+// CandidatePlaces returns pointers of up to eight arrays that may hold the records.
+func CandidatePlaces(d *jsondoc.Doc) []string {
 	var out []string
 	var walk func(v jsondoc.Value, path string, depth int)
 	walk = func(v jsondoc.Value, path string, depth int) {

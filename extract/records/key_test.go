@@ -1,4 +1,4 @@
-package extract
+package records
 
 import (
 	"fmt"
@@ -16,17 +16,17 @@ func TestPairsOfReferencesAreBounded(t *testing.T) {
 	}{
 		{0, []string{"deal_id", "product_id"}},
 		{maxReferences - 2, []string{"deal_id", "product_id"}},
-		{maxNames - 2, nil},
+		{MaxNames - 2, nil},
 	} {
-		var rows []row
-		for i := range maxRows {
-			r := row{"deal_id": fmt.Sprint(i / 40), "product_id": fmt.Sprint(i % 40)}
+		var rows []Row
+		for i := range MaxRows {
+			r := Row{"deal_id": fmt.Sprint(i / 40), "product_id": fmt.Sprint(i % 40)}
 			for k := range tt.others {
 				r[fmt.Sprintf("o%d_id", k)] = "1"
 			}
 			rows = append(rows, r)
 		}
-		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"}
+		rows[MaxRows-1] = Row{"deal_id": "24", "product_id": "39"}
 		began := time.Now()
 		require.Equal(t, tt.want, pairOf(rows))
 		require.Less(t, time.Since(began), 5*time.Second)

@@ -1,4 +1,6 @@
-package extract
+// Package records finds the records in the answer of a list, and reads what their members say about them: key, times
+// and order.
+package records
 
 import (
 	"fmt"
@@ -10,52 +12,58 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-type form byte
+// Form says how an answer holds its records.
+type Form byte
 
+// The forms. Cursors hold their numbers.
 const (
-	formNone form = iota // unknown: all answers so far were empty
-	formList
-	formValues // an object whose values are the records: {"10":{…},"11":{…}}
-	formOne
-	formEntries // an object whose values are records or arrays of records: see [found.all]
+	FormNone Form = iota // unknown: all answers so far were empty
+	FormList
+	FormValues // an object whose values are the records: {"10":{…},"11":{…}}
+	FormOne
+	FormEntries // an object whose values are records or arrays of records: see [Found.All]
 )
 
-type place struct {
-	value jsondoc.Value
-	form  form
-	in    container
+// Place is one array or object with records.
+type Place struct {
+	Value jsondoc.Value
+	Form  Form
+	In    container
 }
 
+// container is the object or the entry of a map around the records of a place.
 type container struct {
-	object jsondoc.Value // the stage or group
-	key    []byte        // in a map, the name of the entry as JSON
+	Object jsondoc.Value // the stage or group
+	Key    []byte        // in a map, the name of the entry as JSON
 }
 
-func (c container) ok() bool { return c.key != nil || c.object.OK() }
+// OK returns false if there is none.
+func (c container) OK() bool { return c.Key != nil || c.Object.OK() }
 
-type found struct {
-	pointer string // where the records are; * stands for each element or value
-	form    form
-	places  []place
-	byPath  bool            // one of several arrays was chosen because it is named like the stream's path
-	above   []jsondoc.Value // objects on the way to the records, from the root; they may hold paging signals
+// Found are the records of an answer.
+type Found struct {
+	Pointer string // where the records are; * stands for each element or value
+	Form    Form
+	Places  []Place
+	ByPath  bool            // one of several arrays was chosen because it is named like the stream's path
+	Above   []jsondoc.Value // objects on the way to the records, from the root; they may hold paging signals
 }
 
-// all yields one place per entry of a map. It stores none of them, because there may be a million entries. //
+// All yields one place per entry of a map. It stores none of them, because there may be a million entries. //
 // Invariant 6
-func (f found) all(d *jsondoc.Doc) iter.Seq[place] {
-	return func(yield func(place) bool) {
-		for _, p := range f.places {
-			if p.form != formEntries {
+func (f Found) All(d *jsondoc.Doc) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for _, p := range f.Places {
+			if p.Form != FormEntries {
 				if !yield(p) {
 					return
 				}
 				continue
 			}
-			for name, m := range d.Members(p.value) {
-				entry := place{value: m, form: formList, in: container{key: d.Quoted(name)}}
+			for name, m := range d.Members(p.Value) {
+				entry := Place{Value: m, Form: FormList, In: container{Key: d.Quoted(name)}}
 				if d.IsObject(m) {
-					entry.form = formOne
+					entry.Form = FormOne
 				}
 				if m.Nested() && !yield(entry) {
 					return
@@ -72,18 +80,18 @@ type finder struct {
 	names  []string
 
 	pathNames []string // likely names of the records, from the stream's path
-	out       found
+	out       Found
 }
 
-// find looks for the records at the places of the catalogue, then by the rules of detection. If a member on the way
+// Find looks for the records at the places of the catalogue, then by the rules of detection. If a member on the way
 // to a place is null, "", [] or {}, the place is only possible. It is used only if no other place of the catalogue
 // has records.
-func find(d *jsondoc.Doc, s schemas.Stream) (found, error) {
-	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
+func Find(d *jsondoc.Doc, s schemas.Stream) (Found, error) {
+	f := finder{d: d, single: SingleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
 		f.pathNames = pathNames(s.Path)
 	}
-	var vacuous *found
+	var vacuous *Found
 	for _, pointer := range s.Records {
 		switch f.at(pointer) {
 		case present:
@@ -99,38 +107,38 @@ func find(d *jsondoc.Doc, s schemas.Stream) (found, error) {
 		return *vacuous, d.Err()
 	}
 	if by := s.Stated["records"]; by != "" {
-		return found{}, fmt.Errorf("no records at %q (%s): saw %s", s.Records, by, d.Outline())
+		return Found{}, fmt.Errorf("no records at %q (%s): saw %s", s.Records, by, d.Outline())
 	}
-	f.out = found{}
+	f.out = Found{}
 	if f.detect(d.Root(), "", 0) {
 		if place := f.ambiguous(); place != "" {
-			return found{}, fmt.Errorf("the records are either the whole answer, an object with an id, or its list at %s; choose one: records: \"\" or records: %s", place, place)
+			return Found{}, fmt.Errorf("the records are either the whole answer, an object with an id, or its list at %s; choose one: records: \"\" or records: %s", place, place)
 		}
 		return f.out, d.Err()
 	}
 	if d.Err() != nil {
-		return found{}, d.Err()
+		return Found{}, d.Err()
 	}
 	if len(s.Records) == 0 {
-		return found{}, fmt.Errorf("no records found in %s", d.Outline())
+		return Found{}, fmt.Errorf("no records found in %s", d.Outline())
 	}
-	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.Outline())
+	return Found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.Outline())
 }
 
-// again looks for the records where an earlier page had them. That member may be empty now, an object with numeric
+// FindAgain looks for the records where an earlier page had them. That member may be empty now, an object with numeric
 // keys, or missing: see leftOut. Any other difference is an error.
-func again(d *jsondoc.Doc, s schemas.Stream, before found) (found, error) {
-	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
-	if f.at(before.pointer) != absent {
+func FindAgain(d *jsondoc.Doc, s schemas.Stream, before Found) (Found, error) {
+	f := finder{d: d, single: before.Form == FormOne, names: resourceNames(s.Name)}
+	if f.at(before.Pointer) != absent {
 		return f.out, d.Err()
 	}
-	if f.leftOut(before.pointer) {
-		return found{pointer: before.pointer}, d.Err()
+	if f.leftOut(before.Pointer) {
+		return Found{Pointer: before.Pointer}, d.Err()
 	}
 	if d.Err() != nil {
-		return found{}, d.Err()
+		return Found{}, d.Err()
 	}
-	return found{}, fmt.Errorf("shape changed: the records were at %q, now the answer is %s", before.pointer, d.Outline())
+	return Found{}, fmt.Errorf("shape changed: the records were at %q, now the answer is %s", before.Pointer, d.Outline())
 }
 
 // leftOut reports whether the root has only members about paging, such as {"count": 0}. Some servers leave out an
@@ -154,7 +162,8 @@ func (f *finder) leftOut(pointer string) bool {
 	return stated
 }
 
-func singleClass(c schemas.Class) bool {
+// SingleClass reports whether the endpoints of a class may answer with one object.
+func SingleClass(c schemas.Class) bool {
 	switch c {
 	case schemas.ClassDetail, schemas.ClassSingleton, schemas.ClassReport, schemas.ClassFile:
 		return true
@@ -171,7 +180,7 @@ const (
 )
 
 func (f *finder) at(pointer string) pointerMatch {
-	f.out = found{pointer: pointer}
+	f.out = Found{Pointer: pointer}
 	var tokens []string
 	if pointer != "" {
 		tokens = strings.Split(pointer[1:], "/")
@@ -193,13 +202,13 @@ func (f *finder) follow(v jsondoc.Value, tokens []string, in container) pointerM
 		return emptyPath
 	case tokens[0] == "*":
 		return f.each(v, tokens[1:])
-	case f.d.IsList(v) && tokens[0] != "" && digitsOnly(tokens[0]):
+	case f.d.IsList(v) && tokens[0] != "" && jsondoc.DigitsOnly(tokens[0]):
 		return f.element(v, tokens)
 	case !f.d.IsObject(v):
 		return absent
 	}
-	if !in.ok() {
-		f.out.above = append(f.out.above, v)
+	if !in.OK() {
+		f.out.Above = append(f.out.Above, v)
 	}
 	return f.follow(f.d.Get(v, jsondoc.Unescape(tokens[0])), tokens[1:], in)
 }
@@ -211,8 +220,8 @@ func (f *finder) element(v jsondoc.Value, tokens []string) pointerMatch {
 	for e := range f.d.Elements(v) {
 		if strconv.Itoa(i) == tokens[0] {
 			at = e
-		} else if f.d.IsObject(e) && len(f.out.above) == 0 {
-			f.out.above = append(f.out.above, e)
+		} else if f.d.IsObject(e) && len(f.out.Above) == 0 {
+			f.out.Above = append(f.out.Above, e)
 		}
 		i++
 	}
@@ -230,7 +239,7 @@ func (f *finder) each(v jsondoc.Value, tokens []string) pointerMatch {
 			if !d.IsObject(e) {
 				return absent
 			}
-			best = max(best, f.follow(e, tokens, container{object: e}))
+			best = max(best, f.follow(e, tokens, container{Object: e}))
 		}
 		return best
 	case !d.IsObject(v) || len(tokens) == 0 && !f.recordMap(v):
@@ -240,39 +249,39 @@ func (f *finder) each(v jsondoc.Value, tokens []string) pointerMatch {
 		if d.Count(v) == 0 {
 			return emptyPath // each value is null
 		}
-		f.out.places = append(f.out.places, place{value: v, form: formEntries})
-		f.out.form = formList
+		f.out.Places = append(f.out.Places, Place{Value: v, Form: FormEntries})
+		f.out.Form = FormList
 		return present
 	}
 	for name, m := range d.Members(v) {
-		best = max(best, f.follow(m, tokens, container{key: d.Quoted(name)}))
+		best = max(best, f.follow(m, tokens, container{Key: d.Quoted(name)}))
 	}
 	return best
 }
 
 func (f *finder) take(v jsondoc.Value, in container) pointerMatch {
 	d := f.d
-	p := place{value: v, in: in}
+	p := Place{Value: v, In: in}
 	switch {
 	case d.IsList(v):
 		if !recordList(d, v) {
 			return absent
 		}
-		p.form = formList
+		p.Form = FormList
 	case d.IsEmpty(v):
 		return emptyPath
 	case !d.IsObject(v):
 		return absent
 	case d.NumericKeys(v):
-		p.form = formValues
+		p.Form = FormValues
 	case f.single && (v != d.Root() || !f.enveloped(v)):
-		p.form = formOne
+		p.Form = FormOne
 	default:
 		return absent
 	}
-	f.out.places = append(f.out.places, p)
-	if f.out.form == formNone || f.out.form == formValues {
-		f.out.form = p.form
+	f.out.Places = append(f.out.Places, p)
+	if f.out.Form == FormNone || f.out.Form == FormValues {
+		f.out.Form = p.Form
 	}
 	return present
 }

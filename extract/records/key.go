@@ -1,4 +1,4 @@
-package extract
+package records
 
 import (
 	"fmt"
@@ -11,26 +11,26 @@ import (
 // A field is the key only if it has at least this many different values. In a few records, codes may differ by
 // chance, and names even more so. A field that is named like an id needs no minimum.
 const (
-	minDistinct       = 10
+	MinDistinct       = 10
 	minDistinctLabels = 50 // for the fields name and url
 )
 
-// keyOf finds the fields that identify a row. They are present in all rows, never null or empty, and no two different
+// FindKey finds the fields that identify a row. They are present in all rows, never null or empty, and no two different
 // rows share a value. Two fields together are a key only if both are references to other records. refuted says why
 // other fields are not the key.
-func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
+func FindKey(s schemas.Stream, rows []Row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	for _, name := range keyCandidates(s, rows) {
 		need := 1
-		if !strings.HasSuffix(strings.ToLower(name), "id") && name != containerKey {
-			need = minDistinct
+		if !strings.HasSuffix(strings.ToLower(name), "id") && name != ContainerKey {
+			need = MinDistinct
 			if name == "name" || name == "url" {
 				need = minDistinctLabels
 			}
 		}
-		if why := distinct(rows, name); why != "" {
+		if why := Distinct(rows, name); why != "" {
 			refuted = append(refuted, name+": "+why)
 		} else if different(rows, name) < need {
 			refuted = append(refuted, fmt.Sprintf("%s: different in all %d records, but these are too few to rely on it", name, len(rows)))
@@ -44,8 +44,8 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	return nil, refuted
 }
 
-func keyCandidates(s schemas.Stream, rows []row) []string {
-	have := fields(rows)
+func keyCandidates(s schemas.Stream, rows []Row) []string {
+	have := Fields(rows)
 	columns := map[string]int{}
 	open := make(map[string]bool, len(have))
 	for _, name := range have {
@@ -65,7 +65,7 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	for _, name := range resourceNames(s.Name) {
 		add(name+"_id", name+"Id", name+"ID", name+"_uuid", name+"_code", name+"_number")
 	}
-	add(containerKey)
+	add(ContainerKey)
 	add(schemas.Paging().LabelFields()...)
 	for _, name := range have {
 		if strings.HasSuffix(name, "uuid") || strings.HasSuffix(name, "_key") {
@@ -75,10 +75,10 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct returns why the fields together do not identify the rows, or "". Two equal rows are allowed, because one
+// Distinct returns why the fields together do not identify the rows, or "". Two equal rows are allowed, because one
 // record may be on two pages.
-func distinct(rows []row, names ...string) string {
-	seen := make(map[string]row, len(rows))
+func Distinct(rows []Row, names ...string) string {
+	seen := make(map[string]Row, len(rows))
 	for i, r := range rows {
 		var b strings.Builder
 		for _, name := range names {
@@ -96,7 +96,7 @@ func distinct(rows []row, names ...string) string {
 	return ""
 }
 
-func different(rows []row, names ...string) int {
+func different(rows []Row, names ...string) int {
 	values := make(map[string]bool, len(rows))
 	for _, r := range rows {
 		var b strings.Builder
@@ -113,13 +113,13 @@ const maxReferences = 64
 
 // pairOf returns the only pair of references that identifies the rows. It returns nil if there is no such pair, or
 // more than one.
-func pairOf(rows []row) []string {
-	if len(rows) < minDistinct {
+func pairOf(rows []Row) []string {
+	if len(rows) < MinDistinct {
 		return nil
 	}
 	var refs []string
-	for _, name := range fields(rows) {
-		if strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") || name == "id" || name == containerKey {
+	for _, name := range Fields(rows) {
+		if strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") || name == "id" || name == ContainerKey {
 			refs = append(refs, name)
 		}
 	}
@@ -129,7 +129,7 @@ func pairOf(rows []row) []string {
 	var found []string
 	for i, a := range refs {
 		for _, b := range refs[i+1:] {
-			if distinct(rows, a, b) != "" || different(rows, a, b) < minDistinct {
+			if Distinct(rows, a, b) != "" || different(rows, a, b) < MinDistinct {
 				continue
 			}
 			if found != nil {
