@@ -36,8 +36,8 @@ var (
 
 	// Certificates holds one row for each pass of a stream: its verdict, the facts behind the verdict (witnesses), and
 	// counts. Each of the fetched records counts once: as written, unchanged, deduplicated or rejected. A record is
-	// deduplicated if the pass received its key more than once. The column distinct is the number of different records,
-	// and deleted the number of rows that were marked as deleted.
+	// deduplicated if the pass received its key more than once. The column distinct is the number of different records.
+	// The column deleted is the number of rows that were marked as deleted.
 	Certificates = own("certificates", nil,
 		text("run"), text("pipeline"), text("stream"), instant("at"), text("verdict"), document("witnesses"),
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
@@ -45,15 +45,16 @@ var (
 
 	// Rejects holds one row for each record or value that no column can hold or that a contract keeps out.
 	//
-	// The column record_id is the record's key as JSON, or a hash of the record if it has no usable key. The column
-	// pointer is the JSON pointer to the value; it is empty, and record is true, if the whole record is rejected. The
-	// column raw has the original value, wanted the type that was expected, and stage the step that refused it:
-	// extract, transform, contract, load or webhook.
+	// The column record_id is the record's key as JSON, or a hash of the record if it has no usable key. If a single
+	// value is rejected, the column pointer has the JSON pointer to the value. If the whole record is rejected, this
+	// column is empty and the column record is true. The column raw has the original value. The column wanted has the
+	// type that was expected. The column stage names the step that refused the value: extract, transform, contract,
+	// load or webhook.
 	//
-	// If a later pass finds the same reject again, it replaces the row. So run, pass and ordinal (the number of the
-	// record in the pass) are those of the last pass that found it. The column pass is 1, or 2 for a second reading in
-	// the same run. The column resolved_at has the time when a later pass stored the record or value, and accepted_at
-	// the time when a person accepted the loss.
+	// If a later pass finds the same reject again, its row replaces the earlier row. So the columns run, pass and
+	// ordinal describe the last pass that found the reject. The column ordinal is the number of the record in that
+	// pass. The column pass is 1, or 2 for a second reading in the same run. The column resolved_at has the time when a
+	// later pass stored the record or value. The column accepted_at has the time when a person accepted the loss.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
@@ -62,7 +63,8 @@ var (
 	// RowChanges holds one row for each row that a run inserted, updated or deleted in the table of a stream, if the
 	// pipeline or the stream has changes: true. Changes of child tables are not included. The column action is insert,
 	// update, delete, or revive for a deleted record that is back. The column key is a JSON array of the key's values.
-	// The columns before and after have the row's columns as a JSON object, without penstock's own columns.
+	// The column before has the previous row as a JSON object, and the column after has the new row. Both leave out
+	// penstock's own columns.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
@@ -73,13 +75,13 @@ var (
 
 	// Parents holds one row for each parent record for which a child stream was read. The column parent has the values
 	// that were taken from the parent record for the request, as JSON. The column print is a fingerprint of the parent
-	// record at that time: while it stays the same, the next runs need not read the child stream for this parent again.
-	// The column run is the id of the pass.
+	// record at the time of the request. While the fingerprint stays the same, the next runs need not read the child
+	// stream for this parent again. The column run is the id of the pass.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
-	// Events holds each verified webhook event of a source once, as received. The column streams lists the streams to which
-	// the event belongs, as a JSON array. The column state is one of these, the first that applies:
+	// Events holds each verified webhook event of a source once, as received. The column streams lists the streams to
+	// which the event belongs, as a JSON array. The column state has the first of these words that applies:
 	//   - unparsed: the body is not a JSON object
 	//   - unmapped: no stream that is read has events of this type
 	//   - conflict: another event with the same id has a different body

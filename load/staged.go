@@ -86,13 +86,13 @@ func (s *Staged) Release() {
 	s.Batches = nil
 }
 
-// withOrdinals returns b with ordinals that begin at from. The caller releases the result.
-func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
+// withOrdinals returns b with ordinals that begin at first. The caller releases the result.
+func withOrdinals(b arrow.RecordBatch, first int64) arrow.RecordBatch {
 	ib := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ib.Release()
 	ib.Reserve(int(b.NumRows()))
 	for i := range b.NumRows() {
-		ib.UnsafeAppend(from + i)
+		ib.UnsafeAppend(first + i)
 	}
 	ordinals := ib.NewArray()
 	defer ordinals.Release()

@@ -93,9 +93,9 @@ func (r *refielder) object() {
 	})
 }
 
-// each calls part for each part of an array or object. before is the length of the output before the part and its
-// comma. To leave the part out, the function part cuts the output to this length.
-func (r *refielder) each(end byte, part func(before int)) {
+// each calls the function part for each part of an array or object. The argument length is the length of the output
+// before the part and its comma. To leave the part out, the function cuts the output to this length.
+func (r *refielder) each(end byte, part func(length int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++
 	for first := true; ; first = false {
@@ -107,11 +107,11 @@ func (r *refielder) each(end byte, part func(before int)) {
 		if r.in[r.at] == end {
 			break
 		}
-		before := len(r.out)
-		if !first && !slices.Contains([]byte("[{"), r.out[before-1]) {
+		length := len(r.out)
+		if !first && !slices.Contains([]byte("[{"), r.out[length-1]) {
 			r.out = append(r.out, ',')
 		}
-		part(before)
+		part(length)
 	}
 	r.out = append(r.out, end)
 	r.at++

@@ -21,9 +21,10 @@ type Credential interface {
 	// Token returns the token to send, or "" if none is needed. The first call may sign in.
 	Token(ctx context.Context, s Session) (Secret, error)
 
-	// Renew is called after a 401. spent is the token of that request. Renew returns another token. If there is none,
-	// its error wraps [ErrNotRenewable]. Concurrent calls with the same spent token renew the token once.
-	Renew(ctx context.Context, s Session, spent Secret) (Secret, error)
+	// Renew is called after a 401. The parameter oldToken is the token of the refused request. Renew returns another
+	// token. If there is none, its error wraps [ErrNotRenewable]. Concurrent calls with the same oldToken renew the
+	// token once.
+	Renew(ctx context.Context, s Session, oldToken Secret) (Secret, error)
 
 	// Secrets returns the texts that must never be printed: the credential's own secrets, and all tokens that it has
 	// had.

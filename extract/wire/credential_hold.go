@@ -106,21 +106,21 @@ type exchange struct {
 	n note
 }
 
-// replace calls renew if spent is still the current token. Concurrent callers with the same token, in all processes,
-// get the same new token.
-func (h *holder) replace(ctx context.Context, spent Secret, renew func(context.Context, *exchange) error) (Secret, error) {
+// replace calls the function renew if oldToken is still the current token. Concurrent callers with the same oldToken,
+// in all processes, get the same new token.
+func (h *holder) replace(ctx context.Context, oldToken Secret, renew func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 	done := func() { <-h.sem }
-	if g, err := h.current(); err != nil || g.access != spent {
+	if g, err := h.current(); err != nil || g.access != oldToken {
 		done()
 		return g.access, err
 	}
 	return h.exclusive(ctx, done, func(ctx context.Context, x *exchange) error {
-		if x.g.access != spent && x.g.access != "" {
+		if x.g.access != oldToken && x.g.access != "" {
 			h.adopt(x.g)
 			return nil
 		}

@@ -44,10 +44,10 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInAgain(ctx, s, x) })
 }
 
-// Renew refreshes the spent token, once for all concurrent callers. If the server refuses to refresh this token,
-// Renew signs in.
-func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
-	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
+// Renew refreshes oldToken, once for all concurrent callers. If the server refuses to refresh this token, Renew signs
+// in.
+func (l *Login) Renew(ctx context.Context, s Session, oldToken Secret) (Secret, error) {
+	return l.hold.replace(ctx, oldToken, func(ctx context.Context, x *exchange) error {
 		if x.g.access != "" && !x.n.dead(x.g) {
 			err := l.refresh(ctx, s, x)
 			if err == nil || !x.n.dead(x.g) {

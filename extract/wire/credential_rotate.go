@@ -43,20 +43,20 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 }
 
 // Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read less than
-// rereadEvery ago. Reading may run a slow command. Meanwhile, calls with another spent token return at once, and
-// waiting calls end with their context.
-func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
+// rereadEvery ago. Reading may run a slow command. Meanwhile, calls with an older token return at once, and waiting
+// calls end with their context.
+func (r *rotating) Renew(ctx context.Context, _ Session, oldToken Secret) (Secret, error) {
 	for {
 		r.mu.Lock()
 		current, err, reading := r.tokens[len(r.tokens)-1], r.err, r.reading
-		if current == spent && reading == nil && r.due() {
+		if current == oldToken && reading == nil && r.due() {
 			reading = make(chan struct{})
 			r.reading = reading
 			go r.read(reading)
 		}
 		r.mu.Unlock()
 		switch {
-		case current != spent:
+		case current != oldToken:
 			return current, nil
 		case reading == nil && err != nil:
 			return "", fmt.Errorf("%w: read it again: %w", ErrNotRenewable, err)

@@ -137,10 +137,10 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 
 // Renew renews the grant, once for all concurrent callers. If the token endpoint is failing, Renew waits: see
 // [outageWait].
-func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
+func (o *OAuth) Renew(ctx context.Context, s Session, oldToken Secret) (Secret, error) {
 	w := newOutageWait(s.maxWait())
 	for {
-		token, err := o.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error { return o.renew(ctx, s, x) })
+		token, err := o.hold.replace(ctx, oldToken, func(ctx context.Context, x *exchange) error { return o.renew(ctx, s, x) })
 		if err == nil || !w.sleep(ctx, err) {
 			return token, w.end(err)
 		}

@@ -68,9 +68,9 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
-// clockOf returns a clock that always shows the start of the run, minus late minutes.
-func clockOf(run string, late int) func() time.Time {
-	return func() time.Time { return morning.Add(time.Duration(number(run)-late) * time.Minute) }
+// clockOf returns a clock that always shows the start of the run, minus delay minutes.
+func clockOf(run string, delay int) func() time.Time {
+	return func() time.Time { return morning.Add(time.Duration(number(run)-delay) * time.Minute) }
 }
 
 // morning is the start of the runs. The n-th run starts n minutes later.

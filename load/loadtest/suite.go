@@ -25,7 +25,7 @@ type Driver struct {
 
 	// Alter changes a table by hand, as a user would. If newType is nil, Alter drops the column; otherwise it changes
 	// the column to newType. The field Alter may be nil if this is impossible.
-	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
+	Alter func(t testing.TB, d load.Destination, table, column string, newType arrow.DataType)
 
 	// Drop drops a table by hand. The field Drop may be nil if the destination does not record its changes in a table.
 	Drop func(t testing.TB, d load.Destination, table string)

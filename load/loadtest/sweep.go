@@ -123,11 +123,11 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 
 // deleteEqual deletes the child rows of a surplus row in a table without a key. The surplus row has the index i. It is
 // not known which child rows belong to which of several equal rows. So deleteEqual takes the child rows with the
-// greatest link. In History, these child rows and the surplus row end at the time at.
-func (m *merge) deleteEqual(t *table, i int, at string) {
+// greatest link. In History, these child rows and the surplus row end at endTime.
+func (m *merge) deleteEqual(t *table, i int, endTime string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {
-		return r.with(schemas.ColValidTo, at).with(schemas.ColDeletedAt, at).with(schemas.ColSyncedAt, at)
+		return r.with(schemas.ColValidTo, endTime).with(schemas.ColDeletedAt, endTime).with(schemas.ColSyncedAt, endTime)
 	}
 	for _, c := range m.descendants(t.Name) {
 		last := c.lastLink(hash)

@@ -75,7 +75,8 @@ func rootsToChange(c *catalog, pending []*load.Staged, swept string) (roots []st
 	return slices.Compact(roots)
 }
 
-// rootOf returns the name of the root table of the named table. The root table may exist, or may be among pending.
+// rootOf returns the name of the root table of the named table. The root table may exist, or may be among the pending
+// tables.
 func (c *catalog) rootOf(name string, pending []*load.Staged) string {
 	for _, n := range load.Ancestors(name) {
 		t, known := c.made[n]

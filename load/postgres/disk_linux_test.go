@@ -38,13 +38,13 @@ func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	return dir, strings.Replace(server.URL(), "/postgres?", "/small?", 1)
 }
 
-// leave changes the size of the disk so that free bytes are free.
-func leave(t *testing.T, server *pgtest.Server, dir string, free int64) {
+// leave changes the size of the disk so that n bytes are free.
+func leave(t *testing.T, server *pgtest.Server, dir string, n int64) {
 	t.Helper()
 	server.Exec("CHECKPOINT") // write everything to the disk
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(dir, &s))
-	size := int64(s.Blocks-s.Bfree)*s.Bsize + free
+	size := int64(s.Blocks-s.Bfree)*s.Bsize + n
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 

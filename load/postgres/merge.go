@@ -53,8 +53,8 @@ func (t *target) ended() string {
 }
 
 // advanceTime makes the commit's time later than the times of all rows of the staged tables. Usually the stream's row
-// in _penstock_state has the time of the last commit, and no row is later. The rows are read only if that row is
-// lost.
+// in _penstock_state has the time of the last commit, and no row of the tables is later. Only if the row in
+// _penstock_state is lost, the tables are read.
 func (m *merge) advanceTime(staged []*load.Staged) error {
 	if m.position.sequence > 0 || m.timed {
 		return nil

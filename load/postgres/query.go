@@ -178,9 +178,9 @@ func (a *answer) take(values [][]byte) {
 	}
 }
 
-// decideTypes decides the types of numeric columns with an unknown scale. whole says that all rows of the result are
-// known. If all rows are known and all values fit, the column becomes a decimal with the greatest scale. Otherwise it
-// becomes text, which can hold any number.
+// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether all rows of
+// the result are known. If they are, and if all values fit, the column becomes a decimal with the greatest scale.
+// Otherwise it becomes text, which can hold any number.
 func (a *answer) decideTypes(whole bool) {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)

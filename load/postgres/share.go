@@ -23,8 +23,8 @@ func (d *DB) Forget(pipeline, source string) {
 	d.forget(func(k state.Key) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
-// forget drops what this process remembers of the streams for which match returns true. It also drops the tables of
-// carried keys of their passes.
+// forget drops what this process remembers of the streams for which the function match returns true. It also drops the
+// tables of carried keys of their passes.
 func (d *DB) forget(match func(state.Key) bool) {
 	d.mu.Lock()
 	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return match(k) })

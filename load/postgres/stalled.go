@@ -103,13 +103,13 @@ func (d *DB) terminateStalled(ctx context.Context) {
 	}
 }
 
-// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. found has the progress of
-// each session by process id.
-func (d *DB) stalled(found map[string]string, now time.Time) (pids []string) {
+// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The map copies has the
+// progress of each session by process id.
+func (d *DB) stalled(copies map[string]string, now time.Time) (pids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	seen := map[string]stalledCopy{}
-	for pid, at := range found {
+	for pid, at := range copies {
 		was := d.lastCopies[pid]
 		if was.at != at {
 			was = stalledCopy{at, now}

@@ -101,8 +101,8 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override applies an entry of the file to a stream. A stream that is not known, because the catalogue does not have
-// it, needs a path.
+// override applies an entry of the file to a stream. The parameter known says whether the catalogue has the stream. If
+// not, the entry must have a path.
 func (r *reader) override(s *Stream, e entry, known bool) {
 	s.At = e.at
 	what := "stream " + e.key

@@ -28,8 +28,9 @@ type due struct {
 	next       time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides what happens to each slot after seen, up to now. The decision depends only on the arguments. The
-// caller records it in the journal, so that no slot is decided twice. // Invariant 18
+// due decides what happens to each slot between the times seen (exclusive) and now (inclusive). The decision depends
+// only on the arguments. The caller records the decision in the journal, so that no slot is decided twice.
+// Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
@@ -119,9 +120,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 }
 
 // pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest,
-// and rest has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
+// and remaining has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
 // slots, and madeUp has the new records of these others.
-func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, rest []state.SlotRecord) {
+func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, remaining []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		return waiting[0], nil, waiting[1:]
 	}

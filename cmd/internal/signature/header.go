@@ -64,9 +64,9 @@ func printable(s string) bool {
 	return true
 }
 
-// eachItem calls take for each item of value, until take returns false. If sep is "", the whole value is one
-// item.
-func eachItem(value, sep string, take func(item string) bool) bool {
+// eachItem calls the function visit for each item of value, until visit returns false. If sep is "", the whole value is
+// one item.
+func eachItem(value, sep string, visit func(item string) bool) bool {
 	for more := true; more; {
 		var item string
 		if sep == "" {
@@ -74,7 +74,7 @@ func eachItem(value, sep string, take func(item string) bool) bool {
 		} else {
 			item, value, more = strings.Cut(value, sep)
 		}
-		if !take(item) {
+		if !visit(item) {
 			return false
 		}
 	}

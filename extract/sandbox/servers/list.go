@@ -176,7 +176,7 @@ func refuse(status int, message string) answer {
 
 type part struct {
 	rows     []row
-	all      []row
+	allRows  []row
 	from, to int // indexes of all
 	size     int
 	page     int // page number, from 0
@@ -297,7 +297,7 @@ func (l *List) show(q request, p part, partial Fault) answer {
 	if partial.Status != 0 {
 		a.status = partial.Status
 	}
-	if s.Paging.Kind == KindRange && len(p.rows) < len(p.all) {
+	if s.Paging.Kind == KindRange && len(p.rows) < len(p.allRows) {
 		a.status = http.StatusPartialContent
 	}
 	a.body = body

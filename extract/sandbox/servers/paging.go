@@ -12,7 +12,7 @@ import (
 
 func (l *List) cut(q request, all []row) (part, *answer) {
 	s := l.spec
-	p := part{all: all}
+	p := part{allRows: all}
 	if deep := s.Paging.Deep; deep > 0 {
 		all = all[:min(deep, len(all))]
 	}
@@ -50,7 +50,7 @@ func (l *List) cut(q request, all []row) (part, *answer) {
 	}
 	p.from = min(p.from, len(all))
 	p.to = min(p.from+p.size, len(all))
-	p.page, p.rows, p.end = p.from/p.size, all[p.from:p.to], p.to >= len(p.all)
+	p.page, p.rows, p.end = p.from/p.size, all[p.from:p.to], p.to >= len(p.allRows)
 	if s.Records.Order == OrderTies && p.page%2 == 1 && len(p.rows) > 0 {
 		p.rows = append([]row{all[p.from-1]}, p.rows[1:]...)
 	}
@@ -82,7 +82,7 @@ func (p *part) byRange(header string, s Size) *answer {
 	}
 	first, last, _ := strings.Cut(span, "-")
 	from, err := strconv.Atoi(first)
-	if err != nil || from < 0 || from > 0 && from >= len(p.all) {
+	if err != nil || from < 0 || from > 0 && from >= len(p.allRows) {
 		a := refuse(http.StatusRequestedRangeNotSatisfiable, "no such range")
 		return &a
 	}
@@ -133,14 +133,14 @@ func (l *List) bad(p part) (int, *answer) {
 	case "first":
 		return 0, nil
 	case "empty":
-		return len(p.all), nil
+		return len(p.allRows), nil
 	}
 	a := refuse(http.StatusBadRequest, "invalid cursor")
 	return 0, &a
 }
 
 func (l *List) afterID(v string, p part) (int, *answer) {
-	i := slices.IndexFunc(p.all, func(r row) bool { return l.spec.Records.idText(r.id) == v })
+	i := slices.IndexFunc(p.allRows, func(r row) bool { return l.spec.Records.idText(r.id) == v })
 	if i < 0 {
 		return l.bad(p)
 	}
@@ -153,12 +153,12 @@ func (l *List) afterMoment(v string, p part) (int, *answer) {
 		return l.bad(p)
 	}
 	minutes := int(at.Sub(epoch) / time.Minute)
-	for i, r := range p.all {
+	for i, r := range p.allRows {
 		if created := 7 * r.n; l.spec.Records.Order == OrderOldest && created > minutes || l.spec.Records.Order == OrderNewest && created < minutes {
 			return i, nil
 		}
 	}
-	return len(p.all), nil
+	return len(p.allRows), nil
 }
 
 func (l *List) token(at int, p part) string {
@@ -169,9 +169,9 @@ func (l *List) token(at int, p part) string {
 	case g.Kind == KindOffset:
 		return strconv.Itoa(at + g.Base)
 	case g.Kind == KindMoment && at > 0:
-		return moment(7 * p.all[at-1].n)
+		return moment(7 * p.allRows[at-1].n)
 	case (g.Kind == KindKeyset || g.Form == "id") && at > 0:
-		return l.spec.Records.idText(p.all[at-1].id)
+		return l.spec.Records.idText(p.allRows[at-1].id)
 	case g.Form == "offset":
 		return strconv.Itoa(at)
 	}

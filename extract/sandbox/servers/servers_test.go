@@ -67,7 +67,7 @@ func (r *reader) read() {
 		for at := 0; at == 0 || at < n; at += size {
 			q := url.Values{}
 			if at > 0 {
-				q.Set(g.Param, r.token(at, part{all: rows, size: size}))
+				q.Set(g.Param, r.token(at, part{allRows: rows, size: size}))
 			}
 			r.ask(q, nil)
 		}

@@ -7,17 +7,17 @@ import (
 )
 
 var sayings = map[string]func(l *List, p part, shown int) any{
-	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.all)) },
+	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.allRows)) },
 	"total here":    func(_ *List, _ part, shown int) any { return shown },
-	"total rounded": func(_ *List, p part, _ int) any { return (len(p.all) + 9) / 10 * 10 },
-	"total low":     func(_ *List, p part, _ int) any { return max(len(p.all)-3, 0) },
+	"total rounded": func(_ *List, p part, _ int) any { return (len(p.allRows) + 9) / 10 * 10 },
+	"total low":     func(_ *List, p part, _ int) any { return max(len(p.allRows)-3, 0) },
 	"count":         func(_ *List, _ part, shown int) any { return shown },
 	"page":          func(l *List, p part, _ int) any { return p.page + l.spec.Paging.Base },
 	"page stuck":    func(l *List, _ part, _ int) any { return l.spec.Paging.Base }, // always the first page
-	"pages":         func(_ *List, p part, _ int) any { return max((len(p.all)+p.size-1)/p.size, 1) },
+	"pages":         func(_ *List, p part, _ int) any { return max((len(p.allRows)+p.size-1)/p.size, 1) },
 	"size":          func(_ *List, p part, _ int) any { return p.size },
 	"offset":        func(l *List, p part, _ int) any { return p.from + l.spec.Paging.Base },
-	"remaining":     func(_ *List, p part, _ int) any { return len(p.all) - p.to },
+	"remaining":     func(_ *List, p part, _ int) any { return len(p.allRows) - p.to },
 	"more":          func(_ *List, p part, _ int) any { return !p.end },
 	"last":          func(_ *List, p part, _ int) any { return p.end },
 	"from":          func(_ *List, p part, _ int) any { return min(p.from+1, p.to) },
@@ -28,9 +28,9 @@ var sayings = map[string]func(l *List, p part, shown int) any{
 
 func contentRange(_ *List, p part, _ int) any {
 	if len(p.rows) == 0 {
-		return fmt.Sprintf("items */%d", len(p.all))
+		return fmt.Sprintf("items */%d", len(p.allRows))
 	}
-	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.all))
+	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.allRows))
 }
 
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {

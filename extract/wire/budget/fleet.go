@@ -90,7 +90,7 @@ func (g *Governor) expire(l grant) {
 
 // leased takes a leased grant, or returns how long to wait. The end of an exchange also wakes the waiting caller. The
 // caller holds g.mu.
-func (g *Governor) leased(now instant, longest time.Duration) (got *grant, wait time.Duration, err error) {
+func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
 		l := f.leases[0]
@@ -106,7 +106,7 @@ func (g *Governor) leased(now instant, longest time.Duration) (got *grant, wait 
 		}
 		g.expire(l)
 	}
-	if !f.failed.IsZero() && time.Since(f.failed) > min(ledgerLost, longest) {
+	if !f.failed.IsZero() && time.Since(f.failed) > min(ledgerLost, maxWait) {
 		return nil, 0, fmt.Errorf("cannot reach the rate-limit database: %w", f.err)
 	}
 	g.waiting = waitsForLimit
@@ -149,7 +149,7 @@ func (g *Governor) prefetch(now instant) {
 	}
 }
 
-// startExchange starts an exchange that leases up to want grants. It does nothing while another exchange runs. The
+// startExchange starts an exchange that leases at most limit grants. It does nothing while another exchange runs. The
 // caller holds g.mu.
 func (g *Governor) startExchange(limit int) {
 	f := g.fleet
@@ -178,7 +178,7 @@ func (g *Governor) startExchange(limit int) {
 }
 
 // exchange exchanges data with the ledger. It reports what became of this process's requests, reads what other
-// processes have learned, and leases up to want grants.
+// processes have learned, and leases at most limit grants.
 func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
 	f := g.fleet
 	g.mu.Lock()
@@ -239,8 +239,8 @@ func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
 	return nil
 }
 
-// lease reserves up to want requests. Their instants come after a round trip to the ledger, so that the governor can
-// still use them. If it reserves none, lease returns how long to wait.
+// lease reserves at most limit requests. Their instants come after a round trip to the ledger, so that the governor can
+// still use the grants. If lease reserves no request, it returns how long to wait.
 func (r *record) lease(now instant, trip time.Duration, limit int) (got []grant, wait time.Duration) {
 	if wait := r.gate.until.sub(now); wait > 0 {
 		return nil, min(wait, lastPeriod)

@@ -84,9 +84,9 @@ const (
 	waitsForAnswers = "answers outstanding"
 )
 
-// Take waits for a permit. It returns a *[BlockedError] at once if the wait would be longer than longest. If ctx
-// ends, it returns the cause.
-func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, error) {
+// Take waits for a permit. It returns a *[BlockedError] at once if the wait would be longer than maxWait. If ctx ends,
+// it returns the cause of that.
+func (g *Governor) Take(ctx context.Context, maxWait time.Duration) (*Permit, error) {
 	if g.fleet != nil {
 		g.fleetWaits(1)
 		defer g.fleetWaits(-1)
@@ -98,7 +98,7 @@ func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, er
 		return nil, context.Cause(ctx)
 	}
 	for ctx.Err() == nil {
-		p, wait, err := g.try(longest)
+		p, wait, err := g.try(maxWait)
 		if p != nil || err != nil {
 			return p, err
 		}
@@ -114,9 +114,9 @@ func (g *Governor) Take(ctx context.Context, longest time.Duration) (*Permit, er
 }
 
 // try returns a permit, or how long to wait before the next try.
-func (g *Governor) try(longest time.Duration) (p *Permit, wait time.Duration, err error) {
+func (g *Governor) try(maxWait time.Duration) (p *Permit, wait time.Duration, err error) {
 	broken := g.with(func(r *record, now instant) bool {
-		p, wait, err = g.decide(r, now, longest)
+		p, wait, err = g.decide(r, now, maxWait)
 		if p == nil && g.file != nil && g.waiting != waitsForPace && r.shared(g.id) {
 			wait = min(wait, lookAgain)
 		}
@@ -156,17 +156,17 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	return &Permit{g: g, grant: *got, epoch: r.gate.epoch}, 0, nil
 }
 
-// reserve returns a grant for now, or how long to wait. The caller holds g.mu.
-func (g *Governor) reserve(r *record, now instant, longest time.Duration) (*grant, time.Duration, error) {
+// reserve returns a grant for a request that is sent at once, or how long to wait. The caller holds g.mu.
+func (g *Governor) reserve(r *record, now instant, maxWait time.Duration) (*grant, time.Duration, error) {
 	if g.fleet != nil {
-		return g.leased(now, longest)
+		return g.leased(now, maxWait)
 	}
 	got, again, why := r.reserve(now, now, now)
 	wait := again.sub(now)
 	switch {
 	case why == "":
 		return &got, 0, nil
-	case why == waitsForLimit && wait > longest:
+	case why == waitsForLimit && wait > maxWait:
 		return nil, 0, g.blocked(usedUp, again)
 	}
 	g.waiting = why

@@ -28,11 +28,11 @@ const (
 )
 
 // Ready is called when the connection is open. If the gate has closed meanwhile, Ready waits until it opens. If the
-// permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait is longer than longest.
+// permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait is longer than maxWait.
 // Invariant 4
-func (p *Permit) Ready(ctx context.Context, longest time.Duration) error {
+func (p *Permit) Ready(ctx context.Context, maxWait time.Duration) error {
 	for ctx.Err() == nil && p.g.now().sub(p.grant.at) >= fresh {
-		wait, err := p.ready(longest)
+		wait, err := p.ready(maxWait)
 		if err != nil || wait <= 0 {
 			return err
 		}
@@ -45,14 +45,14 @@ func (p *Permit) Ready(ctx context.Context, longest time.Duration) error {
 }
 
 // ready returns how long the request must still wait.
-func (p *Permit) ready(longest time.Duration) (wait time.Duration, err error) {
+func (p *Permit) ready(maxWait time.Duration) (wait time.Duration, err error) {
 	broken := p.g.with(func(r *record, now instant) (changed bool) {
 		wait = r.gate.until.sub(now)
 		switch {
-		case wait > longest:
+		case wait > maxWait:
 			err = p.g.blocked(r.gate.reason, r.gate.until)
 		case wait <= 0 && now.sub(p.grant.at) > late:
-			wait, err = p.replace(r, now, longest)
+			wait, err = p.replace(r, now, maxWait)
 			return true
 		}
 		return false
@@ -65,7 +65,7 @@ func (p *Permit) ready(longest time.Duration) (wait time.Duration, err error) {
 
 // replace replaces an expired permit. A permit expires if the connection takes long to open, or if this process is
 // suspended. replace returns how long to wait for the new permit. The caller holds p.g.mu.
-func (p *Permit) replace(r *record, now instant, longest time.Duration) (wait time.Duration, err error) {
+func (p *Permit) replace(r *record, now instant, maxWait time.Duration) (wait time.Duration, err error) {
 	g := p.g
 	if g.fleet == nil && r.window.holds(p.grant.noted) { // the window still counts the request
 		p.move(r, now)
@@ -76,7 +76,7 @@ func (p *Permit) replace(r *record, now instant, longest time.Duration) (wait ti
 		g.fleet.waiting++
 		defer func() { g.fleet.waiting-- }()
 	}
-	got, wait, err := g.reserve(r, now, longest)
+	got, wait, err := g.reserve(r, now, maxWait)
 	if got == nil {
 		return min(max(wait, time.Microsecond), lookAgain), err
 	}

@@ -29,8 +29,8 @@ const (
 
 var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
 
-// Includes reports whether r has the permissions of want.
-func (r Role) Includes(want Role) bool { return rank[r] >= rank[want] && rank[r] > 0 }
+// Includes reports whether r has the permissions of the role required.
+func (r Role) Includes(required Role) bool { return rank[r] >= rank[required] && rank[r] > 0 }
 
 // Token is an access token. Its name is unique, and appears in the log and in the audit log. Its secret does not
 // appear there. // Invariant 5
@@ -184,9 +184,10 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program returns the identity of a request that a program sends: that of its bearer token. If no token is
-// configured, it returns the identity of [Guard.Local]. It returns an error if the role does not include want.
-func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
+// Program returns the identity of a request that a program sends: that of its bearer token. If no token is configured,
+// it returns the identity of [Guard.Local]. It returns an error if the role of the token does not include the role
+// required.
+func (g *Guard) Program(r *http.Request, required Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
 	}
@@ -195,17 +196,17 @@ func (g *Guard) Program(r *http.Request, want Role) (Identity, error) {
 		return Identity{}, ErrMissing
 	}
 	id, err := g.Check(r, token)
-	if err == nil && !id.Role.Includes(want) {
+	if err == nil && !id.Role.Includes(required) {
 		err = ErrRole
 	}
 	return id, err
 }
 
-// Require returns a handler that calls h for requests of programs whose role includes want, and refuses the
-// others.
-func (g *Guard) Require(want Role, h http.Handler) http.Handler {
+// Require returns a handler for requests of programs. It calls h if the role of the program's token includes the role
+// required, and refuses other requests.
+func (g *Guard) Require(required Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := g.Program(r, want); err != nil {
+		if _, err := g.Program(r, required); err != nil {
 			status := Status(w.Header(), err)
 			http.Error(w, "access: "+err.Error(), status)
 			return

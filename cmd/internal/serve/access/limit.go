@@ -79,18 +79,19 @@ func (l *limiter) shares(from client, now time.Time) bool {
 // strangers is the entry of all clients for which the map clients has no space.
 var strangers = client{forwarded: true}
 
-// room returns from, or strangers if the map clients is full. // Invariant 6
-func (l *limiter) room(from client, now time.Time) client {
-	if _, ok := l.clients[from]; ok || len(l.clients) < maxClients {
-		return from
+// room returns the client under which the sender is counted: the sender itself, or strangers if the map clients is
+// full. // Invariant 6
+func (l *limiter) room(sender client, now time.Time) client {
+	if _, ok := l.clients[sender]; ok || len(l.clients) < maxClients {
+		return sender
 	}
 	for c, b := range l.clients {
 		if b.now(now, clientEvery) == 0 {
 			delete(l.clients, c)
 		}
 	}
-	if _, known := l.known[from]; known || from == local || len(l.clients) < maxClients {
-		return from
+	if _, known := l.known[sender]; known || sender == local || len(l.clients) < maxClients {
+		return sender
 	}
 	return strangers
 }

@@ -43,17 +43,17 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends the updates after number from, and returns the number of the last one. Without updates, it sends
-// an empty message after the time heartbeat. If the feed has dropped some of these updates, follow sends the
-// event reset, and the page loads its content again.
-func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) {
-	notes, last, lost, more := b.feed.After(from)
+// follow sends the updates after the number lastSeen, and returns the number of the last one. Without updates, it sends
+// an empty message after the time heartbeat. If the feed has dropped some of these updates, follow sends the event
+// reset, and the page loads its content again.
+func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, error) {
+	notes, last, lost, more := b.feed.After(lastSeen)
 	switch {
 	case lost:
 		return last, s.send(fmt.Sprintf("id: %d\nevent: reset\ndata: {}\n\n", last))
 	case notes != nil:
-		if err := s.notes(from, notes); err != nil {
-			return from, err
+		if err := s.notes(lastSeen, notes); err != nil {
+			return lastSeen, err
 		}
 		return last, b.rest(r, gatherFor)
 	}
@@ -61,13 +61,13 @@ func (b *Board) follow(r *http.Request, s *stream, from uint64) (uint64, error) 
 	defer t.Stop()
 	select {
 	case <-more:
-		return from, nil
+		return lastSeen, nil
 	case <-t.C:
-		return from, s.send(": here\n\n")
+		return lastSeen, s.send(": here\n\n")
 	case <-r.Context().Done():
-		return from, r.Context().Err()
+		return lastSeen, r.Context().Err()
 	case <-b.closed:
-		return from, io.EOF
+		return lastSeen, io.EOF
 	}
 }
 
@@ -89,8 +89,8 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends the updates. The first has the number from + 1. Of equal updates, only the last is sent.
-func (s *stream) notes(from uint64, notes []Update) error {
+// notes sends the updates. The first has the number lastSeen + 1. Of equal updates, only the last is sent.
+func (s *stream) notes(lastSeen uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {
 		latest[n] = i
@@ -104,7 +104,7 @@ func (s *stream) notes(from uint64, notes []Update) error {
 		if err != nil {
 			return err
 		}
-		text = fmt.Appendf(text, "id: %d\nevent: change\ndata: %s\n\n", from+uint64(i)+1, data)
+		text = fmt.Appendf(text, "id: %d\nevent: change\ndata: %s\n\n", lastSeen+uint64(i)+1, data)
 	}
 	return s.send(string(text))
 }

@@ -129,15 +129,15 @@ func (c control) ResumeSource(_ context.Context, name string) error {
 }
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
-// telling returns facts with n streams. Each of their texts is passed through say first.
-func telling(n int, say func(string) string) *told {
+// telling returns facts with n streams. The function rewrite changes each of their texts.
+func telling(n int, rewrite func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
 	f := &told{}
-	gauge := board.Gauge{Source: say("main"), Name: say("v2"), Limit: say("100/s"), Allowed: 80, Used: 61.5, InFlight: 8, Sent: 184_220, Refused: 3,
-		Waiting: say("the source asked to wait: too many requests"), Until: at.Add(40 * time.Second)}
+	gauge := board.Gauge{Source: rewrite("main"), Name: rewrite("v2"), Limit: rewrite("100/s"), Allowed: 80, Used: 61.5, InFlight: 8, Sent: 184_220, Refused: 3,
+		Waiting: rewrite("the source asked to wait: too many requests"), Until: at.Add(40 * time.Second)}
 	f.now = board.Now{Since: at.Add(-76 * time.Hour), Budgets: []board.Gauge{gauge}}
 	for i := range n {
-		f.add(i, at, say)
+		f.add(i, at, rewrite)
 	}
 	f.rate = []board.Budget{{Gauge: gauge}}
 	for i := range 180 {

@@ -126,12 +126,12 @@ func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Cha
 	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
 }
 
-// part selects the items that the function keep accepts, and returns the page of them that q selects. Total is the
-// number of all accepted items.
-func part[T any](items []T, q board.Query, keep func(T) bool) board.List[T] {
+// part selects the items for which the function accept returns true, and returns the page of them that q selects. Total
+// is the number of all accepted items.
+func part[T any](items []T, q board.Query, accept func(T) bool) board.List[T] {
 	var l board.List[T]
 	for _, item := range items {
-		if !keep(item) {
+		if !accept(item) {
 			continue
 		}
 		if l.Total >= q.Offset && (q.Limit == 0 || len(l.Items) < q.Limit) {

@@ -12,11 +12,11 @@ type Elided struct {
 // Count of Elided is too low.
 const mostCounted = 200_000
 
-// Between returns the slots later than from and not later than to. If there are more than limit slots, Between returns
+// Between returns the slots after start, up to and including end. If there are more than limit slots, Between returns
 // the last ones, and in earlier a summary of the others.
-func (s Schedule) Between(from, to time.Time, limit int) (earlier Elided, slots []time.Time) {
+func (s Schedule) Between(start, end time.Time, limit int) (earlier Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
-	for at := s.Next(from); !at.IsZero() && !at.After(to); at = s.Next(at) {
+	for at := s.Next(start); !at.IsZero() && !at.After(end); at = s.Next(at) {
 		if n++; len(ring) < limit {
 			ring = append(ring, at)
 			continue
@@ -28,7 +28,7 @@ func (s Schedule) Between(from, to time.Time, limit int) (earlier Elided, slots 
 		earlier.Last, earlier.Count = out, earlier.Count+1
 		ring[(n-1)%limit] = at
 		if n == mostCounted {
-			if day := to.AddDate(0, 0, -1); at.Before(day) {
+			if day := end.AddDate(0, 0, -1); at.Before(day) {
 				at = day
 			}
 		}
