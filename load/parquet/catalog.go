@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/encode"
 )
 
 // Catalog shows the tables of a lake to other engines: it says which files make up a table. It also records the
@@ -131,7 +132,7 @@ type DataFile struct {
 	Name       string
 	Source     string // the source of the rows, if the table is partitioned by source
 	Rows, Size int64
-	Ranges     []Range
+	Ranges     []encode.Range
 	Part       *int32 // partition: days or months since 1970; nil: not partitioned, or the rows have no date
 }
 

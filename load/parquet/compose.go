@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/compute"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/load/parquet/encode"
 )
 
 func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs []ref) (*file, error) {
@@ -15,7 +17,7 @@ func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs
 	if err != nil {
 		return nil, err
 	}
-	if len(refs) <= rowGroupRows {
+	if len(refs) <= encode.RowGroupRows {
 		err = s.composeAtOnce(ctx, w, refs)
 	} else {
 		err = s.pieces(ctx, refs, w.add)
@@ -57,7 +59,7 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.kept), nil
+	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.pool), nil
 }
 
 func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Array, int) error) error {

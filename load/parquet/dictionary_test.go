@@ -66,20 +66,3 @@ func TestDictionaryRoundTrip(t *testing.T) {
 		require.Equal(r, want, got)
 	})
 }
-
-func TestDictionaryFull(t *testing.T) {
-	many, long := make([]string, dictionaryValues+1), make([]string, 600)
-	for i := range many {
-		many[i] = fmt.Sprint(i)
-	}
-	for i := range long {
-		long[i] = fmt.Sprint(i, strings.Repeat("x", 1000))
-	}
-	for name, values := range map[string][]string{"many": many, "long": long} {
-		d, a := newDictionary(arrow.BinaryTypes.String, &tools{}), textsOf(values, 0)
-		require.False(t, d.fill(a, 0, a.Len()), name)
-	}
-	d, a := newDictionary(arrow.BinaryTypes.String, &tools{}), textsOf(many[1:], 0)
-	require.True(t, d.fill(a, 0, a.Len()))
-	require.Equal(t, dictionaryValues, d.values)
-}

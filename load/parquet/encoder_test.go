@@ -142,7 +142,6 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	}
 	w := newFileWriter(tb, t, dir, name+".ours")
 	require.NoError(r, w.addAll(parts, rows))
-	require.True(r, w.whole)
 	ours, err := w.finish(tb.Context())
 	require.NoError(r, err)
 	w = newFileWriter(tb, t, dir, name+".theirs")
@@ -215,50 +214,4 @@ func sameFooter(r *rapid.T, ours, theirs *file) {
 		require.Equal(r, u.EncodeMax(), s.EncodeMax())
 		require.Equal(r, u.NullCount(), s.NullCount())
 	}
-}
-
-func TestHybrid(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		width := rapid.UintRange(1, 20).Draw(r, "width")
-		var want []uint32
-		for range rapid.IntRange(0, 9).Draw(r, "runs") {
-			v := rapid.Uint32Max(1<<width-1).Draw(r, "value")
-			for range rapid.SampledFrom([]int{1, 1, 2, 7, 8, 9, 40}).Draw(r, "times") {
-				want = append(want, v)
-			}
-		}
-		b := appendHybrid(nil, want, width)
-		require.Equal(r, want, unhybrid(b, width, len(want)))
-	})
-}
-
-func unhybrid(b []byte, width uint, n int) (out []uint32) {
-	bit := func(at int) uint32 { return uint32(b[at/8]>>(at%8)) & 1 }
-	for at := 0; len(out) < n; {
-		head, shift := 0, 0
-		for {
-			head |= int(b[at]&0x7f) << shift
-			shift += 7
-			if at++; b[at-1] < 0x80 {
-				break
-			}
-		}
-		times, values := head>>1, 1
-		if head&1 == 1 {
-			times, values = 1, head>>1*8
-		}
-		start := at * 8
-		for range values {
-			var v uint32
-			for i := range int(width) {
-				v |= bit(start+i) << i
-			}
-			start += int(width)
-			for range times {
-				out = append(out, v)
-			}
-		}
-		at = (start + 7) / 8
-	}
-	return out[:n:n]
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -26,7 +27,7 @@ type Lake struct {
 	disk    *disk
 	storage storage
 	scratch scratch
-	kept    sync.Pool
+	pool    encode.Pool
 
 	mu      sync.Mutex
 	streams map[string]*folder

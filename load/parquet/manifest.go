@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -111,7 +112,7 @@ type file struct {
 
 	store  streamStore
 	dir    string
-	ranges []Range // set if this process wrote the file for a catalog
+	ranges []encode.Range // set if this process wrote the file for a catalog
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -26,7 +27,7 @@ func (t *table) number(before []columnEntry) {
 		}
 		t.Numbered++
 		c.ID, c.Element = t.Numbered, 0
-		if _, list := element(schemas.TypeOf(t.schema.Field(i))); list {
+		if _, list := encode.Element(schemas.TypeOf(t.schema.Field(i))); list {
 			t.Numbered++
 			c.Element = t.Numbered
 		}
@@ -67,7 +68,7 @@ func (t *table) numbers(s *arrow.Schema) *arrow.Schema {
 	}
 	fields := s.Fields()
 	for i, c := range t.Columns {
-		if of, list := element(fields[i].Type); list {
+		if of, list := encode.Element(fields[i].Type); list {
 			fields[i].Type = arrow.ListOfField(numbered(arrow.Field{Name: "element", Type: of, Nullable: true}, c.Element))
 		}
 		fields[i] = numbered(fields[i], c.ID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -126,7 +127,7 @@ func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	d := &directory{path: string(filepath.Separator), disk: &disk{}}
 	out, err := d.disk.create(dir, name)
 	require.NoError(t, err)
-	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &sync.Pool{})
+	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &encode.Pool{})
 }
 
 // scanned reads a table. In the log of table changes it adds the source to the rows, as an engine does that reads

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/zeebo/xxh3"
 
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -27,7 +28,7 @@ func (t *table) numberByName() {
 		c := &t.Columns[i]
 		of := schemas.TypeOf(t.schema.Field(i))
 		c.ID, c.Element = numberFor(c.Name, of), 0
-		if elem, list := element(of); list {
+		if elem, list := encode.Element(of); list {
 			c.Element = numberFor(c.Name+"\x00", elem)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 
+	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -178,7 +179,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	if r.NumRows() != f.Rows {
 		return fmt.Errorf("verify %s: the file has %d rows, not %d", f.key(), r.NumRows(), f.Rows)
 	}
-	if f.ranges, err = rangesOf(r); err != nil {
+	if f.ranges, err = encode.Ranges(r); err != nil {
 		return fmt.Errorf("verify %s: %w", f.key(), err)
 	}
 	d := u.draft

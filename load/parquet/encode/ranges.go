@@ -1,4 +1,4 @@
-package parquet
+package encode
 
 import (
 	"unicode/utf8"
@@ -21,7 +21,8 @@ const (
 	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
-func rangesOf(r *pqfile.Reader) ([]Range, error) {
+// Ranges returns the ranges of the columns with a field ID.
+func Ranges(r *pqfile.Reader) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
 	for i := 0; i < root.NumFields() && len(out) < manyRanges; i++ {

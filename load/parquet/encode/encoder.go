@@ -1,4 +1,4 @@
-package parquet
+package encode
 
 import (
 	"encoding/base64"
@@ -32,7 +32,7 @@ type encoder struct {
 	schema *arrow.Schema
 	footer *metadata.FileMetaDataBuilder
 	group  *metadata.RowGroupMetaDataBuilder
-	kept   *sync.Pool
+	pool   *Pool
 	*tools
 }
 
@@ -51,6 +51,10 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 // Tell is required by arrow-go.
 func (c *countingWriter) Tell() int64 { return c.n }
 
+// Pool keeps the compressors and buffers of finished files for later files. The zero value is ready to use. It may be used
+// concurrently.
+type Pool struct{ kept sync.Pool }
+
 // tools are kept for the next file: it takes longer to build the compressor's tables than to compress a page.
 type tools struct {
 	zstd         *zstd.Encoder
@@ -64,8 +68,8 @@ type tools struct {
 	places   []uint32 // of all pages: see [dictionary]
 }
 
-func toolsFrom(kept *sync.Pool) (*tools, error) {
-	if t, ok := kept.Get().(*tools); ok {
+func (p *Pool) get() (*tools, error) {
+	if t, ok := p.kept.Get().(*tools); ok {
 		return t, nil
 	}
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
@@ -73,7 +77,8 @@ func toolsFrom(kept *sync.Pool) (*tools, error) {
 	return &tools{zstd: z}, err
 }
 
-func element(t arrow.DataType) (of arrow.DataType, list bool) {
+// Element returns the type of the elements of a list, or the type t itself.
+func Element(t arrow.DataType) (of arrow.DataType, list bool) {
 	if l, ok := t.(*arrow.ListType); ok {
 		return l.Elem(), true
 	}
@@ -82,7 +87,7 @@ func element(t arrow.DataType) (of arrow.DataType, list bool) {
 
 func encodable(s *arrow.Schema) bool {
 	for _, f := range s.Fields() {
-		if t, _ := element(f.Type); leafOf(t, nil) == nil {
+		if t, _ := Element(f.Type); leafOf(t, nil) == nil {
 			return false
 		}
 	}
@@ -96,13 +101,13 @@ func pathOf(f arrow.Field) parquet.ColumnPath {
 	return parquet.ColumnPath{f.Name}
 }
 
-func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, error) {
+func newEncoder(s *arrow.Schema, out io.Writer, pool *Pool) (*encoder, error) {
 	props := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
 		parquet.WithDictionaryDefault(false), parquet.WithDataPageVersion(parquet.DataPageV1), parquet.WithCreatedBy("penstock"),
 	}
 	for _, f := range s.Fields() {
-		t, _ := element(f.Type)
+		t, _ := Element(f.Type)
 		props = append(props, parquet.WithEncodingPath(pathOf(f), encodingOf(t)))
 	}
 	all := parquet.NewWriterProperties(props...)
@@ -110,9 +115,9 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{out: &countingWriter{Writer: out}, schema: s, footer: metadata.NewFileMetadataBuilder(as, all, keyValues(s)), kept: kept}
+	e := &encoder{out: &countingWriter{Writer: out}, schema: s, footer: metadata.NewFileMetadataBuilder(as, all, keyValues(s)), pool: pool}
 	e.group = e.footer.AppendRowGroup()
-	if e.tools, err = toolsFrom(kept); err != nil {
+	if e.tools, err = pool.get(); err != nil {
 		return nil, err
 	}
 	_, err = io.WriteString(e.out, magic)
@@ -130,7 +135,7 @@ func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	}
 	fields := s.Fields()
 	for i, f := range fields {
-		if t, list := element(f.Type); list {
+		if t, list := Element(f.Type); list {
 			fields[i].Type = arrow.ListOfField(arrow.Field{Name: "element", Type: t, Nullable: true}) // as in the file
 		}
 	}
@@ -140,7 +145,7 @@ func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 }
 
 func (e *encoder) column(c int, parts []arrow.Array, repeating bool) error {
-	t, list := element(e.schema.Field(c).Type)
+	t, list := Element(e.schema.Field(c).Type)
 	x := &chunk{encoder: e, list: list, leaf: leafOf(t, e.tools), as: encodingOf(t), top: 1}
 	if list {
 		x.top = 3
@@ -170,7 +175,7 @@ func (e *encoder) column(c int, parts []arrow.Array, repeating bool) error {
 
 // finish writes the footer. The encoder cannot be used afterwards.
 func (e *encoder) finish(rows int) error {
-	e.kept.Put(e.tools)
+	e.pool.kept.Put(e.tools)
 	e.group.SetNumRows(rows)
 	if err := e.group.Finish(e.out.n, 0); err != nil {
 		return err
