@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/state"
 )
@@ -26,7 +27,7 @@ func bucket(t testing.TB) parquet.Options {
 func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	return parquet.Options{
 		Bucket: "s3://lake/warehouse", TempDir: t.TempDir(),
-		Store: parquet.Store{Endpoint: endpoint, Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"},
+		Store: objects.Options{Endpoint: endpoint, Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"},
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 // abandonedAfter is the age after which an unfinished multipart upload counts as abandoned.
@@ -12,14 +14,14 @@ const abandonedAfter = 24 * time.Hour
 
 // unfinishedUploads lists the uploads of this and other processes that are not finished. Stores charge for listing,
 // so it requests a list at most once a day, and otherwise returns the last one.
-func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
+func (b *bucket) unfinishedUploads(ctx context.Context) []objects.Upload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.listedAt.IsZero() && time.Since(b.listedAt) < abandonedAfter {
 		return b.unfinished
 	}
 	b.listedAt = time.Now()
-	all, err := b.o.uploads(ctx, b.prefix)
+	all, err := b.o.Uploads(ctx, b.prefix)
 	if err != nil {
 		b.log.Warn("cannot list unfinished uploads", "bucket", b.url, "error", err)
 		return b.unfinished
@@ -28,7 +30,7 @@ func (b *bucket) unfinishedUploads(ctx context.Context) []unfinishedUpload {
 	return all
 }
 
-func (b *bucket) knownUploads() []unfinishedUpload {
+func (b *bucket) knownUploads() []objects.Upload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.unfinished
@@ -37,13 +39,13 @@ func (b *bucket) knownUploads() []unfinishedUpload {
 // abortUploads aborts uploads that no commit can use. The name of a file begins with the number of the generation for
 // which the file is written. If a generation with this number already exists, no later manifest will name the file,
 // even if a process is still sending it. Other uploads may be in progress. They are aborted after a day.
-func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, sequence int64) {
+func (s *bucketStore) abortUploads(ctx context.Context, all []objects.Upload, sequence int64) {
 	n := 0
 	for _, p := range all {
 		if !s.abandoned(p, sequence) || ctx.Err() != nil {
 			continue
 		}
-		if err := s.o.abortUploads(ctx, p); err != nil {
+		if err := s.o.AbortUpload(ctx, p); err != nil {
 			s.log.Warn("cannot abort an unfinished upload", "bucket", s.url, "error", err)
 			continue
 		}
@@ -55,17 +57,17 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []unfinishedUpload, 
 	}
 }
 
-func (s *bucketStore) abandoned(p unfinishedUpload, sequence int64) bool {
-	rest, mine := strings.CutPrefix(p.key, s.key+"/")
+func (s *bucketStore) abandoned(p objects.Upload, sequence int64) bool {
+	rest, mine := strings.CutPrefix(p.Key, s.key+"/")
 	if !mine || strings.HasPrefix(rest, sourcePrefix) {
 		return false
 	}
-	of, ok := fileSequence(p.key)
-	return ok && of <= sequence || time.Since(p.begun) > abandonedAfter
+	of, ok := fileSequence(p.Key)
+	return ok && of <= sequence || time.Since(p.Begun) > abandonedAfter
 }
 
-func (b *bucket) forgetUpload(p unfinishedUpload) {
+func (b *bucket) forgetUpload(p objects.Upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unfinished = slices.DeleteFunc(slices.Clone(b.unfinished), func(o unfinishedUpload) bool { return o == p })
+	b.unfinished = slices.DeleteFunc(slices.Clone(b.unfinished), func(o objects.Upload) bool { return o == p })
 }

@@ -10,12 +10,13 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/stretchr/testify/require"
 )
 
 type place struct {
 	Bucket string
-	Store  Store
+	Store  objects.Options
 }
 
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
@@ -27,7 +28,7 @@ func TestUploadChild(t *testing.T) {
 		t.Skip("a child of TestBucketAbortsUploads")
 	}
 	l := openBucket(t, Options{Bucket: of.Bucket, Store: of.Store})
-	l.storage.(*bucket).o.(*s3).part = 5 << 20 // the minimum of S3
+	l.storage.(*bucket).o.(*objects.S3).Part = 5 << 20 // the minimum of S3
 	at, err := l.Cursor(t.Context(), stream)
 	require.NoError(t, err)
 	large := make([]byte, 8<<20)
@@ -41,7 +42,7 @@ func TestBucketAbortsUploads(t *testing.T) { onStores(t, testBucketAbortsUploads
 func testBucketAbortsUploads(t *testing.T, s *store) {
 	o := s.options("forsakes")
 	l := openBucket(t, o)
-	store, ok := l.storage.(*bucket).o.(*s3)
+	store, ok := l.storage.(*bucket).o.(*objects.S3)
 	if !ok {
 		t.Skip("this store has no multipart uploads")
 	}
@@ -61,7 +62,7 @@ func testBucketAbortsUploads(t *testing.T, s *store) {
 	s.mu.Unlock()
 	out, err := child.CombinedOutput()
 	require.ErrorContains(t, err, "killed", "%s", out)
-	left, err := store.uploads(context.Background(), "")
+	left, err := store.Uploads(context.Background(), "")
 	require.NoError(t, err)
 	require.Len(t, left, 1, "the upload of the killed process")
 
@@ -70,7 +71,7 @@ func testBucketAbortsUploads(t *testing.T, s *store) {
 	require.NoError(t, err)
 	require.Equal(t, at, now)
 	must(t, next, 3, now, after...)
-	left, err = store.uploads(context.Background(), "")
+	left, err = store.Uploads(context.Background(), "")
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.Equal(t, wanted(after...), names(t, next))

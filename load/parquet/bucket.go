@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 // bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each under a name
@@ -30,7 +31,7 @@ import (
 // If two writers start from the same generation, only one can commit. Nothing is ever renamed, linked or locked.
 // Invariants 1, 13
 type bucket struct {
-	o       objects
+	o       objects.Bucket
 	url     string // for messages, without the prefix: s3://name
 	prefix  string // empty, or ends with a slash
 	scratch string // folder for files before they are uploaded; "": the system's
@@ -38,14 +39,12 @@ type bucket struct {
 	log     *slog.Logger
 
 	mu         sync.Mutex
-	unfinished []unfinishedUpload
+	unfinished []objects.Upload
 	listedAt   time.Time // unfinished uploads are listed at most once a day
 }
 
-const removals = 8
-
 func newBucket(o Options, step func(string) error) (*bucket, error) {
-	store, place, err := openStore(o.Bucket, o.Store)
+	store, place, err := objects.Open(o.Bucket, o.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +59,7 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 func (b *bucket) pattern(string, bool) string { return "" }
 
 func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
-	names, err := b.o.folders(ctx, b.prefix)
+	names, err := b.o.Folders(ctx, b.prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 	work.SetLimit(lookupLimit)
 	for i, name := range names {
 		work.Go(func() error {
-			sources, err := b.o.folders(ctx, b.prefix+folderIn(name, ""))
+			sources, err := b.o.Folders(ctx, b.prefix+folderIn(name, ""))
 			for _, source := range sources {
 				shared[i] = append(shared[i], folderIn(name, source))
 			}
@@ -135,7 +134,7 @@ func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 }
 
 func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
-	err = s.o.list(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
+	err = s.o.List(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
 		sequence, ok = s.manifestNumber(key)
 		return !ok
@@ -195,7 +194,7 @@ const recently = 10 * time.Second
 
 func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, error) {
 	key := s.manifestKey(sequence)
-	text, _, err := s.o.get(ctx, key, 0, 0)
+	text, _, err := s.o.Get(ctx, key, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +218,7 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	s.mu.Unlock()
 	if all == nil {
 		all = map[string]int64{}
-		if err := s.o.list(ctx, s.key+"/"+t.Folder+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
+		if err := s.o.List(ctx, s.key+"/"+t.Folder+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +251,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			first = min(first, g.Sequence)
 		}
 	}
-	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool {
+	err := s.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool {
 		if sequence, ok := s.manifestNumber(key); ok {
 			if sequence < last && !kept[sequence] {
 				old = append(old, key)
@@ -336,9 +335,9 @@ func fileSequence(key string) (sequence int64, ok bool) {
 
 func (b *bucket) removeAll(ctx context.Context, keys []string) error {
 	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(removals)
+	work.SetLimit(objects.Removals)
 	for _, key := range keys {
-		work.Go(func() error { return b.o.remove(ctx, key) })
+		work.Go(func() error { return b.o.Remove(ctx, key) })
 	}
 	return work.Wait()
 }

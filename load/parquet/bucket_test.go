@@ -32,7 +32,7 @@ func openBucket(t testing.TB, o Options) *Lake {
 func (s *store) keys(t testing.TB, l *Lake) (manifests, files []string) {
 	t.Helper()
 	b := l.storage.(*bucket)
-	require.NoError(t, b.o.list(t.Context(), b.prefix, 0, func(key string, _ int64) bool {
+	require.NoError(t, b.o.List(t.Context(), b.prefix, 0, func(key string, _ int64) bool {
 		if strings.HasSuffix(key, suffix) {
 			files = append(files, key)
 		} else {

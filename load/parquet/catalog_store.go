@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 // catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as in a
@@ -27,7 +28,7 @@ type catalogStore struct {
 	tidied map[string]time.Time
 }
 
-func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
+func newCatalogStore(ctx context.Context, o Options, d *objects.Disk, step func(string) error) (*catalogStore, error) {
 	b, err := catalogFiles(o, d, step)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func newCatalogStore(ctx context.Context, o Options, d *disk, step func(string) 
 	return &catalogStore{bucket: b, catalog: c, tidied: map[string]time.Time{}}, nil
 }
 
-func catalogFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
+func catalogFiles(o Options, d *objects.Disk, step func(string) error) (*bucket, error) {
 	if o.Bucket != "" {
 		return newBucket(o, step)
 	}
@@ -53,7 +54,7 @@ func catalogFiles(o Options, d *disk, step func(string) error) (*bucket, error) 
 	if strings.ContainsAny(root, "%#?") {
 		return nil, errors.New("the path contains %, # or ?, which other engines read in different ways: choose another path")
 	}
-	return &bucket{o: &localFiles{root: root, disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
+	return &bucket{o: &objects.Local{Root: root, Disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
 func slashed(path string) string {
@@ -65,12 +66,12 @@ func slashed(path string) string {
 
 // Write implements [Files].
 func (b *bucket) Write(ctx context.Context, name string, text []byte) error {
-	return b.o.put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
+	return b.o.Put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
 }
 
 // Read implements [Files].
 func (b *bucket) Read(ctx context.Context, name string) ([]byte, error) {
-	text, _, err := b.o.get(ctx, b.prefix+name, 0, 0)
+	text, _, err := b.o.Get(ctx, b.prefix+name, 0, 0)
 	return text, err
 }
 

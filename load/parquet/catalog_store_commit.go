@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -160,7 +161,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 		d.outcomeUnknown = false
 		return cause
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()
 	now, err := d.tables.head(ctx)
 	switch {

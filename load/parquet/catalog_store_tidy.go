@@ -12,7 +12,7 @@ import (
 // that commit does not name the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
-	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
+	err := s.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 		for _, name := range names.Files {
 			wanted[t.prefix+name] = true
 		}
-		err := t.o.list(ctx, t.prefix+folder+"/", 0, func(key string, _ int64) bool {
+		err := t.o.List(ctx, t.prefix+folder+"/", 0, func(key string, _ int64) bool {
 			if n, ok := sequenceIn(key); ok && n <= names.Upto && !wanted[key] {
 				old = append(old, key)
 			}

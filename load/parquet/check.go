@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 // ErrUnconditional reports that a store overwrites an object although the request has the condition that the object
@@ -18,25 +20,25 @@ func (l *Lake) Check(ctx context.Context) error {
 		return nil
 	}
 	key := b.prefix + "_check-" + randomName() + ".json"
-	if err := b.o.create(ctx, key, []byte("1")); err != nil {
+	if err := b.o.Create(ctx, key, []byte("1")); err != nil {
 		return fmt.Errorf("check %s: %w", l.o.Bucket, err)
 	}
-	return errors.Join(b.check(ctx, key), b.o.remove(ctx, key))
+	return errors.Join(b.check(ctx, key), b.o.Remove(ctx, key))
 }
 
 func (b *bucket) check(ctx context.Context, key string) error {
-	switch err := b.o.create(ctx, key, []byte("2")); {
+	switch err := b.o.Create(ctx, key, []byte("2")); {
 	case err == nil:
 		return ErrUnconditional
-	case !errors.Is(err, errTaken):
+	case !errors.Is(err, objects.ErrTaken):
 		return err
 	}
 	listed := false
-	err := b.o.list(ctx, key, 1, func(found string, _ int64) bool { listed = found == key; return false })
+	err := b.o.List(ctx, key, 1, func(found string, _ int64) bool { listed = found == key; return false })
 	if err != nil {
 		return err
 	}
-	text, _, err := b.o.get(ctx, key, 0, 0)
+	text, _, err := b.o.Get(ctx, key, 0, 0)
 	if err == nil && (!listed || string(text) != "1") {
 		err = fmt.Errorf("check %s/%s: the store does not return the object as it was stored", b.url, key)
 	}

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/state"
 )
 
 // directory keeps a lake in a file system. Each stream has a folder, with a link to the current generation.
 type directory struct {
 	path     string
-	disk     *disk
+	disk     *objects.Disk
 	waitLock time.Duration
 	step     func(name string) error
 	log      *slog.Logger
@@ -31,7 +32,7 @@ type directory struct {
 	linked bool
 }
 
-func newDirectory(o Options, d *disk, step func(string) error) (*directory, error) {
+func newDirectory(o Options, d *objects.Disk, step func(string) error) (*directory, error) {
 	if o.Path == "" {
 		return nil, errors.New("no path")
 	}
@@ -117,7 +118,7 @@ func (d *directory) usable(path string) error {
 		return nil
 	}
 	link := filepath.Join(path, tmpPrefix+randomName())
-	if err := d.disk.point(current, link); err != nil {
+	if err := d.disk.Point(current, link); err != nil {
 		return fmt.Errorf("the file system of %s has no symbolic links, which commits need: %w", path, err)
 	}
 	d.linked = true
@@ -217,7 +218,7 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link
-		func() error { return s.disk.makeAll(s.root) },
+		func() error { return s.disk.MakeAll(s.root) },
 		func() error { return unlinked(s.directory.path, filepath.Join(s.root, lockName)) },
 	} {
 		if err := step(); err != nil {

@@ -23,13 +23,15 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 // Options configures a [Lake]. All fields except Path or Bucket are optional.
 type Options struct {
-	Path   string // the root folder; the first commit creates it
-	Bucket string // instead of Path: s3://name/prefix, gs://name/prefix or azblob://container/prefix
-	Store  Store  // how to reach the bucket
+	Path   string          // the root folder; the first commit creates it
+	Bucket string          // instead of Path: s3://name/prefix, gs://name/prefix or azblob://container/prefix
+	Store  objects.Options // how to reach the bucket
 	// Catalog, if set, opens a catalog through which other engines find the tables in Path or Bucket.
 	// The lake then has no folders of generations, no links, and no file patterns for readers.
 	Catalog func(context.Context, Files) (Catalog, error)

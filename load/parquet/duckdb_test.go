@@ -95,7 +95,7 @@ func TestDuckDBPartitions(t *testing.T) {
 // missing.
 func TestDuckDBReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
-	l.disk.sync = func(*os.File) error { return nil }
+	l.disk.Sync = func(*os.File) error { return nil }
 	records := func(n int) (out []lead) {
 		for i := range 30 {
 			out = append(out, lead{id: i, name: fmt.Sprint("v", n, ".", i)})

@@ -23,7 +23,7 @@ func TestSyncFails(t *testing.T) {
 		at := must(t, l, 1, "", before...)
 		count := 0
 		var failed *os.File
-		l.disk.sync = func(f *os.File) error {
+		l.disk.Sync = func(f *os.File) error {
 			require.NotSame(t, failed, f, "a file is synced again after it has failed")
 			if count++; count == n {
 				failed = f
@@ -38,7 +38,7 @@ func TestSyncFails(t *testing.T) {
 			return
 		}
 		require.ErrorIs(t, err, syscall.EIO)
-		l.disk.sync = nil
+		l.disk.Sync = nil
 		now, err := l.Cursor(t.Context(), stream)
 		require.NoError(t, err)
 		if now == at { // if it has moved, the last sync failed after the commit
@@ -222,7 +222,7 @@ func TestPowerCut(t *testing.T) {
 	if testing.Short() {
 		trials = 4
 	}
-	l.disk.sync = func(f *os.File) error {
+	l.disk.Sync = func(f *os.File) error {
 		for range trials {
 			p.check(t, stage, filepath.Join(t.TempDir(), "left"))
 			states++
@@ -251,7 +251,7 @@ func (p *platter) check(t *testing.T, stage int, left string) {
 	l, err := Open(t.Context(), Options{Path: left})
 	require.NoError(t, err)
 	defer l.Close()
-	l.disk.sync = func(*os.File) error { return nil }
+	l.disk.Sync = func(*os.File) error { return nil }
 	at, err := l.Cursor(t.Context(), stream)
 	require.NoError(t, err)
 	contents := []map[string]bool{{}, wanted(before...), wanted(after...)}
@@ -292,7 +292,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 
 func TestNoHardLinks(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
-	l.disk.link = func(string, string) error { return &os.LinkError{Op: "link", Err: syscall.EPERM} }
+	l.disk.Link = func(string, string) error { return &os.LinkError{Op: "link", Err: syscall.EPERM} }
 	at := must(t, l, 1, "", before...)
 	at = must(t, l, 2, at, before...)
 	must(t, l, 3, at, after...)
@@ -301,7 +301,7 @@ func TestNoHardLinks(t *testing.T) {
 
 func TestNoSymbolicLinks(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
-	l.disk.symlink = func(string, string) error { return syscall.EPERM }
+	l.disk.Symlink = func(string, string) error { return syscall.EPERM }
 	_, err := put(t.Context(), t, l, 1, "", before...)
 	require.ErrorContains(t, err, "has no symbolic links, which commits need")
 	require.Empty(t, names(t, l))

@@ -11,6 +11,7 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 type dirGeneration struct {
@@ -26,7 +27,7 @@ func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
 }
 
 func (d *dirGeneration) create(t *table, name string) (output, error) {
-	return d.disk.create(filepath.Join(d.work, t.Folder), name)
+	return createFile(d.disk, filepath.Join(d.work, t.Folder), name)
 }
 
 func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
@@ -49,7 +50,7 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 		return err
 	}
 	for dir := range folders {
-		if err := d.disk.flushDir(dir); err != nil {
+		if err := d.disk.FlushDir(dir); err != nil {
 			return err
 		}
 	}
@@ -60,17 +61,17 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	if err := d.step("manifest"); err != nil {
 		return err
 	}
-	if err := d.disk.write(filepath.Join(d.work, manifestName), append(text, '\n')); err != nil {
+	if err := d.disk.Write(filepath.Join(d.work, manifestName), append(text, '\n')); err != nil {
 		return err
 	}
-	return d.disk.flushDir(d.work)
+	return d.disk.FlushDir(d.work)
 }
 
 func (d *dirGeneration) keep(m *manifest, from, to string) error {
-	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
+	if err := errors.Join(unlinked(d.directory.path, from), d.disk.MakeFolders(filepath.Dir(to))); err != nil {
 		return err
 	}
-	copied, err := d.disk.place(from, to)
+	copied, err := d.disk.Place(from, to)
 	if gone(err) {
 		return &load.ForeignChange{Table: m.Stream, Diff: []string{fmt.Sprintf("the file %s is missing", from)}}
 	}
@@ -99,21 +100,21 @@ func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 		return err
 	}
 	d.work = filepath.Join(d.root, gen)
-	if err := d.disk.flushDir(d.root); err != nil {
+	if err := d.disk.FlushDir(d.root); err != nil {
 		return err
 	}
 	if err := d.step("publish"); err != nil {
 		return err
 	}
 	link := filepath.Join(d.root, tmpPrefix+randomName())
-	if err := d.disk.point(gen, link); err != nil {
+	if err := d.disk.Point(gen, link); err != nil {
 		return err
 	}
 	if err := os.Rename(link, filepath.Join(d.root, current)); err != nil {
 		return errors.Join(err, os.Remove(link))
 	}
 	d.work = ""
-	return d.disk.flushDir(d.root)
+	return d.disk.FlushDir(d.root)
 }
 
 func (d *dirGeneration) discard() error {
@@ -125,16 +126,16 @@ func (d *dirGeneration) discard() error {
 
 type diskFile struct {
 	*os.File
-	disk *disk
+	disk *objects.Disk
 	dir  string
 }
 
-func (d *disk) create(dir, name string) (*diskFile, error) {
+func createFile(d *objects.Disk, dir, name string) (*diskFile, error) {
 	path := filepath.Join(dir, name)
-	if err := d.makeFolders(filepath.Dir(path)); err != nil {
+	if err := d.MakeFolders(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, err := d.makeFile(path)
+	f, err := d.MakeFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (d *disk) create(dir, name string) (*diskFile, error) {
 }
 
 func (o *diskFile) finish(_ context.Context, f *file) error {
-	if err := errors.Join(o.disk.flush(o.File), o.Close()); err != nil {
+	if err := errors.Join(o.disk.Flush(o.File), o.Close()); err != nil {
 		return err
 	}
 	f.dir = o.dir

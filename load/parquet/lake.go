@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet/encode"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -24,7 +25,7 @@ import (
 // Transactions of different streams do not wait for each other.
 type Lake struct {
 	o       Options
-	disk    *disk
+	disk    *objects.Disk
 	storage storage
 	scratch scratch
 	pool    encode.Pool
@@ -40,7 +41,7 @@ var _ load.Destination = (*Lake)(nil)
 // removes it.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
-	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
+	l := &Lake{o: o, disk: &objects.Disk{Mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
 	var err error
 	if o.Catalog != nil {
 		l.storage, err = newCatalogStore(ctx, o, l.disk, l.step)

@@ -79,7 +79,7 @@ func TestUntouchedSegments(t *testing.T) {
 
 func TestFewFiles(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
-	l.disk.sync = func(*os.File) error { return nil }
+	l.disk.Sync = func(*os.File) error { return nil }
 	var at state.Cursor
 	var records []lead
 	for n := range 100 {
@@ -132,7 +132,7 @@ func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(
 // misses a file.
 func TestReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
-	l.disk.sync = func(*os.File) error { return nil }
+	l.disk.Sync = func(*os.File) error { return nil }
 	records := func(n int) (out []lead) {
 		for i := range 50 {
 			out = append(out, lead{id: i, name: fmt.Sprint("v", n, ".", i)})
@@ -332,7 +332,7 @@ func TestPartitions(t *testing.T) {
 
 func TestPartitionsAtRandom(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
-	l.disk.sync = func(*os.File) error { return nil }
+	l.disk.Sync = func(*os.File) error { return nil }
 	r := rand.New(rand.NewPCG(1, 0))
 	var at state.Cursor
 	for n := range 40 {

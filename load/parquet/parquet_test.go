@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet/encode"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -28,7 +29,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 			}
 			l, err := Open(t.Context(), Options{Path: path.(string), TempDir: t.TempDir(), Step: step})
 			require.NoError(t, err)
-			l.disk.sync = func(*os.File) error { return nil } // for speed; other tests check durability
+			l.disk.Sync = func(*os.File) error { return nil } // for speed; other tests check durability
 			return l
 		},
 		Rows:  rows,
@@ -119,13 +120,13 @@ func replaceFile(t testing.TB, l *Lake, f *file, with string, size int64) {
 	in, err := os.Open(with)
 	require.NoError(t, err)
 	defer in.Close()
-	require.NoError(t, b.o.put(t.Context(), f.key(), in, size))
+	require.NoError(t, b.o.Put(t.Context(), f.key(), in, size))
 }
 
 func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	t.Helper()
-	d := &directory{path: string(filepath.Separator), disk: &disk{}}
-	out, err := d.disk.create(dir, name)
+	d := &directory{path: string(filepath.Separator), disk: &objects.Disk{}}
+	out, err := createFile(d.disk, dir, name)
 	require.NoError(t, err)
 	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &encode.Pool{})
 }

@@ -84,7 +84,7 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 		return err
 	}
 	fresh := filepath.Join(d.root, tmpPrefix+randomName())
-	if err := d.disk.write(fresh, append(text, '\n')); err != nil {
+	if err := d.disk.Write(fresh, append(text, '\n')); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
 	if err := d.step("publish"); err != nil {
@@ -93,7 +93,7 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	if err := os.Rename(fresh, filepath.Join(d.root, positionName)); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	return d.disk.flushDir(d.root)
+	return d.disk.FlushDir(d.root)
 }
 
 // scanState returns the row of [load.State] if the cursor has changed since the generation was made. The generation's

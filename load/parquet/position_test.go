@@ -88,14 +88,14 @@ func TestCursorOnlySyncFails(t *testing.T) {
 	at := must(t, l, 1, "", before...)
 	for n := 1; ; n++ {
 		count := 0
-		l.disk.sync = func(f *os.File) error {
+		l.disk.Sync = func(f *os.File) error {
 			if count++; count == n {
 				return syscall.EIO
 			}
 			return f.Sync()
 		}
 		next, err := put(t.Context(), t, l, 1+n, at, before...)
-		l.disk.sync = nil
+		l.disk.Sync = nil
 		now, failed := l.Cursor(t.Context(), stream)
 		require.NoError(t, failed)
 		if err == nil {

@@ -2,10 +2,12 @@ package parquet
 
 import (
 	"bytes"
-	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -13,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,13 +26,15 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/stretchr/testify/require"
 )
 
 type store struct {
 	*httptest.Server
 	bucket string
-	access Store
+	access objects.Options
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -56,7 +59,7 @@ func newStore(t testing.TB) *store {
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket("lake"))
 	s := serve(t, "s3://lake", gofakes3.New(backend).Server())
-	s.access = Store{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
+	s.access = objects.Options{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
 	return s
 }
 
@@ -138,10 +141,10 @@ func startVersity(t *testing.T, dir string) *store {
 	cmd := exec.Command(filepath.Join(dir, "bin", "versitygw"), "--port", address, "--quiet", "posix", t.TempDir())
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY=key", "ROOT_SECRET_KEY=do not tell")
 	s := serve(t, "s3://lake", process(t, cmd, address))
-	s.access = Store{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
-	of, err := newS3("lake", s.options("").Store)
+	s.access = objects.Options{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
+	of, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4("key", "do not tell", ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
 	require.NoError(t, err)
-	require.NoError(t, of.core.MakeBucket(t.Context(), "lake", minio.MakeBucketOptions{}))
+	require.NoError(t, of.MakeBucket(t.Context(), "lake", minio.MakeBucketOptions{}))
 	return s
 }
 
@@ -158,7 +161,7 @@ func startGoogle(t *testing.T, dir string) *store {
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	})
 	require.NoError(t, err)
-	s.access = Store{SecretKey: string(account)}
+	s.access = objects.Options{SecretKey: string(account)}
 	resp, err := http.Post("http://"+address+"/storage/v1/b", "application/json", strings.NewReader(`{"name": "lake"}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
@@ -179,17 +182,32 @@ func startAzurite(t *testing.T, dir string) *store {
 	cmd := exec.Command(node, program, "--silent", "--inMemoryPersistence", "--disableTelemetry", "--blobPort", port)
 	cmd.Dir = t.TempDir()
 	s := serve(t, "azblob://lake", process(t, cmd, address))
-	s.access = Store{Endpoint: "/devstoreaccount1", AccessKey: "devstoreaccount1",
+	s.access = objects.Options{Endpoint: "/devstoreaccount1", AccessKey: "devstoreaccount1",
 		SecretKey: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="}
-	a, err := newAzure("lake", s.options("").Store)
-	require.NoError(t, err)
-	_, err = a.do(context.Background(), "make", "", request{method: http.MethodPut, url: a.container + "?" + url.Values{"restype": {"container"}}.Encode()})
-	require.NoError(t, err)
+	makeContainer(t, address, s.access)
 	return s
 }
 
+func makeContainer(t *testing.T, address string, o objects.Options) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+address+o.Endpoint+"/lake?restype=container", nil)
+	require.NoError(t, err)
+	version, date := "2021-08-06", time.Now().UTC().Format(http.TimeFormat)
+	key, err := base64.StdEncoding.DecodeString(o.SecretKey)
+	require.NoError(t, err)
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "PUT%sx-ms-date:%s\nx-ms-version:%s\n/%s%s/lake\nrestype:container", strings.Repeat("\n", 12), date, version, o.AccessKey, o.Endpoint)
+	r.Header.Set("x-ms-version", version)
+	r.Header.Set("x-ms-date", date)
+	r.Header.Set("Authorization", "SharedKey "+o.AccessKey+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusCreated, resp.StatusCode)
+}
+
 func TestStoreKeys(t *testing.T) {
-	for of, o := range map[string]Store{
+	for of, o := range map[string]objects.Options{
 		"gs://lake":     {SecretKey: "no JSON, do not tell"},
 		"gs://lake/a":   {SecretKey: `{"type": "authorized_user", "refresh_token": "do not tell"}`},
 		"azblob://lake": {AccessKey: "account", SecretKey: "no base64, do not tell"},

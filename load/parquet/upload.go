@@ -15,6 +15,7 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 
 	"github.com/penstock-data/penstock/load/parquet/encode"
+	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -88,7 +89,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 		return err
 	}
 	d.outcomeUnknown = true
-	err = d.o.create(ctx, d.manifestKey(m.Sequence), append(text, '\n'))
+	err = d.o.Create(ctx, d.manifestKey(m.Sequence), append(text, '\n'))
 	if err != nil {
 		err = d.resolve(ctx, m, id, err)
 	}
@@ -106,13 +107,13 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 // resolve finds out whether a commit that returned the error cause has taken effect. In the stored manifest, the last
 // ID is that of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()
 	there, err := d.read(ctx, m.Sequence)
 	switch {
 	case err == nil && there.Line[len(there.Line)-1] == id:
 		return nil // an earlier request stored it, and only the answer was lost
-	case err == nil, errors.Is(err, fs.ErrNotExist) && errors.Is(cause, errTaken):
+	case err == nil, errors.Is(err, fs.ErrNotExist) && errors.Is(cause, objects.ErrTaken):
 		d.outcomeUnknown = false
 		return fmt.Errorf("%w: another process committed generation %d", state.ErrMoved, m.Sequence)
 	case errors.Is(err, fs.ErrNotExist):
@@ -127,7 +128,7 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 // Example: the process was suspended while others committed. They stored a manifest with the number of m and later
 // removed it. Then the process could store m under this number, although the stream has moved on.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()
 	newest, err := d.newest(ctx)
 	if err != nil || newest == m.Sequence {
@@ -186,7 +187,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	d.mu.Lock()
 	d.stored = append(d.stored, f.key())
 	d.mu.Unlock()
-	return d.o.put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
+	return d.o.Put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
 }
 
 func (u *upload) abandon() {

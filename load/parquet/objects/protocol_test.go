@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"bytes"
@@ -156,39 +156,39 @@ func (m *fakeStore) azure(w http.ResponseWriter, r *http.Request) {
 // The server is in this process, and uses the same protocol as the servers of `make stores`. The first requests of
 // each kind fail.
 func TestProtocols(t *testing.T) {
-	for name, to := range map[string]func(t *testing.T) (objects, *fakeStore){"google": toGoogle, "azure": toAzure} {
+	for name, to := range map[string]func(t *testing.T) (Bucket, *fakeStore){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {
 			store, m := to(t)
 			ctx := t.Context()
 			keys := []string{"of/a & b/1 %41.parquet", "of/a & b/2.parquet", "of/c/it's.parquet", "of/d.parquet", "of/e+f/3?.parquet"}
 			for _, key := range keys {
-				require.NoError(t, store.put(ctx, key, strings.NewReader("text of "+key), int64(len("text of "+key))))
+				require.NoError(t, store.Put(ctx, key, strings.NewReader("text of "+key), int64(len("text of "+key))))
 			}
-			require.NoError(t, store.create(ctx, "of/z.json", []byte("1")))
-			require.ErrorIs(t, store.create(ctx, "of/z.json", []byte("2")), errTaken)
+			require.NoError(t, store.Create(ctx, "of/z.json", []byte("1")))
+			require.ErrorIs(t, store.Create(ctx, "of/z.json", []byte("2")), ErrTaken)
 			for _, key := range keys {
-				text, size, err := store.get(ctx, key, 0, 0)
+				text, size, err := store.Get(ctx, key, 0, 0)
 				require.NoError(t, err)
 				require.Equal(t, "text of "+key, string(text))
 				require.EqualValues(t, len(text), size)
-				text, size, err = store.get(ctx, key, 5, 2)
+				text, size, err = store.Get(ctx, key, 5, 2)
 				require.NoError(t, err)
 				require.Equal(t, "of", string(text))
 				require.EqualValues(t, len("text of "+key), size)
 			}
 			var found []string
-			require.NoError(t, store.list(ctx, "of/", 0, func(key string, size int64) bool {
+			require.NoError(t, store.List(ctx, "of/", 0, func(key string, size int64) bool {
 				require.EqualValues(t, len(m.all[key]), size)
 				found = append(found, key)
 				return true
 			}))
 			require.Equal(t, append(slices.Clone(keys), "of/z.json"), found, "page by page")
-			folders, err := store.folders(ctx, "of/")
+			folders, err := store.Folders(ctx, "of/")
 			require.NoError(t, err)
 			require.Equal(t, []string{"a & b", "c", "e+f"}, folders)
-			require.NoError(t, store.remove(ctx, keys[0]))
-			require.NoError(t, store.remove(ctx, keys[0]), "it no longer exists")
-			_, _, err = store.get(ctx, keys[0], 0, 0)
+			require.NoError(t, store.Remove(ctx, keys[0]))
+			require.NoError(t, store.Remove(ctx, keys[0]), "it no longer exists")
+			_, _, err = store.Get(ctx, keys[0], 0, 0)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			require.NotContains(t, err.Error(), "do not tell")
 		})
@@ -217,20 +217,20 @@ func stumbles(to http.HandlerFunc) http.Handler {
 	})
 }
 
-func toGoogle(t *testing.T) (objects, *fakeStore) {
+func toGoogle(t *testing.T) (Bucket, *fakeStore) {
 	m := &fakeStore{all: map[string]string{}}
 	server := httptest.NewServer(stumbles(m.google))
 	t.Cleanup(server.Close)
-	g, err := newGoogle("lake", Store{Endpoint: server.URL, Transport: inCloud(t, "Metadata-Flavor", "Google", `{"access_token": "of the machine", "expires_in": 3600}`)})
+	g, err := newGoogle("lake", Options{Endpoint: server.URL, Transport: inCloud(t, "Metadata-Flavor", "Google", `{"access_token": "of the machine", "expires_in": 3600}`)})
 	require.NoError(t, err)
 	return g, m
 }
 
-func toAzure(t *testing.T) (objects, *fakeStore) {
+func toAzure(t *testing.T) (Bucket, *fakeStore) {
 	m := &fakeStore{all: map[string]string{}}
 	server := httptest.NewServer(stumbles(m.azure))
 	t.Cleanup(server.Close)
-	a, err := newAzure("lake", Store{Endpoint: server.URL + "/account", SecretKey: "?sv=1&sig=do%20not%20tell"})
+	a, err := newAzure("lake", Options{Endpoint: server.URL + "/account", SecretKey: "?sv=1&sig=do%20not%20tell"})
 	require.NoError(t, err)
 	return a, m
 }
@@ -256,8 +256,8 @@ func TestMachine(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
 	t.Cleanup(server.Close)
-	a, err := newAzure("lake", Store{Endpoint: server.URL, Transport: inCloud(t, "Metadata", "true", `{"access_token": "azure's", "expires_in": "86399"}`)})
+	a, err := newAzure("lake", Options{Endpoint: server.URL, Transport: inCloud(t, "Metadata", "true", `{"access_token": "azure's", "expires_in": "86399"}`)})
 	require.NoError(t, err)
-	require.NoError(t, a.remove(t.Context(), "key"))
+	require.NoError(t, a.Remove(t.Context(), "key"))
 	require.Equal(t, "Bearer azure's", got)
 }

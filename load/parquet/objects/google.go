@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ const (
 	googleMachine = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
 )
 
-func newGoogle(bucket string, o Store) (*google, error) {
+func newGoogle(bucket string, o Options) (*google, error) {
 	server := o.server(googleServer)
 	g := &google{
 		storeClient: newStoreClient("gs://"+bucket, o.Transport),
@@ -87,7 +87,7 @@ func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 		account.URL = googleTokens
 	}
 	c := jwt.Config{Email: account.Email, PrivateKeyID: account.ID, PrivateKey: []byte(account.Key), TokenURL: account.URL, Scopes: []string{googleScope}}
-	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: g.client.Transport, Timeout: storePatience})), nil
+	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: g.client.Transport, Timeout: Patience})), nil
 }
 
 func (g *google) object(key string) string { return g.all + "/" + url.PathEscape(key) }
@@ -99,24 +99,24 @@ func (g *google) upload(ctx context.Context, key string, query url.Values, a req
 	return g.do(ctx, "store", key, a)
 }
 
-func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+func (g *google) Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := g.upload(ctx, key, url.Values{}, request{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
 	return err
 }
 
 // create stores an object on the condition ifGenerationMatch=0, which means that the object does not exist.
-func (g *google) create(ctx context.Context, key string, text []byte) error {
+func (g *google) Create(ctx context.Context, key string, text []byte) error {
 	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, request{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
 		pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
 	})
 	if err == nil && got.status/100 != 2 {
-		err = fmt.Errorf("store %s: %w", key, errTaken)
+		err = fmt.Errorf("store %s: %w", key, ErrTaken)
 	}
 	return err
 }
 
-func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+func (g *google) Get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := g.do(ctx, "read", key, request{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
 	if err != nil {
 		return nil, 0, err
@@ -171,7 +171,7 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, vis
 	}
 }
 
-func (g *google) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
+func (g *google) List(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
 		query.Set("maxResults", strconv.Itoa(pageSize))
@@ -186,7 +186,7 @@ func (g *google) list(ctx context.Context, prefix string, pageSize int, visit fu
 	})
 }
 
-func (g *google) folders(ctx context.Context, prefix string) (out []string, err error) {
+func (g *google) Folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = g.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *googlePage) bool {
 		for _, name := range p.Prefixes {
 			if name = strings.TrimSuffix(strings.TrimPrefix(name, prefix), "/"); name != "" {
@@ -198,12 +198,12 @@ func (g *google) folders(ctx context.Context, prefix string) (out []string, err 
 	return out, err
 }
 
-func (g *google) remove(ctx context.Context, key string) error {
+func (g *google) Remove(ctx context.Context, key string) error {
 	_, err := g.do(ctx, "remove", key, request{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 
 // uploads returns none, because each object is stored by a single request.
-func (g *google) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
+func (g *google) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
-func (g *google) abortUploads(context.Context, unfinishedUpload) error { return nil }
+func (g *google) AbortUpload(context.Context, Upload) error { return nil }

@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"context"
@@ -40,7 +40,7 @@ type response struct {
 func newStoreClient(name string, t http.RoundTripper) *storeClient {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.MaxIdleConnsPerHost, own.DisableCompression = 2*removals, true
+		own.MaxIdleConnsPerHost, own.DisableCompression = 2*Removals, true
 		t = own
 	}
 	return &storeClient{name: name, client: &http.Client{

@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Store configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
-type Store struct {
+// Options configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
+type Options struct {
 	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the server of the
 	// scheme's cloud is used. For Azure it ends with the account, if the account is not part of the host name.
 	Endpoint string
@@ -28,17 +28,23 @@ type Store struct {
 }
 
 const (
-	storeRetries  = 8        // with pauses of up to a second; longer outages are left to the next run
-	storeSlowest  = 64 << 10 // bytes per second; slower requests time out
-	storePatience = time.Minute
+	storeRetries = 8        // with pauses of up to a second; longer outages are left to the next run
+	storeSlowest = 64 << 10 // bytes per second; slower requests time out
 )
+
+// Removals is how many objects a caller may remove at the same time without opening new connections.
+const Removals = 8
+
+// Patience is the time limit of a request, without the time for its bytes.
+const Patience = time.Minute
 
 // limited returns a context for a request that transfers size bytes. // Invariant 15
 func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, storePatience+time.Duration(size/storeSlowest)*time.Second)
+	return context.WithTimeout(ctx, Patience+time.Duration(size/storeSlowest)*time.Second)
 }
 
-func openStore(of string, o Store) (store objects, place *url.URL, err error) {
+// Open opens the bucket of an address such as s3://bucket/prefix. place is the parsed address.
+func Open(of string, o Options) (store Bucket, place *url.URL, err error) {
 	place, err = url.Parse(of)
 	if err != nil || place.Host == "" {
 		return nil, nil, fmt.Errorf("want s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix")
@@ -56,7 +62,7 @@ func openStore(of string, o Store) (store objects, place *url.URL, err error) {
 	return store, place, err
 }
 
-func (o Store) server(standard string) string {
+func (o Options) server(standard string) string {
 	if o.Endpoint == "" {
 		return standard
 	}

@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"crypto/hmac"

@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ const (
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
 
-func newAzure(container string, o Store) (*azure, error) {
+func newAzure(container string, o Options) (*azure, error) {
 	if o.AccessKey == "" && o.Endpoint == "" {
 		return nil, errors.New("missing access_key: set it to the name of the storage account")
 	}
@@ -56,7 +56,7 @@ func newAzure(container string, o Store) (*azure, error) {
 
 // signer returns a function that signs requests. If SecretKey is empty, it uses the machine's managed identity.
 // Otherwise SecretKey is a shared access signature or the key of the account.
-func (a *azure) signer(o Store) (func(*http.Request) error, error) {
+func (a *azure) signer(o Options) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
 		tokens := oauth2.ReuseTokenSource(nil, &machineTokens{client: a.client, url: azureMachine, header: "Metadata", value: "true"})
@@ -95,12 +95,12 @@ func (a *azure) upload(ctx context.Context, key string, r request, header ...str
 	return a.do(ctx, "store", key, r)
 }
 
-func (a *azure) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+func (a *azure) Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := a.upload(ctx, key, request{body: body, size: size}, "Content-Type", parquetType)
 	return err
 }
 
-func (a *azure) create(ctx context.Context, key string, text []byte) error {
+func (a *azure) Create(ctx context.Context, key string, text []byte) error {
 	got, err := a.upload(ctx, key, request{
 		body: bytes.NewReader(text), size: int64(len(text)), pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
 	}, "Content-Type", jsonType, "If-None-Match", "*")
@@ -109,13 +109,13 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	}
 	switch code, message := a.fault(got); code { // after another code, it is unknown whether the object exists
 	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
-		return fmt.Errorf("store %s: %w", key, errTaken)
+		return fmt.Errorf("store %s: %w", key, ErrTaken)
 	default:
 		return fmt.Errorf("store %s/%s: %s %s (%d)", a.name, key, code, message, got.status)
 	}
 }
 
-func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+func (a *azure) Get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := a.do(ctx, "read", key, request{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
 	if err != nil {
 		return nil, 0, err
@@ -170,7 +170,7 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, visi
 	}
 }
 
-func (a *azure) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
+func (a *azure) List(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
 		query.Set("maxresults", strconv.Itoa(pageSize))
@@ -185,7 +185,7 @@ func (a *azure) list(ctx context.Context, prefix string, pageSize int, visit fun
 	})
 }
 
-func (a *azure) folders(ctx context.Context, prefix string) (out []string, err error) {
+func (a *azure) Folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = a.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *azurePage) bool {
 		for _, of := range p.Prefixes {
 			if name := strings.TrimSuffix(strings.TrimPrefix(of.String(), prefix), "/"); name != "" {
@@ -197,12 +197,12 @@ func (a *azure) folders(ctx context.Context, prefix string) (out []string, err e
 	return out, err
 }
 
-func (a *azure) remove(ctx context.Context, key string) error {
+func (a *azure) Remove(ctx context.Context, key string) error {
 	_, err := a.do(ctx, "remove", key, request{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
 	return err
 }
 
 // uploads returns none, because each object is stored by a single request.
-func (a *azure) uploads(context.Context, string) ([]unfinishedUpload, error) { return nil, nil }
+func (a *azure) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
-func (a *azure) abortUploads(context.Context, unfinishedUpload) error { return nil }
+func (a *azure) AbortUpload(context.Context, Upload) error { return nil }

@@ -1,4 +1,4 @@
-package parquet
+package objects
 
 import (
 	"bytes"
@@ -17,13 +17,14 @@ import (
 
 const s3Part = 32 << 20
 
-type s3 struct {
+// S3 is a bucket of S3, or of a store with the same interface.
+type S3 struct {
 	core   minio.Core
 	bucket string
-	part   uint64 // part size of multipart uploads
+	Part   uint64 // part size of multipart uploads
 }
 
-func newS3(bucket string, o Store) (*s3, error) {
+func newS3(bucket string, o Options) (*S3, error) {
 	endpoint, secure := strings.TrimPrefix(o.Endpoint, "https://"), true
 	if rest, ok := strings.CutPrefix(endpoint, "http://"); ok {
 		endpoint, secure = rest, false
@@ -47,19 +48,21 @@ func newS3(bucket string, o Store) (*s3, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &s3{core: *c, bucket: bucket, part: s3Part}, nil
+	return &S3{core: *c, bucket: bucket, Part: s3Part}, nil
 }
 
-func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+// Put implements [Bucket].
+func (s *S3) Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	ctx, cancel := limited(ctx, size)
 	defer cancel()
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, body, size, minio.PutObjectOptions{
-		ContentType: parquetType, PartSize: s.part,
+		ContentType: parquetType, PartSize: s.Part,
 	})
 	return s.fault("store", key, err)
 }
 
-func (s *s3) create(ctx context.Context, key string, text []byte) error {
+// Create implements [Bucket].
+func (s *S3) Create(ctx context.Context, key string, text []byte) error {
 	ctx, cancel := limited(ctx, int64(len(text)))
 	defer cancel()
 	o := minio.PutObjectOptions{ContentType: jsonType, DisableMultipart: true}
@@ -67,12 +70,13 @@ func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
 	switch minio.ToErrorResponse(err).StatusCode {
 	case http.StatusPreconditionFailed, http.StatusConflict: // 409 means that a concurrent request stores the same name
-		return fmt.Errorf("store %s: %w", key, errTaken)
+		return fmt.Errorf("store %s: %w", key, ErrTaken)
 	}
 	return s.fault("store", key, err)
 }
 
-func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+// Get implements [Bucket].
+func (s *S3) Get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	var o minio.GetObjectOptions
 	if n > 0 {
 		if err := o.SetRange(from, from+n-1); err != nil {
@@ -87,7 +91,7 @@ func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64,
 	}
 }
 
-func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObjectOptions) ([]byte, int64, error) {
+func (s *S3) getOnce(ctx context.Context, key string, n int64, o minio.GetObjectOptions) ([]byte, int64, error) {
 	ctx, cancel := limited(ctx, n)
 	defer cancel()
 	body, info, header, err := s.core.GetObject(ctx, s.bucket, key, o)
@@ -108,7 +112,8 @@ func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObject
 	return text, size, err
 }
 
-func (s *s3) list(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
+// List implements [Bucket].
+func (s *S3) List(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for o := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: pageSize}) {
@@ -122,7 +127,8 @@ func (s *s3) list(ctx context.Context, prefix string, pageSize int, visit func(s
 	return ctx.Err()
 }
 
-func (s *s3) folders(ctx context.Context, prefix string) ([]string, error) {
+// Folders implements [Bucket].
+func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var out []string
@@ -137,36 +143,39 @@ func (s *s3) folders(ctx context.Context, prefix string) ([]string, error) {
 	return out, ctx.Err()
 }
 
-func (s *s3) remove(ctx context.Context, key string) error {
+// Remove implements [Bucket].
+func (s *S3) Remove(ctx context.Context, key string) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	return s.fault("remove", key, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-func (s *s3) uploads(ctx context.Context, prefix string) (out []unfinishedUpload, err error) {
+// Uploads implements [Bucket].
+func (s *S3) Uploads(ctx context.Context, prefix string) (out []Upload, err error) {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	for u := range s.core.ListIncompleteUploads(ctx, s.bucket, prefix, true) {
 		if u.Err != nil {
 			return nil, s.fault("list uploads of", prefix, u.Err)
 		}
-		out = append(out, unfinishedUpload{key: u.Key, id: u.UploadID, begun: u.Initiated})
+		out = append(out, Upload{Key: u.Key, ID: u.UploadID, Begun: u.Initiated})
 	}
 	return out, nil
 }
 
-func (s *s3) abortUploads(ctx context.Context, p unfinishedUpload) error {
+// AbortUpload implements [Bucket].
+func (s *S3) AbortUpload(ctx context.Context, p Upload) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
-	err := s.core.AbortMultipartUpload(ctx, s.bucket, p.key, p.id)
+	err := s.core.AbortMultipartUpload(ctx, s.bucket, p.Key, p.ID)
 	if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
 		return nil
 	}
-	return s.fault("abort the upload of", p.key, err)
+	return s.fault("abort the upload of", p.Key, err)
 }
 
 // fault adds the operation and the object to an error. Errors of the library contain no credentials.
-func (s *s3) fault(doing, key string, err error) error {
+func (s *S3) fault(doing, key string, err error) error {
 	if err == nil {
 		return nil
 	}
