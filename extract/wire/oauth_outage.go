@@ -18,7 +18,8 @@ const (
 	outageAsked   = 24 * time.Hour   // longest wait that a Retry-After can cause
 )
 
-// outage is a part of the note, for all processes with the same grant: the token endpoint is failing.
+// outage records that the token endpoint is failing. It is stored in the note, where all processes with the same grant
+// read it.
 type outage struct {
 	Since time.Time `json:"since"`
 	Again time.Time `json:"again"` // no call before this time

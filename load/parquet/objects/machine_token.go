@@ -27,11 +27,11 @@ func (m *machineTokens) Token() (*oauth2.Token, error) {
 	r.Header.Set(m.header, m.value)
 	resp, err := (&http.Client{Transport: m.client.Transport, Timeout: machineWithin}).Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("no key is given; request a token of the machine's account: %w", withoutURL(err))
+		return nil, fmt.Errorf("no key is configured, and the machine's own account gives no token: %w", withoutURL(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("no key is given; request a token of the machine's account: %s", resp.Status)
+		return nil, fmt.Errorf("no key is configured, and the machine's own account gives no token: %s", resp.Status)
 	}
 	var said struct {
 		Token string          `json:"access_token"`

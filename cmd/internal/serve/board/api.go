@@ -31,7 +31,7 @@ var (
 	byStream   = param{name: "stream", kind: "string", tells: "Only items of this stream."}
 	byTable    = param{name: "table", kind: "string", tells: "Only items of this table."}
 	byStatus   = param{name: "status", kind: "string", tells: "Only items with this status."}
-	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects that were stored later."}
+	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects whose records were loaded later."}
 )
 
 func with(more ...param) []param { return append(more, paging...) }

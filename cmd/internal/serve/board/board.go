@@ -51,8 +51,8 @@ type Board struct {
 }
 
 // New returns a board. If tokens are configured, a visitor of its pages must sign in, and a request to its API
-// needs a bearer token or a session. Without tokens, everyone who reaches the board without a proxy may use it,
-// so the server must listen only on loopback. In both cases, the board accepts forms only from its own pages. The
+// needs a bearer token or a session. If no tokens are configured, the board accepts every request that did not come
+// through a proxy. The server must then listen only on loopback. The board accepts forms only from its own pages. The
 // server must check the Host header.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {

@@ -18,7 +18,7 @@ const firstRead = 4 << 10
 // must send bytes to use memory. The caller must call release.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
 	taken := h.budget.account(address(r.RemoteAddr))
-	// The error does not matter: only servers in tests have no deadlines.
+	// The call fails only on the servers of some tests, which do not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	limited := http.MaxBytesReader(w, r.Body, MaxBody)
 	for {
