@@ -34,7 +34,7 @@ var line = map[string][]string{
 	"load":                           {"schemas", "state"},
 	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // load/parquet writes the data files of Iceberg tables
 	"load/loadtest":                  {"load", "schemas", "state"},
-	"load/duckdb":                    {"load", "schemas", "state"},
+	"load/duckdb":                    {"load", "load/sqlmerge", "schemas", "state"},
 	"load/sqlmerge":                  {"load", "schemas", "state"},
 	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state"},
 	"load/parquet":                   {"load", "load/parquet/encode", "load/parquet/objects", "schemas", "state"},

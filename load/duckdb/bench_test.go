@@ -193,7 +193,7 @@ func plainSession(tb testing.TB, path string) (exec func(query string), done fun
 	conn, err := c.Connect(context.Background())
 	require.NoError(tb, err)
 	s := &session{conn: conn.(*duckdb.Conn), engine: &engine{}}
-	return func(query string) { require.NoError(tb, s.exec(context.Background(), query), query) }, func() { conn.Close(); c.Close() }
+	return func(query string) { require.NoError(tb, s.Exec(context.Background(), query), query) }, func() { conn.Close(); c.Close() }
 }
 
 func openBench(b *testing.B) *DB {
@@ -253,7 +253,7 @@ func baseline(b *testing.B, path string, n int) {
 	require.NoError(b, err)
 	defer conn.Close()
 	s := &session{conn: conn.(*duckdb.Conn), engine: &engine{}}
-	require.NoError(b, s.query(context.Background(), columns, func(v []driver.Value) error { spec = v[0].(string); return nil }))
+	require.NoError(b, s.Query(context.Background(), columns, func(v []driver.Value) error { spec = v[0].(string); return nil }))
 	y := plainDB(b, dir+"/base.duckdb")
 	measure(b, "read_json", n, func() {
 		y("CREATE TABLE t AS SELECT * FROM read_json('" + dir + "/rows.json', format = 'newline_delimited', columns = {" + spec + "})")
@@ -287,6 +287,22 @@ func BenchmarkMerge(b *testing.B) {
 			x("CHECKPOINT")
 		})
 		b.ReportMetric(baseline.Seconds()/work.Seconds(), "times-less-cpu")
+	}
+}
+
+// BenchmarkHistory merges 100,000 new rows in mode history, and then two more versions of each.
+func BenchmarkHistory(b *testing.B) {
+	const rows = 100_000
+	for b.Loop() {
+		d := openBench(b)
+		at := state.Cursor("")
+		for i, name := range []string{"new", "second", "third"} {
+			run := fmt.Sprintf("run%09d", i+1)
+			table, pages := narrow(run, rows, func(i int) int64 { return int64(i) })
+			table.Mode = schemas.History
+			measure(b, name, rows, func() { at = commitPages(b, d, table, run, at, pages) })
+		}
+		require.NoError(b, d.Close())
 	}
 }
 
@@ -341,8 +357,8 @@ func fill(b *testing.B, path string, n int) {
 	require.NoError(b, err)
 	defer conn.Close()
 	s := &session{conn: conn.(*duckdb.Conn), engine: &engine{}}
-	require.NoError(b, s.exec(b.Context(), fmt.Sprintf("INSERT INTO narrow (id, name, _penstock_run, _penstock_hash, _penstock_via) "+
+	require.NoError(b, s.Exec(b.Context(), fmt.Sprintf("INSERT INTO narrow (id, name, _penstock_run, _penstock_hash, _penstock_via) "+
 		"SELECT range, 'name ' || range, 'run000000001', 'hash' || range, 'poll' FROM range(%d)", n)))
-	require.NoError(b, s.exec(b.Context(), "CREATE TABLE keyed AS FROM narrow"))
-	require.NoError(b, s.exec(b.Context(), "CHECKPOINT"))
+	require.NoError(b, s.Exec(b.Context(), "CREATE TABLE keyed AS FROM narrow"))
+	require.NoError(b, s.Exec(b.Context(), "CHECKPOINT"))
 }

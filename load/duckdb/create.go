@@ -24,7 +24,7 @@ func (d *DB) create(ctx context.Context) error {
 	fresh := filepath.Join(e.temp, freshName)
 	defer os.Remove(fresh)
 	for _, q := range []string{attachSQL(fresh, "fresh", d.o, writing), "DETACH fresh"} {
-		if err := e.write.exec(ctx, q); err != nil {
+		if err := e.write.Exec(ctx, q); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,11 @@
 // Package duckdb loads tables into a DuckDB file.
 //
 // The file is attached to an in-memory engine only during commits and reads, so that other processes can open it in
-// between. Rows arrive as Arrow batches, which the engine reads without copying. A commit deletes the rows that
-// changed, appends their new versions, and moves the cursor in the same transaction. If a table keeps rows that are
-// no longer current, the view <table>_current shows the current rows. [DB.Publish] makes a copy of the file for
-// readers.
+// between. Rows arrive as Arrow batches, which the engine reads without copying. A commit is one transaction with the
+// rows and the cursor. The merge is that of package sqlmerge. [DB.Publish] makes a copy of the file for readers.
 //
 // The tables have neither primary keys nor indexes. In a table with a primary key or an index, list columns, deletes
-// followed by inserts, and the replay of the log fail. An index must also fit in memory. This package itself ensures
+// followed by inserts, and the replay of the log fail. An index must also fit in memory. The merge itself ensures
 // that keys are unique.
 //
 // The package needs cgo and the build tag duckdb_arrow. Without them, [Open] returns [ErrNotBuilt].

@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -102,9 +104,12 @@ func TestCarriedKeysAreForgotten(t *testing.T) {
 		at = next
 	}
 	var tables int64
-	require.NoError(t, d.withReader(t.Context(), func(*session) error {
-		return d.window.engine.write.numbers(t.Context(),
-			"SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '_penstock_carried_%'", &tables)
+	require.NoError(t, backend{d: d}.Read(t.Context(), func(sqlmerge.Reader) error {
+		query := "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '_penstock_carried_%'"
+		return d.window.engine.write.Query(t.Context(), query, func(v []driver.Value) error {
+			tables = v[0].(int64)
+			return nil
+		})
 	}))
 	require.EqualValues(t, 1, tables)
 }

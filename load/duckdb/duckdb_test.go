@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
 func TestConformance(t *testing.T) {
@@ -34,9 +35,9 @@ func TestConformance(t *testing.T) {
 		Alter: func(t testing.TB, d load.Destination, table, column string, to arrow.DataType) {
 			d.(*DB).detachIdle()
 			path, _ := paths.Load(t)
-			q := "ALTER TABLE " + ident(table) + " DROP COLUMN " + ident(column)
+			q := "ALTER TABLE " + sqlmerge.Ident(table) + " DROP COLUMN " + sqlmerge.Ident(column)
 			if to != nil {
-				q = "ALTER TABLE " + ident(table) + " ALTER " + ident(column) + " TYPE " + sqlType(to)
+				q = "ALTER TABLE " + sqlmerge.Ident(table) + " ALTER " + sqlmerge.Ident(column) + " TYPE " + sqlType(to)
 			}
 			exec, done := plainSession(t, path.(string))
 			defer done()
@@ -47,7 +48,7 @@ func TestConformance(t *testing.T) {
 			path, _ := paths.Load(t)
 			exec, done := plainSession(t, path.(string))
 			defer done()
-			exec("DROP TABLE " + ident(table))
+			exec("DROP TABLE " + sqlmerge.Ident(table))
 		},
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			return commentOf(t, d.(*DB), table, column)
@@ -76,7 +77,7 @@ func commentOf(t testing.TB, d *DB, table, column string) (text string) {
 // rowsOf reads a table, without rows if it does not exist.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
-	err := d.Query(t.Context(), "SELECT * FROM "+ident(table), func(b arrow.RecordBatch) error {
+	err := d.Query(t.Context(), "SELECT * FROM "+sqlmerge.Ident(table), func(b arrow.RecordBatch) error {
 		rows = append(rows, loadtest.RowsOf(b)...)
 		return nil
 	})

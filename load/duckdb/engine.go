@@ -4,32 +4,31 @@ package duckdb
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
+
+	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
 // engine is an in-memory instance of DuckDB. The file is attached to it under the name db while it is needed.
 type engine struct {
 	connector *duckdb.Connector
-	write     *session // transactions; owns the temporary tables
-	read      *session // reads during a transaction
-	stage     *session // views of staged rows
-	stages    int      // number of the last view
+	write     *session   // transactions; owns the temporary tables
+	read      *session   // reads during a transaction
+	reader    sync.Mutex // is held while read is used
+	stage     *session   // views of staged rows
+	stages    int        // number of the last view
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
 
 	mu    sync.Mutex
-	known map[string]*object // of the attached file, as committed; nil: not read yet
+	known map[string]*sqlmerge.Object // of the attached file, as committed; nil: not read yet
 }
 
 func newEngine(ctx context.Context, o Options) (e *engine, err error) {
@@ -51,7 +50,7 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 		}
 	}
 	for _, q := range settings(o, e.temp) {
-		if err = e.write.exec(ctx, q); err != nil {
+		if err = e.write.Exec(ctx, q); err != nil {
 			return e, err
 		}
 	}
@@ -135,81 +134,4 @@ func (e *engine) close() error {
 		errs = append(errs, os.RemoveAll(e.temp))
 	}
 	return errors.Join(errs...)
-}
-
-// session is one connection to the engine, used by one goroutine at a time.
-type session struct {
-	conn   *duckdb.Conn
-	arrow  *duckdb.Arrow
-	engine *engine
-}
-
-func (s *session) exec(ctx context.Context, query string) error {
-	_, err := s.affect(ctx, query)
-	return err
-}
-
-// affect runs a statement and returns the number of rows it changed.
-func (s *session) affect(ctx context.Context, query string) (int64, error) {
-	r, err := s.conn.ExecContext(ctx, query, nil)
-	if err != nil {
-		return 0, s.classify(err)
-	}
-	return r.RowsAffected()
-}
-
-// query calls the function row with each row of the result. The function must not keep its argument.
-func (s *session) query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
-	rows, err := s.conn.QueryContext(ctx, query, nil)
-	if err != nil {
-		return s.classify(err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	values := make([]driver.Value, len(rows.Columns()))
-	for {
-		if err := rows.Next(values); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return s.classify(err)
-		}
-		if err := row(values); err != nil {
-			return err
-		}
-	}
-}
-
-// numbers reads a result of one row of integers.
-func (s *session) numbers(ctx context.Context, query string, into ...*int64) error {
-	return s.query(ctx, query, func(v []driver.Value) error {
-		for i := range into {
-			switch n := v[i].(type) {
-			case int64:
-				*into[i] = n
-			case nil: // sum over no rows
-				*into[i] = 0
-			case *big.Int: // the engine's type of sums
-				*into[i] = n.Int64()
-			default:
-				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
-			}
-		}
-		return nil
-	})
-}
-
-// classify marks the engine as broken if the error is fatal, and marks errors of a full disk so that callers can
-// recognize them.
-func (s *session) classify(err error) error {
-	e, ok := errors.AsType[*duckdb.Error](err)
-	if !ok {
-		return err
-	}
-	fatal := e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal
-	if fatal || strings.Contains(e.Msg, "has been invalidated") {
-		s.engine.broken = true
-	}
-	if strings.Contains(e.Msg, "No space left on device") || strings.Contains(e.Msg, "Disk quota exceeded") {
-		return fmt.Errorf("the disk is full: %w: %w", syscall.ENOSPC, err)
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -40,7 +41,7 @@ func OpenParquet(ctx context.Context, files map[string][]string, views map[strin
 		return v, err
 	}
 	for _, q := range overSQL(files, views, v.engine.temp) {
-		if err := v.engine.write.exec(ctx, q); err != nil {
+		if err := v.engine.write.Exec(ctx, q); err != nil {
 			return v, err
 		}
 	}
@@ -78,10 +79,10 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 			more = ", filename = '" + fileColumn + "'"
 		}
 		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM read_parquet([%s], union_by_name = true, hive_partitioning = false%s)",
-			ident(name), columns, from, more))
+			sqlmerge.Ident(name), columns, from, more))
 	}
 	for name, query := range views {
-		q = append(q, "CREATE VIEW "+ident(name)+" AS "+query)
+		q = append(q, "CREATE VIEW "+sqlmerge.Ident(name)+" AS "+query)
 	}
 	slices.Sort(allowed)
 	return append(q, "SET allowed_paths = ["+strings.Join(allowed, ", ")+"]",

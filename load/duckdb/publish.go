@@ -49,7 +49,7 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	}
 	defer release()
 	if d.logSize() > 0 {
-		if err := e.write.exec(ctx, "CHECKPOINT db"); err != nil {
+		if err := e.write.Exec(ctx, "CHECKPOINT db"); err != nil {
 			return err
 		}
 		d.window.changed = false

@@ -43,7 +43,7 @@ func (s *session) checkStatement(ctx context.Context, sql string) (string, error
 		sql = m[3]
 	}
 	var tree map[string]any
-	err := s.query(ctx, "SELECT json_serialize_sql("+literal(sql)+")", func(v []driver.Value) error {
+	err := s.Query(ctx, "SELECT json_serialize_sql("+literal(sql)+")", func(v []driver.Value) error {
 		tree, _ = v[0].(map[string]any)
 		return nil
 	})
@@ -82,7 +82,7 @@ func (s *session) parseError(sql string) error {
 
 // macros returns the names of the table macros that users have created in the file.
 func (s *session) macros(ctx context.Context) (names []string, err error) {
-	err = s.query(ctx, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal", func(v []driver.Value) error {
+	err = s.Query(ctx, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal", func(v []driver.Value) error {
 		name, _ := v[0].(string)
 		names = append(names, name)
 		return nil

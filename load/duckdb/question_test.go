@@ -23,7 +23,7 @@ func asked(t testing.TB) (d *DB, path string) {
 	e, release, err := d.acquire(t.Context(), writing)
 	require.NoError(t, err)
 	for _, q := range []string{"CREATE TABLE db.t AS SELECT range i FROM range(10)", "CREATE MACRO db.twice(n) AS TABLE SELECT 2 * n", "CHECKPOINT db"} {
-		require.NoError(t, e.write.exec(t.Context(), q))
+		require.NoError(t, e.write.Exec(t.Context(), q))
 	}
 	release()
 	require.NoError(t, d.Close())
@@ -84,7 +84,7 @@ func TestQueryAfterKill(t *testing.T) {
 	d, path := asked(t)
 	e, release, err := d.acquire(t.Context(), writing)
 	require.NoError(t, err)
-	require.NoError(t, e.write.exec(t.Context(), "INSERT INTO db.t VALUES (10)"))
+	require.NoError(t, e.write.Exec(t.Context(), "INSERT INTO db.t VALUES (10)"))
 	dir := t.TempDir()
 	left := files(t, filepath.Dir(path))
 	require.Contains(t, left, "w.duckdb.wal")

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -26,7 +27,7 @@ func TestKeyText(t *testing.T) {
 		}
 		want, err := jsontext.AppendQuote(nil, string(text))
 		require.NoError(t, err)
-		err = d.Query(t.Context(), "SELECT "+keyText(literal(string(text)), schemas.Text), func(b arrow.RecordBatch) error {
+		err = d.Query(t.Context(), "SELECT "+sqlmerge.KeyText(dialect{}, literal(string(text)), schemas.Text), func(b arrow.RecordBatch) error {
 			require.Equal(t, string(want), b.Column(0).(*array.String).Value(0))
 			return nil
 		})

@@ -188,7 +188,7 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 			return fmt.Errorf("open %s: %w", d.o.Path, err)
 		}
 	}
-	err := d.window.engine.write.exec(ctx, attachSQL(d.o.Path, "db", d.o, m))
+	err := d.window.engine.write.Exec(ctx, attachSQL(d.o.Path, "db", d.o, m))
 	if err != nil && !locked(err) {
 		err = fmt.Errorf("open %s: %w", d.o.Path, err)
 		if ctx.Err() == nil && unreadableLog(err) {
@@ -227,7 +227,7 @@ func (d *DB) detach() {
 		}
 	}
 	if !w.engine.broken {
-		if err := w.engine.write.exec(context.Background(), "DETACH db"); err != nil {
+		if err := w.engine.write.Exec(context.Background(), "DETACH db"); err != nil {
 			w.engine.broken = true
 		}
 	}
@@ -248,11 +248,7 @@ func (d *DB) discard() {
 		d.o.Log.Warn("close duckdb", "path", d.o.Path, "error", err)
 	}
 	d.window.engine = nil
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range d.passes {
-		p.lost, p.carried = true, nil
-	}
+	d.LoseCarried()
 }
 
 // paths is a set of files that this process has open.
@@ -304,10 +300,4 @@ func holder(err error) string {
 		return ": " + m[1]
 	}
 	return ""
-}
-
-// tableMissing reports whether a statement failed because a table does not exist.
-func tableMissing(err error) bool {
-	e, ok := errors.AsType[*duckdb.Error](err)
-	return ok && e.Type == duckdb.ErrorTypeCatalog
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Alter implements [sqlmerge.Session].
-func (s *session) Alter(ctx context.Context, a load.Plan) error {
+func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	table := s.b.Place(a.Table.Name)
 	if a.Create {
 		defs := make([]string, a.Table.Columns.NumFields())
@@ -34,7 +34,7 @@ func (s *session) Alter(ctx context.Context, a load.Plan) error {
 	if len(a.Widen) == 0 {
 		return nil
 	}
-	if err := s.rebuild(ctx, a); err != nil {
+	if err := s.rebuild(ctx, a.Plan); err != nil {
 		return err
 	}
 	for _, w := range a.Widen {
@@ -45,6 +45,14 @@ func (s *session) Alter(ctx context.Context, a load.Plan) error {
 		}
 	}
 	return nil
+}
+
+// View implements [sqlmerge.Session].
+func (s *session) View(ctx context.Context, name, query string) error {
+	if err := s.Exec(ctx, "DROP VIEW IF EXISTS "+s.b.Place(name)); err != nil || query == "" {
+		return err
+	}
+	return s.Exec(ctx, "CREATE VIEW "+s.b.Place(name)+" AS "+query)
 }
 
 func (s *session) definition(f arrow.Field) string {

@@ -20,9 +20,6 @@ func (dialect) Place(table string) string { return "main." + sqlmerge.Ident(tabl
 // Temp implements [sqlmerge.Dialect].
 func (dialect) Temp(table string) string { return "temp." + table }
 
-// RowID implements [sqlmerge.Dialect]. No field of a source gets a column of this name.
-func (dialect) RowID() string { return "_rowid_" }
-
 // Literal implements [sqlmerge.Dialect]. A statement ends at a zero byte, so Literal writes char(0).
 func (dialect) Literal(text string) string {
 	q := "'" + strings.ReplaceAll(text, "'", "''") + "'"

@@ -30,10 +30,9 @@ func (d *Store) dropLater(c *carried) {
 // collect the keys of all its passes. // Invariant 6
 func (x *tx) dropCarried(ctx context.Context) error {
 	x.db.mu.Lock()
-	spent := x.db.droppable
-	x.db.droppable = nil
+	x.dropped, x.db.droppable = x.db.droppable, nil
 	x.db.mu.Unlock()
-	for _, table := range spent {
+	for _, table := range x.dropped {
 		if err := x.s.Exec(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
 			return err
 		}

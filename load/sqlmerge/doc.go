@@ -1,8 +1,9 @@
 // Package sqlmerge is the merge algorithm of destinations that are SQL databases.
 //
 // A [Store] is a destination over a [Backend]. It fits tables to the rows that arrive, compares keys and hashes, writes
-// what is new or changed, sweeps, and stores the cursor in the same transaction. The backend supplies the dialect of
-// SQL, its sessions, and the fast way to bring rows in.
+// what is new or changed, sweeps, and stores the cursor in the same transaction. If a table keeps rows that are no
+// longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, its
+// sessions, and the fast way to bring rows in.
 //
 // In all SQL of this package, t is a row of a table and s is a row of the status table or of another temporary table.
 // In temporary tables, columns have short names that no source column can hide.
@@ -48,9 +49,6 @@ type Dialect interface {
 
 	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
 	Greatest(first string, more ...string) string
-
-	// RowID returns the name of the hidden column that identifies a row during a transaction.
-	RowID() string
 }
 
 // Backend is a database.
@@ -73,7 +71,8 @@ type Backend interface {
 
 // Reader reads from the database. It is used by one goroutine at a time.
 type Reader interface {
-	// Query calls row with each row of the result. The function row must not keep its argument.
+	// Query calls row with each row of the result. Whole numbers are int64, and so are sums of them. The function row
+	// must not keep its argument.
 	Query(ctx context.Context, query string, row func([]driver.Value) error) error
 
 	// Stream calls each with batches of the result, which have the given columns. A batch is valid until each returns.
@@ -100,8 +99,11 @@ type Session interface {
 	// Insert appends staged rows to a table.
 	Insert(ctx context.Context, i Insertion) error
 
-	// Alter creates or alters a table as planned.
-	Alter(ctx context.Context, p load.Plan) error
+	// Alter creates or alters a table.
+	Alter(ctx context.Context, a Alteration) error
+
+	// View creates or replaces a view. If query is "", it drops the view.
+	View(ctx context.Context, name, query string) error
 
 	// Commit commits. Rollback discards the transaction, and does nothing if there is none. One of them is called, then
 	// End, which lets the next transaction begin.
@@ -116,6 +118,13 @@ type Object struct {
 	Types    map[string]string // by column, as [Dialect].Type writes them
 	Required []string          // columns that are NOT NULL and have no default
 	Computed []string          // columns whose values the database computes
+}
+
+// Alteration is a table to create or to alter.
+type Alteration struct {
+	load.Plan
+	Stream  string // that writes the table
+	Changed bool   // this transaction has deleted or updated rows of the table
 }
 
 // Insertion is staged rows to append to a table.

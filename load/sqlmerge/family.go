@@ -59,7 +59,7 @@ func Links(forms [][]string) []string {
 // spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
 // have been one before its column was widened.
 func (m *merge) spellings(expr string, t arrow.DataType) []string {
-	text := keyText(m.b, expr, t)
+	text := KeyText(m.b, expr, t)
 	if !schemas.SameType(t, schemas.Text) {
 		return []string{text}
 	}

@@ -55,7 +55,7 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 func (m *merge) know(c *catalog) {
 	m.tables = map[string]*target{}
 	for _, t := range load.ExistingTables(c.made, c.live) {
-		m.tables[t.Name] = &target{Table: t}
+		m.tables[t.Name] = &target{Table: t, userColumns: c.userColumns(t)}
 	}
 }
 
@@ -90,7 +90,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 		f.c.made[p.Name] = found.Table
 	}
 	if o := f.c.live[p.Name]; o != nil && o.View && f.c.views[p.Name] { // a table needs the name of a view that penstock made
-		if err := f.s.Exec(f.ctx, "DROP VIEW "+f.b.Place(p.Name)); err != nil {
+		if err := f.s.View(f.ctx, p.Name, ""); err != nil {
 			return err
 		}
 		f.c.live = maps.Clone(f.c.live) // the map holds the committed state
@@ -149,8 +149,8 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if !p.ChangesShape() && f.changed[p.Table.Name] {
 		return nil // rows were changed, so DuckDB would refuse this; the next pass writes the description
 	}
-	err := f.s.Alter(f.ctx, p)
-	if err != nil {
+	a := Alteration{Plan: p, Stream: f.key.Stream, Changed: f.changed[p.Table.Name]}
+	if err := f.s.Alter(f.ctx, a); err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if len(p.Add)+len(p.Widen) > 0 {

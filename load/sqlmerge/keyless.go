@@ -2,6 +2,8 @@ package sqlmerge
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -100,53 +102,96 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// surplus is a temporary table with the ids of the surplus rows of a table.
-const surplus = "_penstock_spare"
+// counted is a temporary table with the rows of a table whose hashes have surplus rows; see rankedSQL.
+const counted = "_penstock_counted"
 
-// surplusSQL returns a query for the ids of the surplus rows of t.
-func (m *merge) surplusSQL(t *target) string {
-	counted := all + m.ownRowsSQL(t, "t.")
-	if t.Mode == schemas.History {
-		counted += " AND " + t.currentSQL("t.")
+// trim deletes the surplus rows of t, or ends them in History. It does so by a copy: it deletes all rows whose hashes
+// have surplus rows, and inserts those again that stay. No other way selects one of several equal rows in every
+// database. The rows keep the values of users' own columns. // Invariant 16
+func (m *merge) trim(t *target) error {
+	names := slices.Concat(load.Names(t.Columns), t.userColumns)
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = "t." + Ident(name)
 	}
-	return SurplusSQL(t.Table, m.b.Place(t.Name), m.b.RowID(), m.b.Temp(missing), counted)
+	logged := m.of.Log && !load.Child(t.Columns)
+	if logged {
+		values = append(values, m.document("t.", t))
+	}
+	where := all + m.ownRowsSQL(t, "t.")
+	if t.Mode == schemas.History {
+		where += " AND " + t.currentSQL("t.")
+	}
+	if err := m.temporary(counted, "AS "+rankedSQL(t.Table, m.b.Place(t.Name), m.b.Temp(missing), where, values)); err != nil {
+		return err
+	}
+	if logged {
+		if err := m.logSurplus(t, fmt.Sprintf("t.c%d", len(names))); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{
+		fmt.Sprintf("DELETE FROM %s AS t WHERE t.%s IN (SELECT h FROM %s) AND %s", m.b.Place(t.Name), schemas.ColHash, m.b.Temp(missing), where),
+		fmt.Sprintf("INSERT INTO %s (%s) %s", m.b.Place(t.Name), Idents(names), m.remainingSQL(t, names)),
+		"DROP TABLE " + m.b.Temp(counted),
+	} {
+		if err := m.change(t.Name, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// SurplusSQL returns a query for the column id of the surplus rows t of a table without a key. Of a child table, these
-// are the rows of surplus root rows. The parameters place and missing are the qualified names of the table and of the
-// temporary table of missing rows, and counted is the condition that a row t was counted.
+// remainingSQL returns a query for the counted rows that stay in the table. In History all rows stay, and the surplus
+// rows have an end.
+func (m *merge) remainingSQL(t *target, names []string) string {
+	column := func(name string) string { return fmt.Sprintf("c%d", slices.Index(names, name)) }
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = column(name)
+		at := m.b.Timestamp(m.when)
+		switch {
+		case t.Mode != schemas.History:
+		case name == schemas.ColSyncedAt:
+			values[i] = "CASE WHEN i > n THEN " + at + " ELSE " + values[i] + " END"
+		case name == schemas.ColValidTo || name == schemas.ColDeletedAt:
+			values[i] = "CASE WHEN i > n THEN " + m.b.Greatest(at, column(schemas.ColValidFrom)) + " END"
+		}
+	}
+	where := " WHERE i <= n"
+	if t.Mode == schemas.History {
+		where = ""
+	}
+	return "SELECT " + strings.Join(values, ", ") + " FROM " + m.b.Temp(counted) + where
+}
+
+// SurplusSQL returns a query for the surplus rows t of a table without a key. Of a child table, these are the rows of
+// surplus root rows. The query returns the value id of each row, which distinguishes rows. The parameters place and
+// missing are the qualified names of the table and of the temporary table of missing rows, and where is the condition
+// that a row t was counted.
+func SurplusSQL(t schemas.Table, place, id, missing, where string) string {
+	return "SELECT c0 FROM (" + rankedSQL(t, place, missing, where, []string{"t." + id}) + ") AS t WHERE i > n"
+}
+
+// rankedSQL returns a query for the rows t whose hashes have surplus rows. Its columns c0, c1… are the given values of
+// the row, h is the hash, n is the number of rows with this hash that stay, and i numbers these rows. A row is surplus
+// if i is greater than n.
 //
 // Equal root rows may have equal links, because ordinals start again with each pass. The numbers twin then distinguish
 // their child rows.
-func SurplusSQL(t schemas.Table, place, id, missing, counted string) string {
-	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, id)", "NULL", "1"
+func rankedSQL(t schemas.Table, place, missing, where string, values []string) string {
+	columns, selected := make([]string, len(values)), make([]string, len(values))
+	for i, value := range values {
+		columns[i] = fmt.Sprintf("c%d", i)
+		selected[i] = value + " AS " + columns[i]
+	}
+	rank, order := "row_number() OVER (PARTITION BY h ORDER BY y, c0)", "t."+schemas.ColSyncedAt+" AS y"
 	if load.Child(t.Columns) {
-		link = "t." + load.RootKeyColumn(t.Columns)
+		link := "t." + load.RootKeyColumn(t.Columns)
 		rank = "dense_rank() OVER (PARTITION BY h ORDER BY link, twin)"
-		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, %s, t.%s, t.%s ORDER BY t.%s)",
-			schemas.ColHash, link, schemas.ColParent, schemas.ColIndex, id)
+		order = fmt.Sprintf("%s AS link, row_number() OVER (PARTITION BY t.%s, %s, t.%s, t.%s ORDER BY %s) AS twin",
+			link, schemas.ColHash, link, schemas.ColParent, schemas.ColIndex, values[0])
 	}
-	return fmt.Sprintf("SELECT id FROM (SELECT id, n, %s AS i FROM (SELECT t.%s AS id, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = t.%s WHERE %s) AS t) AS t WHERE i > n",
-		rank, id, schemas.ColSyncedAt, link, twin, place, missing, schemas.ColHash, counted)
-}
-
-// trim deletes the surplus rows of t, or ends them in History.
-func (m *merge) trim(t *target) error {
-	if err := m.temporary(surplus, "AS "+m.surplusSQL(t)); err != nil {
-		return err
-	}
-	if err := m.logSurplus(t); err != nil {
-		return err
-	}
-	if t.Mode != schemas.History {
-		return m.change(t.Name, fmt.Sprintf("DELETE FROM %s AS t WHERE %s", m.b.Place(t.Name), m.isSurplus()))
-	}
-	at := m.until(m.b.Timestamp(m.when))
-	return m.change(t.Name, fmt.Sprintf("UPDATE %s AS t SET %s, %s = %s, %s = %[4]s WHERE %[6]s",
-		m.b.Place(t.Name), m.synced(), schemas.ColValidTo, at, schemas.ColDeletedAt, m.isSurplus()))
-}
-
-// isSurplus returns the condition that a row t is surplus.
-func (m *merge) isSurplus() string {
-	return fmt.Sprintf("t.%s IN (SELECT id FROM %s)", m.b.RowID(), m.b.Temp(surplus))
+	return fmt.Sprintf("SELECT %s, h, n, %s AS i FROM (SELECT %s, s.h, s.n, %s FROM %s AS t JOIN %s AS s ON s.h = t.%s WHERE %s) AS t",
+		strings.Join(columns, ", "), rank, strings.Join(selected, ", "), order, place, missing, schemas.ColHash, where)
 }

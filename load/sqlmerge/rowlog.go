@@ -52,29 +52,28 @@ func (m *merge) logWritten(t *target, n counts) error {
 		if len(t.Key) > 0 {
 			c.action = "CASE WHEN s.st = " + isNew + " THEN 'insert' WHEN s.revived THEN 'revive' ELSE 'update' END"
 			c.key = m.keyDocument("r.", t)
-			c.before = "CASE WHEN s.st <> " + isNew + " THEN " + m.document("t.", t) + " END"
-			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN %s AS t ON %s WHERE s.st < %s",
-				m.b.Temp(status), from, schemas.ColOrdinal, m.b.Place(t.Name), on("s", t.Key)+m.ownRowsSQL(t, "t.")+m.isLast(t), isUnchanged)
+			c.before = "p.d"
+			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS p ON p.o = s.o WHERE s.st < %s",
+				m.b.Temp(status), from, schemas.ColOrdinal, m.previousSQL(t), isUnchanged)
 		}
 		return m.logRow(t, c)
 	})
 }
 
-// isLast returns " AND" and the condition that a row t is the last version of a record in the status table.
-func (m *merge) isLast(t *target) string {
+// previousSQL returns a query for the previous rows of the records that get a new row. The column o is the ordinal of
+// the new row, and d is the document of the previous row.
+func (m *merge) previousSQL(t *target) string {
+	rows := fmt.Sprintf("FROM %s AS s JOIN %s AS t ON %s%s WHERE s.st IN (%s, %s)",
+		m.b.Temp(status), m.b.Place(t.Name), on("s", t.Key), m.ownRowsSQL(t, "t."), isChanged, isNext)
 	if t.Mode != schemas.Append && t.Mode != schemas.History {
-		return ""
+		return "SELECT s.o, " + m.document("t.", t) + " AS d " + rows
 	}
-	order := ""
+	order := "t." + schemas.ColRun + " DESC, t." + schemas.ColSyncedAt + " DESC"
 	if t.Mode == schemas.History {
-		order = t.currentSQL("t.") + " DESC, "
+		order = t.currentSQL("t.") + " DESC, " + order
 	}
-	key := make([]string, len(t.Key))
-	for i, k := range t.Key {
-		key[i] = "t." + Ident(k)
-	}
-	return fmt.Sprintf(" AND t.%s IN (SELECT id FROM (SELECT t.%[1]s AS id, row_number() OVER (PARTITION BY %[2]s ORDER BY %[3]st.%[4]s DESC, t.%[5]s DESC) AS i FROM %[6]s AND %[7]s) AS v WHERE i = 1)",
-		m.b.RowID(), strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt, m.ownRows(t), m.keyIn(t, m.b.Temp(status)))
+	return fmt.Sprintf("SELECT o, d FROM (SELECT s.o, %s AS d, row_number() OVER (PARTITION BY s.o ORDER BY %s) AS i %s) AS v WHERE i = 1",
+		m.document("t.", t), order, rows)
 }
 
 // logMissing logs the rows that a sweep is about to delete.
@@ -88,14 +87,12 @@ func (m *merge) logMissing(t *target) error {
 	})
 }
 
-// logSurplus logs the surplus rows of a table without a key, which are about to be deleted.
-func (m *merge) logSurplus(t *target) error {
-	if !m.of.Log || load.Child(t.Columns) {
-		return nil
-	}
+// logSurplus logs the surplus rows of a table without a key, which are about to be deleted. The parameter document is
+// the document of a row t in the table of counted rows.
+func (m *merge) logSurplus(t *target, document string) error {
 	return m.logRow(t, change{
-		at: m.b.Timestamp(m.when), action: "'delete'", key: "t." + schemas.ColHash, before: m.document("t.", t), after: "NULL",
-		from: m.b.Place(t.Name) + " AS t WHERE " + m.isSurplus(),
+		at: m.b.Timestamp(m.when), action: "'delete'", key: "t.h", before: document, after: "NULL",
+		from: m.b.Temp(counted) + " AS t WHERE t.i > t.n",
 	})
 }
 

@@ -32,9 +32,9 @@ func concat(parts []string) string {
 	return "(" + concat(parts[:half]) + " || " + concat(parts[half:]) + ")"
 }
 
-// keyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
-// child rows. JSON can write a text in several ways, so keyText escapes it in the same way as transform.
-func keyText(d Dialect, expr string, from arrow.DataType) string {
+// KeyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
+// child rows. JSON can write a text in several ways, so KeyText escapes it in the same way as transform.
+func KeyText(d Dialect, expr string, from arrow.DataType) string {
 	if !schemas.SameType(from, schemas.Text) {
 		return d.Cast(expr, from, schemas.JSON)
 	}

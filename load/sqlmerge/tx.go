@@ -34,6 +34,7 @@ type tx struct {
 	pending []*load.Staged // in the order of their first batch
 	s       Session        // nil before the first Apply
 	carried *carried       // pass.carried plus this transaction's keys
+	dropped []string       // tables of carried keys that this transaction has dropped
 	kept    bool           // the temporary table of kept rows was made
 	stamp   time.Time      // time of this transaction's changes to tables, see record
 	ddl     bool
@@ -252,7 +253,7 @@ func (x *tx) ownTables(ctx context.Context) error {
 		if live[t.Name] != nil {
 			continue
 		}
-		if err := x.s.Alter(ctx, load.Plan{Table: x.ownTable(t), Create: true}); err != nil {
+		if err := x.s.Alter(ctx, Alteration{Plan: load.Plan{Table: x.ownTable(t), Create: true}}); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
 		x.ddl = true
@@ -284,6 +285,7 @@ func (x *tx) Rollback() error {
 	defer x.end()
 	x.db.mu.Lock()
 	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
+	x.db.droppable = append(x.db.droppable, x.dropped...)
 	x.db.mu.Unlock()
 	if err := x.s.Rollback(); err != nil {
 		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)

@@ -1,6 +1,7 @@
 package sqlmerge
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,43 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
+
+// CreateView creates or replaces a view, for a backend that is a [load.Viewer].
+func (d *Store) CreateView(ctx context.Context, name, query string) error {
+	x := &tx{db: d, b: d.b}
+	defer func() { _ = x.Rollback() }()
+	if err := x.view(ctx, name, query); err != nil {
+		return fmt.Errorf("view %s: %w", name, err)
+	}
+	return nil
+}
+
+func (x *tx) view(ctx context.Context, name, query string) error {
+	if err := x.take(ctx); err != nil {
+		return err
+	}
+	c, err := x.db.readCatalog(ctx, x.s, []string{name}, false)
+	if err != nil {
+		return err
+	}
+	there, ours := c.findObject(name), c.views[name]
+	if there != nil && !(ours && there.View) {
+		return load.ErrTaken // Invariant 16
+	}
+	if err := x.s.View(ctx, name, query); err != nil {
+		return err
+	}
+	if !ours {
+		if err := x.record(ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}}); err != nil {
+			return err
+		}
+	}
+	if err := x.s.Commit(ctx); err != nil {
+		return err
+	}
+	x.finish()
+	return nil
+}
 
 // createCurrentViews creates the <table>_current views of the current rows, and recreates them if columns have changed.
 // The views name their columns, so that columns added by users do not break them.
@@ -32,18 +70,14 @@ func (f *fitting) createCurrentView(t *target) error {
 			return nil
 		}
 		f.ddl = true
-		return f.s.Exec(f.ctx, "DROP VIEW "+f.b.Place(name))
+		return f.s.View(f.ctx, name, "")
 	case there != nil && !altered, there == nil && ours && !t.empty:
 		return nil // the view is up to date, or a user has dropped it
 	}
 	f.ddl = true
-	for _, q := range []string{
-		"DROP VIEW IF EXISTS " + f.b.Place(name),
-		"CREATE VIEW " + f.b.Place(name) + " AS SELECT " + Idents(load.Names(t.Columns)) + " FROM main." + Ident(t.Name) + " WHERE " + t.currentSQL(""),
-	} {
-		if err := f.s.Exec(f.ctx, q); err != nil {
-			return err
-		}
+	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM main." + Ident(t.Name) + " WHERE " + t.currentSQL("")
+	if err := f.s.View(f.ctx, name, query); err != nil {
+		return err
 	}
 	if ours {
 		return nil

@@ -5,23 +5,13 @@ package duckdb
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// ident quotes an identifier.
-func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-// idents quotes several identifiers.
-func idents(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = ident(n)
-	}
-	return strings.Join(out, ", ")
-}
 
 // literal quotes a text. It writes a zero byte as chr(0), because a statement cannot contain one.
 func literal(s string) string {
@@ -29,8 +19,53 @@ func literal(s string) string {
 	return strings.ReplaceAll(q, "\x00", "' || chr(0) || '")
 }
 
-// place returns the qualified name of a table of the destination.
-func place(table string) string { return "db.main." + ident(table) }
+// dialect implements [sqlmerge.Dialect].
+type dialect struct{}
+
+// Place implements [sqlmerge.Dialect].
+func (dialect) Place(table string) string { return "db.main." + sqlmerge.Ident(table) }
+
+// Temp implements [sqlmerge.Dialect].
+func (dialect) Temp(table string) string { return "temp.main." + table }
+
+// Literal implements [sqlmerge.Dialect].
+func (dialect) Literal(text string) string { return literal(text) }
+
+// Timestamp implements [sqlmerge.Dialect].
+func (dialect) Timestamp(t time.Time) string {
+	return "TIMESTAMPTZ " + literal(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
+}
+
+// Micros implements [sqlmerge.Dialect].
+func (dialect) Micros(expr string) string { return "epoch_us(" + expr + ")" }
+
+// Latest implements [sqlmerge.Dialect].
+func (dialect) Latest(value, by string) string { return "arg_max(" + value + ", " + by + ")" }
+
+// Greatest implements [sqlmerge.Dialect].
+func (dialect) Greatest(first string, more ...string) string {
+	return "greatest(" + strings.Join(append([]string{first}, more...), ", ") + ")"
+}
+
+// LooksBare implements [sqlmerge.Dialect].
+func (dialect) LooksBare(expr string) string {
+	return "regexp_full_match(" + expr + `, '-?[0-9]+(\.[0-9]+)?|true|false')`
+}
+
+// Type implements [sqlmerge.Dialect].
+func (dialect) Type(t arrow.DataType) string { return sqlType(t) }
+
+// Lattice implements [sqlmerge.Dialect]. JSON and text have the same type in the database, so the field f decides.
+func (dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
+	t, ok := typeOf(sql)
+	if ok && schemas.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {
+		t = schemas.JSON
+	}
+	return t, ok
+}
+
+// Cast implements [sqlmerge.Dialect].
+func (dialect) Cast(expr string, from, to arrow.DataType) string { return cast(expr, from, to) }
 
 // sqlType returns the engine's name for the column type that holds values of t. JSON is stored as VARCHAR, because
 // the engine's JSON type would parse each value again, and an invalid value would make the commit fail.
@@ -52,6 +87,27 @@ func sqlType(t arrow.DataType) string {
 		return sqlType(t.Elem()) + "[]"
 	}
 	return "VARCHAR"
+}
+
+// typeOf is the inverse of sqlType. It returns false for types that sqlType never returns.
+func typeOf(sql string) (arrow.DataType, bool) {
+	if elem, ok := strings.CutSuffix(sql, "[]"); ok {
+		t, ok := typeOf(elem)
+		if !ok {
+			return nil, false
+		}
+		return arrow.ListOf(t), true
+	}
+	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
+		if sqlType(t) == sql {
+			return t, true
+		}
+	}
+	var d arrow.Decimal128Type
+	if n, _ := fmt.Sscanf(sql, "DECIMAL(%d,%d)", &d.Precision, &d.Scale); n == 2 {
+		return &d, true
+	}
+	return nil, false
 }
 
 // cast returns an expression that casts expr, of type from, to the wider type to.
@@ -111,22 +167,4 @@ func timestampText(expr string) string {
 	utc := "timezone('UTC', " + expr + ")"
 	return "CASE WHEN microsecond(" + utc + ") % 1000000 = 0 THEN strftime(" + utc + ", '%Y-%m-%dT%H:%M:%SZ') " +
 		"ELSE strftime(" + utc + ", '%Y-%m-%dT%H:%M:%S.%fZ') END"
-}
-
-// keyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
-// child rows. JSON can write a text in several ways, so keyText escapes it in the same way as transform.
-func keyText(expr string, from arrow.DataType) string {
-	if from.ID() != arrow.STRING || schemas.SameType(from, schemas.JSON) {
-		return jsonOf(expr, from)
-	}
-	short := map[int]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
-	expr = `replace(replace(` + expr + `, '\', '\\'), '"', '\"')`
-	for c := range 0x20 {
-		escape := short[c]
-		if escape == "" {
-			escape = fmt.Sprintf(`\u%04x`, c)
-		}
-		expr = fmt.Sprintf("replace(%s, chr(%d), '%s')", expr, c, escape)
-	}
-	return `'"' || ` + expr + ` || '"'`
 }

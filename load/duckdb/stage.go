@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -35,32 +37,31 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// scan calls the function use with a FROM item for the named columns of the staged rows, with the types of want. The
-// item can be read only once. A statement must read all columns of the item, otherwise the engine returns the wrong
-// columns.
+// Stage implements [sqlmerge.Session]. If a statement does not read all columns of the item, the engine returns the
+// wrong columns.
 //
 // Registering a view of Arrow batches writes to the current database, and a transaction may write to only one. So
-// another session creates the views, in an in-memory database that exists during the scan.
-func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use func(from string) error) (err error) {
-	ctx, e := m.ctx, m.s.engine
+// another session creates the views, in an in-memory database that exists until use returns.
+func (t *transaction) Stage(ctx context.Context, s *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) (err error) {
+	e := t.engine
 	e.stages++
 	stage := fmt.Sprintf("penstock_stage_%d", e.stages)
 	for _, q := range []string{"ATTACH ':memory:' AS " + stage, "USE " + stage} {
-		if err := e.stage.exec(ctx, q); err != nil {
+		if err := e.stage.Exec(ctx, q); err != nil {
 			return fmt.Errorf("stage %s: %w", s.Name, err)
 		}
 	}
 	var bound []func()
 	defer func() {
-		ctx := context.WithoutCancel(m.ctx)
-		err = errors.Join(err, e.stage.exec(ctx, "USE memory"), e.stage.exec(ctx, "DETACH "+stage))
+		ctx := context.WithoutCancel(ctx)
+		err = errors.Join(err, e.stage.Exec(ctx, "USE memory"), e.stage.Exec(ctx, "DETACH "+stage))
 		for _, done := range bound {
 			done()
 		}
 	}()
 	var selects []string
 	for i, g := range groupsOf(s) {
-		text, done, err := g.bind(e.stage, fmt.Sprintf("rows_%d", i), want, names)
+		text, done, err := g.bind(e.stage, fmt.Sprintf("rows_%d", i), columns, names)
 		if err != nil {
 			return fmt.Errorf("stage %s: %w", s.Name, err)
 		}
@@ -68,6 +69,32 @@ func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use fun
 		selects = append(selects, text+stage+fmt.Sprintf(".main.rows_%d", i))
 	}
 	return use("(" + strings.Join(selects, " UNION ALL ") + ")")
+}
+
+// Insert implements [sqlmerge.Session].
+func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
+	names := load.Names(i.Table.Columns)
+	scanned, chosen, validFrom := names, "", "r."+schemas.ColSyncedAt
+	switch {
+	case i.Valid:
+		chosen, validFrom = " JOIN ("+i.Chosen+") AS s ON s.o = r."+schemas.ColOrdinal, "s.f"
+	case i.Chosen != "":
+		chosen = " WHERE r." + schemas.ColOrdinal + " IN (" + i.Chosen + ")"
+	}
+	if chosen != "" {
+		scanned = append(slices.Clone(names), schemas.ColOrdinal)
+	}
+	values := make([]string, len(names))
+	for c, name := range names {
+		values[c] = "r." + sqlmerge.Ident(name)
+		if name == schemas.ColValidFrom && i.Table.Mode == schemas.History {
+			values[c] = validFrom
+		}
+	}
+	return t.Stage(ctx, i.Staged, i.Table.Columns, scanned, func(from string) error {
+		return t.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s AS r%s",
+			dialect{}.Place(i.Table.Name), sqlmerge.Idents(names), strings.Join(values, ", "), from, chosen))
+	})
 }
 
 // bind registers the group's columns as a view, and returns a SELECT that casts the columns. The SELECT ends with FROM,
@@ -80,14 +107,14 @@ func (g *group) bind(on *session, view string, want *arrow.Schema, names []strin
 		to := load.TypeOf(want, name)
 		at := g.schema.FieldIndices(name)
 		if len(at) == 0 {
-			exprs[i] = cast("NULL", schemas.Null, to) + " AS " + ident(name)
+			exprs[i] = cast("NULL", schemas.Null, to) + " AS " + sqlmerge.Ident(name)
 			continue
 		}
 		from := schemas.TypeOf(g.schema.Field(at[0]))
 		if from.ID() != arrow.NULL {
 			index = append(index, at[0])
 		}
-		exprs[i] = cast(ident(name), from, to) + " AS " + ident(name)
+		exprs[i] = cast(sqlmerge.Ident(name), from, to) + " AS " + sqlmerge.Ident(name)
 	}
 	if len(index) == 0 {
 		index = append(index, g.schema.FieldIndices(schemas.ColOrdinal)...) // a view needs at least one column

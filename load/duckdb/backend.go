@@ -1,0 +1,102 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/penstock-data/penstock/load/sqlmerge"
+)
+
+// backend implements [sqlmerge.Backend].
+type backend struct {
+	dialect
+	d *DB
+}
+
+// Exists implements [sqlmerge.Backend].
+func (b backend) Exists() bool { return b.d.exists() }
+
+// Step implements [sqlmerge.Backend].
+func (b backend) Step(name string) error { return b.d.step(name) }
+
+// Read implements [sqlmerge.Backend]. If the engine's reading session is in use, Read opens another session.
+func (b backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) (err error) {
+	if !b.d.exists() {
+		return nil
+	}
+	e, release, err := b.d.acquire(ctx, reading)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if e.reader.TryLock() {
+		defer e.reader.Unlock()
+		return f(e.read)
+	}
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.conn.Close())
+}
+
+// Write implements [sqlmerge.Backend]. It waits until the process's other transactions on the file have ended, then
+// attaches the file.
+func (b backend) Write(ctx context.Context) (sqlmerge.Session, error) {
+	select {
+	case b.d.writer <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	e, release, err := b.d.acquire(ctx, writing)
+	if err != nil {
+		<-b.d.writer
+		return nil, err
+	}
+	t := &transaction{session: e.write, d: b.d, release: release}
+	if err := t.Exec(ctx, "BEGIN TRANSACTION"); err != nil {
+		t.End()
+		return nil, err
+	}
+	return t, nil
+}
+
+// transaction implements [sqlmerge.Session].
+type transaction struct {
+	*session
+	d       *DB
+	release func()
+	altered bool // tables or views were created, altered or dropped
+}
+
+// Commit implements [sqlmerge.Session]. It notes whether the next detach must merge the log into the file.
+func (t *transaction) Commit(ctx context.Context) error {
+	if err := t.Exec(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	if t.altered {
+		t.engine.forgetObjects()
+	}
+	w := &t.d.window
+	w.changed = w.changed || t.altered || t.d.logSize() > longLog
+	return nil
+}
+
+// Rollback implements [sqlmerge.Session].
+func (t *transaction) Rollback() error {
+	err := t.Exec(context.Background(), "ROLLBACK")
+	if err == nil || strings.Contains(err.Error(), "no transaction is active") {
+		return nil
+	}
+	t.engine.broken = true
+	return err
+}
+
+// End implements [sqlmerge.Session].
+func (t *transaction) End() {
+	t.release()
+	<-t.d.writer
+}
