@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -29,12 +31,8 @@ type assembler struct {
 type batch struct {
 	records []byte // a "[" and the records, separated by commas; the "]" only if whole
 	whole   bool   // records is a complete JSON array, unchanged from the body
-	n       int
-	keys    []uint64 // hashes of the records' keys; for a record without a key, the hash of its content
-	content []uint64 // hashes of the records' content; only with assembler.deep
-	first   jsondoc.Value
-	last    jsondoc.Value
-	cuts    cuts
+	paging.Hashes
+	cuts cuts
 
 	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
@@ -42,8 +40,8 @@ type batch struct {
 // reserve allocates memory for n more hashes, because append would copy the slices and need twice the memory. //
 // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
-	if b.keys = slices.Grow(b.keys, n); deep {
-		b.content = slices.Grow(b.content, n)
+	if b.Keys = slices.Grow(b.Keys, n); deep {
+		b.Content = slices.Grow(b.Content, n)
 	}
 }
 
@@ -66,12 +64,12 @@ func (a *assembler) assemble(d *jsondoc.Doc, f records.Found, b *batch) error {
 		b.records, b.whole = d.Raw(p.Value), true
 		b.reserve(d.Count(p.Value), a.deep)
 		for r := range d.Elements(p.Value) {
-			b.cuts.note(r.Start-p.Value.Start, b.n)
+			b.cuts.note(r.Start-p.Value.Start, b.N)
 			a.note(d, r, nil, nil, b)
 		}
 		return d.Err()
 	}
-	if len(f.Places) == 1 && b.n == 0 {
+	if len(f.Places) == 1 && b.N == 0 {
 		b.reserve(d.Count(f.Places[0].Value), a.deep)
 		if !b.keysOnly {
 			b.records = slices.Grow(b.records, a.size(d, f.Places[0]))
@@ -163,7 +161,7 @@ func (a *assembler) add(d *jsondoc.Doc, r jsondoc.Value, identity, context []byt
 	} else {
 		b.records = append(b.records, ',')
 	}
-	b.cuts.note(len(b.records), b.n)
+	b.cuts.note(len(b.records), b.N)
 	a.note(d, r, identity, context, b)
 	raw := d.Raw(r)
 	if identity == nil && context == nil || !d.IsObject(r) {
@@ -185,12 +183,12 @@ func (a *assembler) add(d *jsondoc.Doc, r jsondoc.Value, identity, context []byt
 }
 
 func (a *assembler) note(d *jsondoc.Doc, r jsondoc.Value, identity, context []byte, b *batch) {
-	if b.n++; b.n > jsondoc.MaxNodes { // Invariant 6
+	if b.N++; b.N > jsondoc.MaxNodes { // Invariant 6
 		d.Fail(r.Start, fmt.Sprintf("more than %d records in one answer", jsondoc.MaxNodes))
 		return
 	}
-	if b.last = r; !b.first.OK() {
-		b.first = r
+	if b.Last = r; !b.First.OK() {
+		b.First = r
 	}
 	h, ok := a.key(d, r)
 	switch {
@@ -203,9 +201,9 @@ func (a *assembler) note(d *jsondoc.Doc, r jsondoc.Value, identity, context []by
 	if context != nil {
 		h ^= maphash.Bytes(a.seed, context)
 	}
-	b.keys = append(b.keys, h)
+	b.Keys = append(b.Keys, h)
 	if a.deep {
-		b.content = append(b.content, a.content(d, r))
+		b.Content = append(b.Content, a.content(d, r))
 	}
 }
 
@@ -247,7 +245,7 @@ func (a *assembler) keyText(d *jsondoc.Doc, r jsondoc.Value) string {
 		if !v.OK() || v.Nested() {
 			return ""
 		}
-		parts = append(parts, excerpt(string(d.Raw(v))))
+		parts = append(parts, wire.Excerpt(string(d.Raw(v))))
 	}
 	if len(parts) < 2 {
 		return strings.Join(parts, "")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/penstock-data/penstock/extract/paging"
 )
 
 // beyond handles a page that repeats the first page or the page before. Some lists return such a page for every
@@ -12,11 +14,11 @@ import (
 // If the offset minus one returns only the last record, the list has ended. If the next page number returns the same
 // page, the list has ended.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
-	print := sum(st.batch.keys)
-	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
+	print := paging.Sum(st.batch.Keys)
+	if st.batch.N == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
 		return nil
 	}
-	if l.pager.settled && !l.signalsBefore.announcesMore() {
+	if l.pager.Settled && !l.signalsBefore.AnnouncesMore() {
 		beyondEnd, err := l.isBeyondEnd(ctx, st, print)
 		if err != nil {
 			return err
@@ -27,7 +29,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 		}
 	}
 	if page := l.misplaced; page >= 0 {
-		return malformed(l.s, st.at, l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, page)))
+		return malformed(l.s, st.at, l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, page)))
 	}
 	return nil
 }
@@ -36,31 +38,27 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
-	case at.kind == pagerOffset:
-		at.at = strconv.FormatInt(at.number()-1, 10)
-	case at.kind == pagerPage && l.pages > 1:
-		at.at = strconv.FormatInt(at.number()+1, 10)
+	case at.Kind == paging.KindOffset:
+		at.At = strconv.FormatInt(at.Number()-1, 10)
+	case at.Kind == paging.KindPage && l.pages > 1:
+		at.At = strconv.FormatInt(at.Number()+1, 10)
 	default:
 		return false, nil
 	}
 	other, err := l.look(ctx, at)
-	if probeRefused(err) {
+	if paging.Refused(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	defer l.c.release(other.a)
-	if at.kind == pagerOffset {
+	if at.Kind == paging.KindOffset {
 		return l.lastOnly(other), nil
 	}
-	return sum(other.batch.keys) == print, nil
+	return paging.Sum(other.batch.Keys) == print, nil
 }
 
 func (l *listReader) lastOnly(end *step) bool {
-	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.announcesMore()
-}
-
-func (s *signals) announcesMore() bool {
-	return s.more == yes || s.token != "" || s.next != nil || s.remaining > 0
+	return end.batch.N == 1 && end.batch.Keys[0] == l.lastKey && !end.signals.AnnouncesMore()
 }

@@ -29,7 +29,7 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
 		size    servers.Size
-		signals []servers.Signal
+		Signals []servers.Signal
 	}{
 		"offsets, all records on a large page": {
 			servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, servers.Size{Param: "maxResults", Default: 10, Max: 100}, nil,
@@ -49,7 +49,7 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 		for _, beyond := range []string{servers.BeyondFirst, servers.BeyondEmpty} {
 			t.Run(name+" "+beyond, func(t *testing.T) {
 				tt.paging.Beyond = beyond
-				r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 41}, Paging: tt.paging, Size: tt.size, Signals: tt.signals})
+				r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 41}, Paging: tt.paging, Size: tt.size, Signals: tt.Signals})
 				require.NoError(t, err)
 				require.Len(t, r.records, 41)
 			})

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -24,7 +25,7 @@ type passCursor struct {
 	Of      string `json:"of,omitempty"`  // fingerprint of the request and paging; if it changes, the pass starts again
 	End     bool   `json:"end,omitempty"` // the pass has ended
 
-	Kind    pagerKind    `json:"pager,omitempty"`
+	Kind    paging.Kind  `json:"pager,omitempty"`
 	Param   string       `json:"param,omitempty"`
 	At      string       `json:"at,omitempty"`
 	Pointer string       `json:"records,omitempty"`
@@ -123,19 +124,21 @@ func (m passCursor) valid() bool {
 		return false
 	}
 	switch m.Kind {
-	case pagerNone:
+	case paging.KindNone:
 		return m.At == "" && m.Param == ""
-	case pagerPage, pagerOffset:
+	case paging.KindPage, paging.KindOffset:
 		_, err := strconv.ParseUint(m.At, 10, 62)
 		return err == nil && m.Param != ""
-	case pagerCursor:
+	case paging.KindCursor:
 		return m.At != "" && m.Param != ""
-	case pagerLink:
+	case paging.KindLink:
 		return m.At != "" && m.Param == ""
-	case pagerRange:
+	case paging.KindRange:
 		return m.At != ""
 	}
 	return false
 }
 
-func (m passCursor) position() position { return position{kind: m.Kind, param: m.Param, at: m.At} }
+func (m passCursor) position() paging.Position {
+	return paging.Position{Kind: m.Kind, Param: m.Param, At: m.At}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/state"
 )
@@ -37,9 +38,9 @@ func FuzzCursor(f *testing.F) {
 	m := newPassCursor(list("x.things"))
 	f.Add(string(m.cursor()))
 	f.Add(string(m.ending()))
-	m.Kind, m.Param, m.At, m.Pointer, m.Form, m.Total, m.Pages, m.Rows, m.Step = pagerPage, "page", "17", "/data/items", records.FormList, 12, 3, 30, 10
+	m.Kind, m.Param, m.At, m.Pointer, m.Form, m.Total, m.Pages, m.Rows, m.Step = paging.KindPage, "page", "17", "/data/items", records.FormList, 12, 3, 30, 10
 	f.Add(string(m.cursor()))
-	m.Kind, m.Param, m.At = pagerCursor, "cursor", "eyJ\"x"
+	m.Kind, m.Param, m.At = paging.KindCursor, "cursor", "eyJ\"x"
 	f.Add(string(m.cursor()))
 	m.Parents, m.Gone, m.Tuples = 3, 1, "ff"
 	f.Add(string(m.cursor()))

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/paging"
 )
 
 // Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved
@@ -39,8 +41,8 @@ func (d *drift) see(st *step) {
 		d.Moved++
 	}
 	d.total = st.total
-	d.counted = d.counted || st.at.kind == pagerPage || st.at.kind == pagerOffset
-	if st.at.kind != pagerCursor && len(st.gaps) == 0 {
+	d.counted = d.counted || st.at.Kind == paging.KindPage || st.at.Kind == paging.KindOffset
+	if st.at.Kind != paging.KindCursor && len(st.gaps) == 0 {
 		d.size(st)
 	}
 	if st.a != nil && st.a.resp != nil {
@@ -54,15 +56,15 @@ func (d *drift) see(st *step) {
 // size counts pages with too few records. A page counts once another page with records follows, or if it is empty and
 // an earlier page announced it. If N pages are numbered from 0, page N does not exist and does not count.
 func (d *drift) size(st *step) {
-	n := st.batch.n
-	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.afterLast
+	n := st.batch.N
+	announced := st.Rule == RuleNoNext || st.Rule == RuleLastPage && !st.afterLast
 	if d.fullest = max(d.fullest, n); n == 0 && announced && d.fullest > 0 {
 		d.Uneven++
 	}
 	if n > 0 {
 		d.Uneven, d.short, d.blank = d.Uneven+d.short, 0, 0
 	}
-	if (n < d.fullest || n == 0) && st.rule == "" {
+	if (n < d.fullest || n == 0) && st.Rule == "" {
 		d.short++
 		if n == 0 {
 			d.blank++

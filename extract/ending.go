@@ -1,22 +1,26 @@
 package extract
 
-import "context"
+import (
+	"context"
+
+	"github.com/penstock-data/penstock/extract/paging"
+)
 
 // confirm requests the end of a list again. If the page differs, it increments [Drift].Shifted: the list changes, or
 // the server leaves out records. Lists with tokens or a total need no such test.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
-	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
+	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.Rule != RuleNoNext && st.Rule != RuleEmptyPage {
 		return nil
 	}
 	end := l.ends
-	if st.batch.n > 0 {
-		end = ends{st.at, sum(st.batch.keys)}
+	if st.batch.N > 0 {
+		end = ends{st.at, paging.Sum(st.batch.Keys)}
 	}
-	if end.at.kind == pagerCursor || end.print == 0 {
+	if end.at.Kind == paging.KindCursor || end.print == 0 {
 		return nil
 	}
 	last := []ends{end}
-	if st.rule == RuleEmptyPage && st.batch.n == 0 && l.pager.emptyPages <= 1 {
+	if st.Rule == RuleEmptyPage && st.batch.N == 0 && l.pager.EmptyPages <= 1 {
 		last = append(last, ends{at: st.at})
 	}
 	for _, e := range last {
@@ -24,7 +28,7 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 		if err != nil {
 			return err
 		}
-		if sum(again.batch.keys) != e.print {
+		if paging.Sum(again.batch.Keys) != e.print {
 			l.drift.Shifted++
 		}
 		l.c.release(again.a)
@@ -33,12 +37,12 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 }
 
 func (l *listReader) noteLastPage(st *step) {
-	if st.batch.n > 0 {
-		l.ends = ends{st.at, sum(st.batch.keys)}
+	if st.batch.N > 0 {
+		l.ends = ends{st.at, paging.Sum(st.batch.Keys)}
 	}
 }
 
 type ends struct {
-	at    position
+	at    paging.Position
 	print uint64
 }

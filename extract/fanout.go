@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -203,7 +204,7 @@ func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.c.fetch(ctx, f.s, params, position{})
+	return f.c.fetch(ctx, f.s, params, paging.Position{})
 }
 
 // passOver counts n skipped tuples. sum is the fingerprint of all tuples so far.
@@ -246,7 +247,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	}
 	l := f.c.newListReader(f.s, params, &f.traits)
 	l.asm.copyLists = true
-	for st, err := range l.walk(ctx, position{}, a) {
+	for st, err := range l.walk(ctx, paging.Position{}, a) {
 		f.requests += l.requests
 		f.bytes += l.bytes
 		l.requests, l.bytes = 0, 0
@@ -260,13 +261,13 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 			}
 		}
 		f.mark.Pages++
-		f.current.Records += int64(st.batch.n)
-		if st.rule != "" {
+		f.current.Records += int64(st.batch.N)
+		if st.Rule != "" {
 			unexplained := l.unexplained(st)
 			f.mark.Incomplete, f.mark.Unexplained = someOf(f.mark.Incomplete, l.incomplete), someOf(f.mark.Unexplained, unexplained)
 			f.current.Complete = !l.short(st) && len(l.gaps.all)+len(l.incomplete)+len(unexplained) == 0
 		}
-		if st.rule != "" && l.short(st) {
+		if st.Rule != "" && l.short(st) {
 			f.mark.Short++
 		}
 		if err := f.windows.check(f.pass, line, st.batch.records); err != nil {
@@ -277,7 +278,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 		if st.file != nil {
 			f.files, f.size = append(f.files, *st.file), f.size+int64(len(st.file.Body))
 		}
-		if st.rule == "" && len(f.records) >= gatherBytes && !yield(f.page(nil), nil) {
+		if st.Rule == "" && len(f.records) >= gatherBytes && !yield(f.page(nil), nil) {
 			return false, nil
 		}
 	}
@@ -288,11 +289,11 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 // or the server may have cut it. The server may have cut a list without a total if its length is round and at least
 // likelyLimit. Shorter lists occur by chance.
 func (l *listReader) short(end *step) bool {
-	n := l.pager.rows
+	n := l.pager.Rows
 	if l.lastTotal >= 0 {
 		return l.lastTotal != n || l.firstTotal >= 0 && l.firstTotal != l.lastTotal
 	}
-	return end.rule == RuleOnePage && n >= likelyLimit && round(int(n))
+	return end.Rule == RuleOnePage && n >= likelyLimit && paging.Round(int(n))
 }
 
 const likelyLimit = 50
@@ -354,7 +355,7 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 
 func someOf(have, more []string) []string {
 	for _, text := range more {
-		if len(have) < maxStatements && !slices.Contains(have, text) {
+		if len(have) < paging.MaxStatements && !slices.Contains(have, text) {
 			have = append(have, text)
 		}
 	}

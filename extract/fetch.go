@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // answer is a successful answer. Its body is complete. Its JSON is well-formed, except perhaps inside the records.
 type answer struct {
-	at       position
+	at       paging.Position
 	d        *jsondoc.Doc
 	resp     *wire.Response
 	requests int
@@ -28,16 +29,16 @@ type answer struct {
 // retries the other temporary failures.
 const maxTries = 3
 
-func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at paging.Position) (*answer, error) {
 	return c.send(ctx, s, params, at, false)
 }
 
 // probe sends one request whose position may not exist, or may make the server fail: see [wire.Request].
-func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at paging.Position) (*answer, error) {
 	return c.send(ctx, s, params, at, true)
 }
 
-func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at position, probe bool) (*answer, error) {
+func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at paging.Position, probe bool) (*answer, error) {
 	client, err := c.wireFor(s)
 	if err != nil {
 		return nil, err
@@ -107,8 +108,16 @@ func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	if ok {
 		return nil
 	}
-	e.Class, e.Message = class, excerpt(client.Redactor().Redact(message))
+	e.Class, e.Message = class, wire.Excerpt(client.Redactor().Redact(message))
 	return e
+}
+
+// signals reads what the answer states beside its n records.
+func (a *answer) signals(f records.Found, n int) paging.Signals {
+	if a.resp == nil {
+		return paging.ReadSignals(a.d, f, n, nil, 0)
+	}
+	return paging.ReadSignals(a.d, f, n, a.resp.Header, a.resp.Status)
 }
 
 func (c *Client) release(a *answer) {
@@ -123,14 +132,6 @@ func (c *Client) release(a *answer) {
 	a.d = nil
 }
 
-func excerpt(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	if len(message) > 256 {
-		message = strings.ToValidUTF8(message[:256], "") + "…"
-	}
-	return message
-}
-
 func pause(ctx context.Context, try int) error {
 	d := time.Duration(try) * 250 * time.Millisecond
 	t := time.NewTimer(d + rand.N(d))
@@ -143,9 +144,16 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-func malformed(s schemas.Stream, at position, err error) error {
+func malformed(s schemas.Stream, at paging.Position, err error) error {
 	return &wire.Error{
 		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,
 		Message: fmt.Sprintf("%s: %v", at, err), Attempts: 1, Err: err,
 	}
+}
+
+func requestsOf(err error) int {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return e.Attempts
+	}
+	return 0
 }

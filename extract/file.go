@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -107,7 +108,7 @@ var pageTitle = regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,120})`)
 
 func titled(body []byte) string {
 	if m := pageTitle.FindSubmatch(body[:min(len(body), 8<<10)]); m != nil {
-		return fmt.Sprintf(", titled %q", excerpt(string(m[1])))
+		return fmt.Sprintf(", titled %q", wire.Excerpt(string(m[1])))
 	}
 	return ""
 }
@@ -149,5 +150,5 @@ func fileName(disposition string) string {
 }
 
 func concernsOneParent(s schemas.Stream, e *wire.Error) bool {
-	return failsOnData(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
+	return paging.FailsOnData(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
 }

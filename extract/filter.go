@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -82,19 +84,19 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 }
 
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
-	q := make(query)
+	q := make(paging.Query)
 	for _, name := range names {
-		q.add(name, bound)
+		q.Add(name, bound)
 	}
 	rows, err := t.request(ctx, q)
 	switch {
-	case probeRefused(err):
-		t.f.Refuted = append(t.f.Refuted, q.names()+": "+excerpt(err.Error()))
+	case paging.Refused(err):
+		t.f.Refuted = append(t.f.Refuted, q.Names()+": "+wire.Excerpt(err.Error()))
 		return false, nil
 	case err != nil:
 		return false, err
 	case len(rows) > 0:
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s after %s: still %d records", q.names(), bound, len(rows)))
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s after %s: still %d records", q.Names(), bound, len(rows)))
 	}
 	return len(rows) == 0, nil
 }
@@ -142,10 +144,10 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 }
 
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]records.Row, error) {
-	rows, err := t.request(ctx, query{name: t.h.text(bound)})
+	rows, err := t.request(ctx, paging.Query{name: t.h.text(bound)})
 	switch {
-	case probeRefused(err):
-		t.refuse(name, bound, excerpt(err.Error()))
+	case paging.Refused(err):
+		t.refuse(name, bound, wire.Excerpt(err.Error()))
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -199,8 +201,8 @@ func (t *trial) disobeys(answer, known []records.Row, edited, other records.Row,
 	return ""
 }
 
-func (t *trial) request(ctx context.Context, q query) ([]records.Row, error) {
-	st, err := t.n.l.look(ctx, position{extra: q.encode()})
+func (t *trial) request(ctx context.Context, q paging.Query) ([]records.Row, error) {
+	st, err := t.n.l.look(ctx, paging.Position{Extra: q.Encode()})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -19,44 +20,44 @@ func (l *listReader) guard(st *step) error {
 	}
 	l.lastTotal = st.total
 	signs := l.drift.Drift
-	st.afterLast = l.pager.zero && st.at.kind == pagerPage && l.pager.last > 0 && st.at.number() == l.pager.last
+	st.afterLast = l.pager.Zero && st.at.Kind == paging.KindPage && l.pager.Last > 0 && st.at.Number() == l.pager.Last
 	l.drift.see(st)
 	l.follow(st)
 	l.noteLastPage(st)
-	if l.pages == 1 && st.rule != "" {
+	if l.pages == 1 && st.Rule != "" {
 		return nil
 	}
-	bounded := st.at.kind == pagerPage && l.pager.last > 0 && len(l.s.Key) > 0
-	if err := l.repeats(st.batch.keys); err != nil && !bounded {
+	bounded := st.at.Kind == paging.KindPage && l.pager.Last > 0 && len(l.s.Key) > 0
+	if err := l.repeats(st.batch.Keys); err != nil && !bounded {
 		if !l.clamped(st) {
 			return malformed(l.s, st.at, l.early(err))
 		}
-		l.pager.rows -= int64(st.batch.n)
+		l.pager.Rows -= int64(st.batch.N)
 		l.drift.Drift = signs
-		st.continuation, st.batch = continuation{rule: RuleRepeat}, batch{}
+		st.Continuation, st.batch = paging.Continuation{Rule: RuleRepeat}, batch{}
 		return nil
 	}
-	l.lastN, l.lastPrint = st.batch.n, sum(st.batch.keys)
-	if st.batch.n > 0 {
-		l.lastKey = st.batch.keys[st.batch.n-1]
+	l.lastN, l.lastPrint = st.batch.N, paging.Sum(st.batch.Keys)
+	if st.batch.N > 0 {
+		l.lastKey = st.batch.Keys[st.batch.N-1]
 	}
 	if l.pages == 1 {
 		l.firstPrint = l.lastPrint
 	}
-	if st.rule != "" {
+	if st.Rule != "" {
 		return nil
 	}
-	if err := st.at.check(st.next); err != nil {
+	if err := st.at.Check(st.Next); err != nil {
 		return malformed(l.s, st.at, err)
 	}
-	if st.next.kind == pagerCursor {
-		cursor := maphash.String(l.c.seed, st.next.at)
+	if st.Next.Kind == paging.KindCursor {
+		cursor := maphash.String(l.c.seed, st.Next.At)
 		if l.visited[cursor] {
 			return malformed(l.s, st.at, errors.New("the list returns a cursor that it returned before"))
 		}
 		l.visited[cursor] = true
 	}
-	if most := l.pager.limit(l.c.maxPages); int64(l.pages) >= most {
+	if most := l.pager.Limit(l.c.maxPages); int64(l.pages) >= most {
 		return malformed(l.s, st.at, fmt.Errorf("no end after %d pages", l.pages))
 	}
 	return nil
@@ -72,29 +73,29 @@ func (l *listReader) early(err error) error {
 // clamped reports whether a page without new records is after the end of the list. The page must not announce more
 // records. Also, either the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
-	if st.at == l.beyondEnd && st.at != (position{}) {
+	if st.at == l.beyondEnd && st.at != (paging.Position{}) {
 		return true
 	}
 	s := st.signals
-	if s.more == yes || s.token != "" || s.next != nil || s.total >= 0 && s.total != l.pager.rows-int64(st.batch.n) {
+	if s.More == paging.Yes || s.Token != "" || s.Next != nil || s.Total >= 0 && s.Total != l.pager.Rows-int64(st.batch.N) {
 		return false
 	}
-	print := sum(st.batch.keys)
-	if s.total >= 0 || l.clampedTo == st.at.number()-1 && st.at.kind == pagerPage {
+	print := paging.Sum(st.batch.Keys)
+	if s.Total >= 0 || l.clampedTo == st.at.Number()-1 && st.at.Kind == paging.KindPage {
 		if print == l.lastPrint || print == l.firstPrint {
 			return true
 		}
 	}
-	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // beyond has sent a probe for such a page
-	again := l.pages > 2 && !counted && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
-	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
+	counted := st.at.Kind == paging.KindPage || st.at.Kind == paging.KindOffset // beyond has sent a probe for such a page
+	again := l.pages > 2 && !counted && st.at.Kind != paging.KindCursor && (print == l.lastPrint || print == l.firstPrint)
+	return again || int64(l.lastN) < l.pager.Step && st.batch.N <= l.lastN
 }
 
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	print := sum(keys)
+	print := paging.Sum(keys)
 	if l.seen[print] {
 		return errors.New("the page repeats an earlier one")
 	}
@@ -156,14 +157,6 @@ func distinctIn(keys []uint64) int {
 		}
 	}
 	return n
-}
-
-func sum(keys []uint64) uint64 {
-	h := uint64(len(keys))
-	for _, k := range keys {
-		h += k * k >> 7 * 0x9e3779b97f4a7c15
-	}
-	return h
 }
 
 // expired reports whether err may mean that the server has forgotten a cursor.

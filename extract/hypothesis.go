@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -84,7 +85,7 @@ func refute(s schemas.Stream, about, seen string) error {
 	if about == HypothesisMonths {
 		remove = "set `months: none`, or remove `months`"
 	}
-	return malformed(s, position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
+	return malformed(s, paging.Position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
 // parameterTest finds out whether the source uses the parameters of a stream. It compares the answers for the first
@@ -116,8 +117,8 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 }
 
 func (l *listReader) printOf(b *batch) (answerPrint, error) {
-	p := answerPrint{records: b.n, members: map[string]uint64{}}
-	if b.n == 0 {
+	p := answerPrint{records: b.N, members: map[string]uint64{}}
+	if b.N == 0 {
 		return p, nil
 	}
 	d := l.c.docs.Get().(*jsondoc.Doc)
@@ -145,7 +146,7 @@ func (l *listReader) printOf(b *batch) (answerPrint, error) {
 
 func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
-	if t.over || b.n == 0 {
+	if t.over || b.N == 0 {
 		return nil
 	}
 	print, err := l.printOf(b)
@@ -214,7 +215,7 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	}
 	l := f.c.newListReader(f.s, params, &f.traits)
 	l.asm.copyLists = true
-	a, err := f.c.fetch(ctx, f.s, params, position{})
+	a, err := f.c.fetch(ctx, f.s, params, paging.Position{})
 	f.requests += requestsOf(err)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -322,10 +323,10 @@ func (p *pass) valueless(ctx context.Context) error {
 	if err != nil || slices.ContainsFunc(fedOf(p.s), func(p schemas.Param) bool { return p.In == "path" }) {
 		return nil
 	}
-	a, err := p.c.fetch(ctx, simple, params, position{})
+	a, err := p.c.fetch(ctx, simple, params, paging.Position{})
 	if err != nil {
 		fault, ok := errors.AsType[*wire.Error](err)
-		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || failsOnData(fault)) {
+		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || paging.FailsOnData(fault)) {
 			return nil // the list needs the value
 		}
 		return err

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -75,34 +74,21 @@ func (g *gaps) close(key string) {
 
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
-	if st.a == nil || st.batch.n == 0 {
+	if st.a == nil || st.batch.N == 0 {
 		return
 	}
-	g.close(l.asm.keyText(st.a.d, st.batch.first))
+	g.close(l.asm.keyText(st.a.d, st.batch.First))
 	g.pages = 0
-	g.tail = l.asm.keyText(st.a.d, st.batch.last)
-}
-
-var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
-
-// failsOnData reports whether an error looks like a failure on certain data, not like a server in trouble.
-func failsOnData(e *wire.Error) bool {
-	switch {
-	case e.Status == http.StatusInternalServerError:
-		return true
-	case e.Status == http.StatusBadRequest, e.Status/100 == 2 && e.Class == wire.Transient:
-		return errorWords.MatchString(e.Message)
-	}
-	return false
+	g.tail = l.asm.keyText(st.a.d, st.batch.Last)
 }
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
 // single records. Records that still fail become gaps. isolate returns cause if the error does not look like a broken
 // record. It also does so at a limit, and for a list without smaller pages. It returns an error if no record of the
 // page can be read.
-func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
+func (l *listReader) isolate(ctx context.Context, at paging.Position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
-	if !ok || !failsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
+	if !ok || !paging.FailsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
 		return nil, cause
 	}
 	i, ok := l.isolation(at, fault)
@@ -119,15 +105,10 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	if err := i.split(ctx, i.page); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), error(i.explain(err)))
 	}
-	if i.st.batch.n == 0 {
+	if i.st.batch.N == 0 {
 		return nil, i.explain(errNothing)
 	}
 	return i.finish()
-}
-
-func mayHoldBrokenRecord(at position, err error) bool {
-	fault, ok := errors.AsType[*wire.Error](err)
-	return ok && failsOnData(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }
 
 type isolation struct {
@@ -143,34 +124,34 @@ type isolation struct {
 	failed int // failed requests for parts
 
 	total int64
-	last  *signals // signals of the last part of the page; nil if it is a gap
+	last  *paging.Signals // signals of the last part of the page; nil if it is a gap
 	end   part
 }
 
 type part struct{ from, rows int64 }
 
-func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok bool) {
-	kind, size := at.kind, l.s.Pagination.Size
-	if kind == pagerNone {
-		kind = pagerKind(l.s.Pagination.Type)
+func (l *listReader) isolation(at paging.Position, fault *wire.Error) (i *isolation, ok bool) {
+	kind, size := at.Kind, l.s.Pagination.Size
+	if kind == paging.KindNone {
+		kind = paging.Kind(l.s.Pagination.Type)
 	}
 	rows := int64(l.s.Pagination.Limit)
 	if n := int64(l.drift.fullest); n > 0 && (n < rows || rows == 0) {
 		rows = n
 	}
-	if rows < 2 || l.pager.zero {
+	if rows < 2 || l.pager.Zero {
 		return nil, false
 	}
 	i = &isolation{l: l, fault: fault, s: l.s, tail: l.gaps.tail, total: -1}
 	switch kind {
-	case pagerPage:
+	case paging.KindPage:
 		i.s.Pagination.Size = cmp.Or(size, "per_page")
-		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("page", "page")), at: strconv.FormatInt(max(at.number(), 1), 10)}
-		i.page = part{(at.number() - 1) * rows, rows}
-	case pagerOffset:
+		at = paging.Position{Kind: kind, Param: cmp.Or(at.Param, l.pager.Named("page", "page")), At: strconv.FormatInt(max(at.Number(), 1), 10)}
+		i.page = part{(at.Number() - 1) * rows, rows}
+	case paging.KindOffset:
 		i.s.Pagination.Size = cmp.Or(size, "limit")
-		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("offset", "offset")), at: strconv.FormatInt(at.number(), 10)}
-		i.page = part{at.number(), rows}
+		at = paging.Position{Kind: kind, Param: cmp.Or(at.Param, l.pager.Named("offset", "offset")), At: strconv.FormatInt(at.Number(), 10)}
+		i.page = part{at.Number(), rows}
 	default:
 		return nil, false
 	}
@@ -193,7 +174,7 @@ func (i *isolation) sized(ctx context.Context) bool {
 		return false
 	}
 	var b batch
-	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
+	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.N) == p.rows
 }
 
 // split reads p in smaller parts. Each begins at a multiple of its length, so that a page number can select it.
@@ -234,9 +215,9 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	i.failed++
 	switch {
-	case !ok || !failsOnData(fault):
+	case !ok || !paging.FailsOnData(fault):
 		return err
-	case i.st.batch.n == 0 && i.failed >= maxFailedParts:
+	case i.st.batch.N == 0 && i.failed >= maxFailedParts:
 		return errNothing
 	case p.rows > 1:
 		return i.split(ctx, p)
@@ -253,9 +234,9 @@ var errNothing = errors.New("no record of the page could be read")
 func (i *isolation) request(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)
-	at.at = strconv.FormatInt(p.from, 10)
-	if at.kind == pagerPage {
-		at.at = strconv.FormatInt(p.from/p.rows+1, 10)
+	at.At = strconv.FormatInt(p.from, 10)
+	if at.Kind == paging.KindPage {
+		at.At = strconv.FormatInt(p.from/p.rows+1, 10)
 	}
 	a, err := i.l.c.probe(ctx, s, i.l.params, at)
 	n := requestsOf(err)
@@ -274,25 +255,25 @@ func (i *isolation) take(a *answer, p part) error {
 	if err != nil {
 		return err
 	}
-	n := b.n
-	b.first = jsondoc.Missing
+	n := b.N
+	b.First = jsondoc.Missing
 	if err := l.asm.assemble(a.d, f, b); err != nil {
 		return err
 	}
-	if n = b.n - n; int64(n) > p.rows {
+	if n = b.N - n; int64(n) > p.rows {
 		return fmt.Errorf("the list ignores %q: requested %d records, got %d", i.s.Pagination.Size, p.rows, n)
 	}
-	s := signalsOf(a, f, n)
-	i.total, i.last, i.end = max(i.total, s.total), &s, p
+	s := a.signals(f, n)
+	i.total, i.last, i.end = max(i.total, s.Total), &s, p
 	if n == 0 {
 		return nil
 	}
-	first := l.asm.keyText(a.d, b.first)
+	first := l.asm.keyText(a.d, b.First)
 	l.gaps.close(first)
 	if k := len(i.st.gaps); k > 0 && i.open {
 		i.st.gaps[k-1].Before, i.open = first, false
 	}
-	i.tail = l.asm.keyText(a.d, b.last)
+	i.tail = l.asm.keyText(a.d, b.Last)
 	return nil
 }
 
@@ -315,13 +296,13 @@ func (i *isolation) finish() (*step, error) {
 	l, st := i.l, i.st
 	l.gaps.all = append(l.gaps.all, st.gaps...)
 	l.gaps.tail, l.gaps.open = i.tail, i.open
-	n := int64(st.batch.n)
+	n := int64(st.batch.N)
 	for _, g := range st.gaps {
 		n += g.Rows
 	}
 	st.total = i.total
 	var err error
-	if st.continuation, err = l.pager.decide(st.at, int(n), "", i.signals()); err == nil {
+	if st.Continuation, err = l.pager.Decide(st.at, int(n), "", i.signals()); err == nil {
 		err = l.guard(st)
 	}
 	if err != nil {
@@ -330,20 +311,20 @@ func (i *isolation) finish() (*step, error) {
 	return st, nil
 }
 
-func (i *isolation) signals() signals {
-	s := noSignals
-	s.total = i.total
+func (i *isolation) signals() paging.Signals {
+	s := paging.NoSignals
+	s.Total = i.total
 	pages := func(rows int64) int64 { return max(1, (rows+i.page.rows-1)/i.page.rows) }
 	switch {
-	case i.total >= 0 && i.st.at.kind == pagerPage:
-		s.lastPage = pages(i.total)
+	case i.total >= 0 && i.st.at.Kind == paging.KindPage:
+		s.LastPage = pages(i.total)
 	case i.total >= 0 || i.last == nil: // the total decides, or the next page is requested
-	case i.last.lastPage >= 0 && i.st.at.kind == pagerPage:
-		s.lastPage = pages(i.last.lastPage * i.end.rows)
-	case i.last.more == yes || i.last.next != nil || i.last.token != "":
-		s.more = yes
-	case i.last.more == no || i.last.linked || i.last.tokened:
-		s.more = no
+	case i.last.LastPage >= 0 && i.st.at.Kind == paging.KindPage:
+		s.LastPage = pages(i.last.LastPage * i.end.rows)
+	case i.last.More == paging.Yes || i.last.Next != nil || i.last.Token != "":
+		s.More = paging.Yes
+	case i.last.More == paging.No || i.last.Linked || i.last.Tokened:
+		s.More = paging.No
 	}
 	return s
 }

@@ -65,10 +65,10 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
 	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
 	for _, tt := range []struct {
-		name  string
-		list  broken
-		pager schemas.Pagination
-		gaps  []string
+		name     string
+		list     broken
+		Progress schemas.Pagination
+		gaps     []string
 	}{
 		{"in the middle", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, byPage,
 			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
@@ -92,7 +92,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.list.status, tt.list.body = 500, serverError
 			s := list("x.things", "id")
-			s.Pagination = tt.pager
+			s.Pagination = tt.Progress
 			c := serve(t, tt.list.serve, s)
 			c.parallel = 1
 			r, err := read(c.Client, s, "")
@@ -104,7 +104,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 				gaps = append(gaps, g.String())
 			}
 			require.Equal(t, tt.gaps, gaps)
-			if tt.pager.Type == "" {
+			if tt.Progress.Type == "" {
 				return // a later process would continue with what this one has learned, not with tt.pager
 			}
 			for i, at := range r.cursors[:len(r.cursors)-1] {
@@ -171,11 +171,11 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	third := []int{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
 	last := []int{51, 52, 53, 54, 55, 56, 57}
 	for _, tt := range []struct {
-		name  string
-		list  broken
-		pager schemas.Pagination
-		gone  []int
-		gaps  []string
+		name     string
+		list     broken
+		Progress schemas.Pagination
+		gone     []int
+		gaps     []string
 	}{
 		{"nothing is broken", broken{n: 57, size: "per_page", total: true}, byPage, nil, nil},
 		{"none of its records can be read", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
@@ -194,7 +194,7 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.list.status, tt.list.body = 500, serverError
 			s := list("x.things", "id")
-			s.Pagination = tt.pager
+			s.Pagination = tt.Progress
 			c := serve(t, tt.list.serve, s)
 			c.parallel = 1
 			r, err := read(c.Client, s, "")

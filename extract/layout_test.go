@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -105,7 +106,7 @@ func TestRecordsAreTheBody(t *testing.T) {
 	require.NoError(t, (&assembler{seed: maphash.MakeSeed()}).assemble(d, f, &b))
 	require.Equal(t, `[ {"id":1} , {"id":2} ]`, string(b.json()))
 	require.Same(t, &body[8], &b.json()[0])
-	require.Equal(t, 2, b.n)
+	require.Equal(t, 2, b.N)
 }
 
 func FuzzRecords(f *testing.F) {
@@ -190,13 +191,13 @@ func BenchmarkPage(b *testing.B) {
 			b.Fatal(err)
 		}
 		var batch batch
-		if err := l.asm.assemble(d, f, &batch); err != nil || batch.n != 1000 {
-			b.Fatal(err, batch.n)
+		if err := l.asm.assemble(d, f, &batch); err != nil || batch.N != 1000 {
+			b.Fatal(err, batch.N)
 		}
-		if err := l.repeats(batch.keys); err != nil {
+		if err := l.repeats(batch.Keys); err != nil {
 			b.Fatal(err)
 		}
-		if s := signalsOf(&answer{d: d}, f, batch.n); s.more != yes {
+		if s := (&answer{d: d}).signals(f, batch.N); s.More != paging.Yes {
 			b.Fatal(s)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -28,7 +29,7 @@ type listReader struct {
 	params []bound
 	traits *endpointTraits
 	asm    assembler
-	pager  pager
+	pager  paging.Progress
 
 	volatility *volatility // nil in a pass, which needs no negotiation
 	others     *otherLists // set if a negotiation chooses between several lists; otherwise nil
@@ -49,13 +50,13 @@ type listReader struct {
 	firstKeys       []uint64 // keys of the first page, sorted; for records without a key, hashes of their content
 	lastPrint       uint64
 	lastKey         uint64
-	beyondEnd       position // a position after the end of the list; zero if none is known
-	misplaced       int64    // page number reported by a later page that repeats the first page; -1 for none
+	beyondEnd       paging.Position // a position after the end of the list; zero if none is known
+	misplaced       int64           // page number reported by a later page that repeats the first page; -1 for none
 	buf             []byte
 
-	lastSignals   signals
+	lastSignals   paging.Signals
 	promised      bool
-	signalsBefore signals
+	signalsBefore paging.Signals
 	shorter       []shortPage // pages after the last full one
 	firstN        int         // records of the first page; 0 if some of them could not be read
 	shortRereads  int         // short pages that were requested again
@@ -81,8 +82,8 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	return &listReader{
 		c: c, s: s, params: params, traits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
-		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.RecordsKnown && s.Pagination.Type != "", announces: h.announces, cautious: s.Parent != "", total: -1},
-		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: noSignals,
+		pager:      paging.Progress{Stated: stated(s), Hint: s.Pagination, Settled: s.RecordsKnown && s.Pagination.Type != "", Announces: h.announces, Cautious: s.Parent != "", Total: -1},
+		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: paging.NoSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		drift: drift{total: -1},
 	}
@@ -95,11 +96,11 @@ func stated(s schemas.Stream) bool {
 }
 
 type step struct {
-	at    position
+	at    paging.Position
 	batch batch
 	total int64
-	continuation
-	signals   signals
+	paging.Continuation
+	signals   paging.Signals
 	reread    bool
 	note      string
 	bare      bool // the answer has no array of records: the array is null or missing
@@ -112,9 +113,9 @@ type step struct {
 
 // walk yields the pages of a list. Each step is valid until the next one is requested. If first is not nil, it is the
 // answer for the position at.
-func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
+func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
-		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
+		q := &ahead[paging.Position]{c: l.c, fetch: func(ctx context.Context, p paging.Position) (*answer, error) {
 			return l.c.fetch(ctx, l.s, l.params, p)
 		}}
 		defer q.stop()
@@ -127,27 +128,27 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 				yield(nil, err)
 				return
 			}
-			if st.rule == "" {
-				q.fill(ctx, st.next, l.following)
+			if st.Rule == "" {
+				q.fill(ctx, st.Next, l.following)
 			}
 			more := yield(st, nil)
 			l.c.release(st.a)
-			if !more || st.rule != "" {
+			if !more || st.Rule != "" {
 				return
 			}
-			at = st.next
+			at = st.Next
 		}
 	}
 }
 
-func (l *listReader) following(at position) (position, bool) {
+func (l *listReader) following(at paging.Position) (paging.Position, bool) {
 	if l.stepwise {
-		return position{}, false
+		return paging.Position{}, false
 	}
-	return l.pager.following(at)
+	return l.pager.Following(at)
 }
 
-func (l *listReader) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
+func (l *listReader) step(ctx context.Context, q *ahead[paging.Position], at paging.Position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
 		ended, over := l.past(ctx, at, err)
@@ -157,7 +158,7 @@ func (l *listReader) step(ctx context.Context, q *ahead[position], at position) 
 		return l.recover(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
-	if err = l.read(st); err == nil && st.open {
+	if err = l.read(st); err == nil && st.Open {
 		err = l.findPaging(ctx, q, st)
 	}
 	if err == nil && l.outsized(st) {
@@ -205,40 +206,40 @@ func (l *listReader) read(st *step) error {
 	}
 	l.volatility.observe(l, a.d, f)
 	st.total, st.file = -1, a.kept
-	s := signalsOf(a, f, st.batch.n)
+	s := a.signals(f, st.batch.N)
 	if a.d.Err() != nil {
 		return malformed(l.s, a.at, a.d.Err())
 	}
 	if l.single(f, st, s) {
-		st.rule = RuleSingle
+		st.Rule = RuleSingle
 		return nil
 	}
 	if err := l.checkPageNumber(st, &s); err != nil {
 		return malformed(l.s, a.at, err)
 	}
-	if id := l.idOf(a.d, st.batch.last); id != "" {
+	if id := l.idOf(a.d, st.batch.Last); id != "" {
 		l.lastID = id
 	}
-	if s.total >= 0 && l.counting(s.total, st.batch.n) {
-		s.total = -1
+	if s.Total >= 0 && l.counting(s.Total, st.batch.N) {
+		s.Total = -1
 	}
-	l.incomplete = someOf(l.incomplete, s.incomplete)
-	if st.at.kind == pagerNone {
+	l.incomplete = someOf(l.incomplete, s.Incomplete)
+	if st.at.Kind == paging.KindNone {
 		l.constant = map[string]bool{}
-		for _, u := range s.unread {
-			l.constant[u.pointer+u.value] = true
+		for _, u := range s.Unread {
+			l.constant[u.Pointer+u.Value] = true
 		}
 		l.adoptToken(&s, st.at, nil)
 	} else {
 		l.adoptToken(&s, st.at, l.constant)
 	}
-	if s.more == no && l.promised {
-		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list says that it ends here
+	if s.More == paging.No && l.promised {
+		s.Unread = slices.DeleteFunc(s.Unread, func(u paging.Unread) bool { return u.Number < 0 }) // the list says that it ends here
 	}
-	l.promised = l.promised || s.more == yes
+	l.promised = l.promised || s.More == paging.Yes
 	l.signalsBefore = l.lastSignals
-	st.signals, st.total, l.lastSignals = s, s.total, s
-	st.continuation, err = l.pager.decide(a.at, st.batch.n, l.lastID, s)
+	st.signals, st.total, l.lastSignals = s, s.Total, s
+	st.Continuation, err = l.pager.Decide(a.at, st.batch.N, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
 	}
@@ -265,18 +266,16 @@ func (l *listReader) records(st *step, f records.Found) error {
 	return nil
 }
 
-func (l *listReader) adoptToken(s *signals, at position, constant map[string]bool) {
-	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
-		s.adoptToken(at, constant)
+func (l *listReader) adoptToken(s *paging.Signals, at paging.Position, constant map[string]bool) {
+	if l.pager.Hint.Type == "" || l.pager.Hint.Type == "cursor" {
+		s.AdoptToken(at, constant)
 	}
 }
-
-const maxStatements = 5
 
 // counting reports whether the total is only the number of records on each page. Then the totals of all pages are
 // ignored.
 func (l *listReader) counting(total int64, n int) bool {
-	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
+	if l.pages > 0 && total == int64(n) && l.pager.Rows > 0 && l.firstTotal <= l.pager.Rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
 	}
 	return l.counts
@@ -284,14 +283,14 @@ func (l *listReader) counting(total int64, n int) bool {
 
 // single reports whether the answer is one object, not a list. It may be the only record of a list, without an array.
 // It may also be an empty array that means that there is no such object: see absentObject.
-func (l *listReader) single(f records.Found, st *step, s signals) bool {
+func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 	if l.pages > 0 {
 		return false
 	}
 	if f.Form == records.FormOne {
-		return records.SingleClass(l.s.Class) || s.more != yes && s.token == "" && s.next == nil && s.lastPage <= 1 && s.total <= 1
+		return records.SingleClass(l.s.Class) || s.More != paging.Yes && s.Token == "" && s.Next == nil && s.LastPage <= 1 && s.Total <= 1
 	}
-	return st.batch.n == 0 && absentObject(l.s.Class)
+	return st.batch.N == 0 && absentObject(l.s.Class)
 }
 
 // maxIDBytes limits a record's id that a request for the next page holds. The id is a part of the URL. Probes may
@@ -328,33 +327,33 @@ func absentObject(c schemas.Class) bool { return records.SingleClass(c) && c != 
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
 // return another page. A number that is the same on every page says nothing: guard recognizes repeated pages.
-func (l *listReader) checkPageNumber(st *step, s *signals) error {
+func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	l.misplaced = -1
-	if st.at.kind == pagerNone {
-		l.echoed = s.page
+	if st.at.Kind == paging.KindNone {
+		l.echoed = s.Page
 	}
-	if st.at.kind != pagerPage || s.page < 0 || s.page == st.at.number() {
+	if st.at.Kind != paging.KindPage || s.Page < 0 || s.Page == st.at.Number() {
 		return nil
 	}
-	if st.batch.n == 0 {
-		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && (l.lastSignals.announcesMore() || l.lastSignals.lastPage > 1) {
-			return l.changed(fmt.Errorf("requested page %s, got page %d without records, and nothing shows that the list uses %s", st.at.at, s.page, st.at.param))
+	if st.batch.N == 0 {
+		if l.pages == 1 && s.Page == l.echoed && !l.pager.Stated && (l.lastSignals.AnnouncesMore() || l.lastSignals.LastPage > 1) {
+			return l.changed(fmt.Errorf("requested page %s, got page %d without records, and nothing shows that the list uses %s", st.at.At, s.Page, st.at.Param))
 		}
 		return nil
 	}
-	if l.clampedTo = -1; s.page == st.at.number()-1 && sum(st.batch.keys) == l.lastPrint && l.pager.settled && l.pager.last < st.at.number() {
-		l.clampedTo = s.page // after its end the list returns its last page again, and says so
+	if l.clampedTo = -1; s.Page == st.at.Number()-1 && paging.Sum(st.batch.Keys) == l.lastPrint && l.pager.Settled && l.pager.Last < st.at.Number() {
+		l.clampedTo = s.Page // after its end the list returns its last page again, and says so
 		return nil
 	}
-	if s.page == l.echoed {
-		if sum(st.batch.keys) == l.firstPrint {
+	if s.Page == l.echoed {
+		if paging.Sum(st.batch.Keys) == l.firstPrint {
 			if l.pages < 2 {
-				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
+				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, s.Page))
 			}
-			l.misplaced = s.page // the requested page may be after the end
+			l.misplaced = s.Page // the requested page may be after the end
 		}
-		s.page = -1
+		s.Page = -1
 		return nil
 	}
-	return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
+	return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, s.Page))
 }

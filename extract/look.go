@@ -7,27 +7,28 @@ import (
 	"net/http"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // look requests a position without counting it as a page. Except for the first page, it sends a probe, because the
 // server may not know the parameters.
-func (l *listReader) look(ctx context.Context, at position) (*step, error) {
-	if at == (position{}) {
+func (l *listReader) look(ctx context.Context, at paging.Position) (*step, error) {
+	if at == (paging.Position{}) {
 		return l.reread(ctx, at)
 	}
 	return l.inspect(ctx, at, l.request)
 }
 
 // reread requests a page again. The page exists, so it retries temporary failures.
-func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
-	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
+func (l *listReader) reread(ctx context.Context, at paging.Position) (*step, error) {
+	return l.inspect(ctx, at, func(ctx context.Context, at paging.Position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
 	})
 }
 
-func (l *listReader) inspect(ctx context.Context, at position, send func(context.Context, position) (*answer, error)) (*step, error) {
+func (l *listReader) inspect(ctx context.Context, at paging.Position, send func(context.Context, paging.Position) (*answer, error)) (*step, error) {
 	if err := l.checkBudget(); err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (l *listReader) inspect(ctx context.Context, at position, send func(context
 	if err == nil {
 		l.volatility.observe(l, a.d, f)
 		l.others.observe(l, at, a.d, f)
-		st.signals = signalsOf(a, f, st.batch.n)
+		st.signals = a.signals(f, st.batch.N)
 		l.adoptToken(&st.signals, at, l.constant)
 		err = a.d.Err()
 	}
@@ -99,19 +100,19 @@ func empty(d *jsondoc.Doc, f records.Found) bool {
 // outsized reports whether the first page is shorter than requested, although there may be more pages. Some servers
 // limit the page size, but calculate the positions of pages with the requested size. Then records are missing.
 func (l *listReader) outsized(st *step) bool {
-	n, p := st.batch.n, l.s.Pagination
-	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
+	n, p := st.batch.N, l.s.Pagination
+	if st.at.Kind != paging.KindNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.Limit == int64(n) {
 		return false
 	}
-	if st.rule == RuleLastPage || st.rule == RuleNoNext && st.signals.more == no {
-		return round(n) && st.signals.total < 0
+	if st.Rule == RuleLastPage || st.Rule == RuleNoNext && st.signals.More == paging.No {
+		return paging.Round(n) && st.signals.Total < 0
 	}
-	return st.rule == "" && st.next.kind == pagerPage
+	return st.Rule == "" && st.Next.Kind == paging.KindPage
 }
 
-func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) error {
+func (l *listReader) resize(ctx context.Context, q *ahead[paging.Position], st *step) error {
 	q.reset()
-	l.s.Pagination.Limit = st.batch.n
+	l.s.Pagination.Limit = st.batch.N
 	fresh, err := l.first(ctx, st)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) e
 }
 
 func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
-	a, err := l.c.fetch(ctx, l.s, l.params, position{})
+	a, err := l.c.fetch(ctx, l.s, l.params, paging.Position{})
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err
@@ -129,7 +130,7 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	l.c.release(st.a)
 	st.a = nil
 	fresh := &step{a: a}
-	l.pager.rows, l.pager.step, l.pager.emptyPages = 0, 0, 0
+	l.pager.Rows, l.pager.Step, l.pager.EmptyPages = 0, 0, 0
 	if err := l.read(fresh); err != nil {
 		l.c.release(a)
 		return nil, err
@@ -140,7 +141,7 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 
 // request sends a probe, and repeats it after a status 5xx. A second 5xx refutes the probe. But 502, 503 and 504 may
 // concern the whole server. They refute the probe only if the first page can still be read.
-func (l *listReader) request(ctx context.Context, at position) (*answer, error) {
+func (l *listReader) request(ctx context.Context, at paging.Position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {
 		return a, err
@@ -156,25 +157,17 @@ func (l *listReader) request(ctx context.Context, at position) (*answer, error) 
 	}
 	switch fault.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		control, err := l.c.fetch(ctx, l.s, l.params, position{})
+		control, err := l.c.fetch(ctx, l.s, l.params, paging.Position{})
 		if err != nil {
 			return nil, err
 		}
 		l.requests += control.requests
 		l.c.release(control)
 	}
-	return nil, &refutedError{fault}
+	return nil, &paging.RefutedError{Fault: fault}
 }
 
 func serverFault(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Transient && e.Status >= 500
 }
-
-type refutedError struct{ fault *wire.Error }
-
-// Error returns the text of the server's error.
-func (e *refutedError) Error() string { return e.fault.Error() }
-
-// Unwrap returns the server's error.
-func (e *refutedError) Unwrap() error { return e.fault }

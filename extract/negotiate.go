@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -78,16 +79,16 @@ func (e *keyRepeatsError) Error() string {
 
 // keyRepeats returns an error if two different records share the key. It returns nil if the first page has changed
 // meanwhile.
-func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
-	if !h.renamed || n.s.Stated["key"] != "" {
+func (n *negotiation) keyRepeats(ctx context.Context, h *paging.Probe) error {
+	if !h.Renamed || n.s.Stated["key"] != "" {
 		return nil
 	}
-	fresh, err := n.l.look(ctx, position{})
+	fresh, err := n.l.look(ctx, paging.Position{})
 	if err != nil {
 		return err
 	}
 	defer n.c.release(fresh.a)
-	if sum(fresh.batch.content) != sum(h.first.batch.content) {
+	if paging.Sum(fresh.batch.Content) != paging.Sum(h.First.Content) {
 		return nil // the records change whenever they are read
 	}
 	return &keyRepeatsError{n.l.s.Key}
@@ -121,7 +122,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	s := n.s
 	s.RecordsKnown = false
 	n.l = n.c.newListReader(s, params, &endpointTraits{})
-	n.l.pager.cautious, n.l.budget, n.l.asm.deep = true, maxProbes, true
+	n.l.pager.Cautious, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
 	if n.mayChooseList() {
 		n.l.others = &otherLists{}
@@ -139,7 +140,7 @@ func (n *negotiation) run(ctx context.Context) error {
 }
 
 func (n *negotiation) first(ctx context.Context) (*step, error) {
-	a, err := n.c.fetch(ctx, n.l.s, n.l.params, position{})
+	a, err := n.c.fetch(ctx, n.l.s, n.l.params, paging.Position{})
 	if err != nil {
 		n.out.Requests += requestsOf(err)
 		return nil, err
@@ -153,7 +154,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	if n.at.ByPath {
 		n.l.others = nil
 	}
-	n.l.others.observe(n.l, position{}, a.d, n.at)
+	n.l.others.observe(n.l, paging.Position{}, a.d, n.at)
 	n.envelope(a.d)
 	n.key()
 	err = n.l.read(st)
@@ -161,7 +162,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 }
 
 func (n *negotiation) learn(ctx context.Context, st *step) error {
-	if st.rule == RuleSingle {
+	if st.Rule == RuleSingle {
 		n.record(FactPager, oneObject, "the answer is one object, not a list")
 		n.units()
 		return nil
@@ -308,10 +309,10 @@ func (n *negotiation) open(about string) *Fact {
 	return &n.out.Facts[len(n.out.Facts)-1]
 }
 
-func (n *negotiation) see(st *step) {
-	f, err := n.l.locate(st.a.d)
+func (n *negotiation) see(p *paging.Page) {
+	f, err := n.l.locate(p.Doc)
 	if err == nil {
-		n.rows = append(n.rows, records.RowsOf(st.a.d, f)...)
+		n.rows = append(n.rows, records.RowsOf(p.Doc, f)...)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -61,7 +63,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	if n.s.Incremental.Auto && n.out.Filter == nil && n.out.Order != nil && n.out.Order.ByChange {
 		return nil // incremental passes need the default order
 	}
-	if len(key) != 1 || strings.HasPrefix(key[0], records.ContextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
+	if len(key) != 1 || strings.HasPrefix(key[0], records.ContextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.N < 3 {
 		return nil
 	}
 	if records.Trend(n.rows, key[0]) == records.Rising {
@@ -70,9 +72,9 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	f := n.open(FactSort)
 	for _, pattern := range schemas.Paging().Sorts()[:maxSorts] {
 		order := strings.ReplaceAll(pattern, "%s", url.QueryEscape(key[0]))
-		probe, err := n.l.look(ctx, position{extra: order})
-		if probeRefused(err) {
-			f.Refuted = append(f.Refuted, order+": "+excerpt(err.Error()))
+		probe, err := n.l.look(ctx, paging.Position{Extra: order})
+		if paging.Refused(err) {
+			f.Refuted = append(f.Refuted, order+": "+wire.Excerpt(err.Error()))
 			continue
 		}
 		if err != nil {

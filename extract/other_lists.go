@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 )
 
@@ -18,7 +19,7 @@ type otherLists struct {
 	changed string
 }
 
-func (o *otherLists) observe(l *listReader, at position, d *jsondoc.Doc, f records.Found) {
+func (o *otherLists) observe(l *listReader, at paging.Position, d *jsondoc.Doc, f records.Found) {
 	if o == nil || o.changed != "" {
 		return
 	}
@@ -32,7 +33,7 @@ func (o *otherLists) observe(l *listReader, at position, d *jsondoc.Doc, f recor
 		switch {
 		case o.first == nil:
 			o.first = map[string]uint64{place: h}
-		case at == position{}:
+		case at == paging.Position{}:
 			if known && before != h {
 				h = 0
 			}
@@ -62,7 +63,7 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	if o == nil || o.changed == "" {
 		return nil
 	}
-	fresh, err := n.l.look(ctx, position{})
+	fresh, err := n.l.look(ctx, paging.Position{})
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 		return nil
 	}
 	if doubt == nil {
-		doubt = malformed(n.s, position{}, n.whichList(n.at.Pointer, o.changed,
+		doubt = malformed(n.s, paging.Position{}, n.whichList(n.at.Pointer, o.changed,
 			fmt.Sprintf("paging parameters do not change the list at %s, but the one at %s", n.at.Pointer, o.changed)))
 	}
 	return &otherListError{taken: n.at.Pointer, place: o.changed, cause: doubt}

@@ -3,6 +3,7 @@ package extract
 import (
 	"time"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -92,14 +93,14 @@ type ParentList struct {
 // The rules by which a pass may end. If a pass stops for another reason, such as a limit, it returns an error. //
 // Invariant 14
 const (
-	RuleOnePage   = "one_page"   // the list ignores paging parameters, so its first page is all of it
-	RuleLastPage  = "last_page"  // the last page was reached, by the page number that the list states
-	RuleTotal     = "total"      // the total that the list states was reached
-	RuleNoNext    = "no_next"    // the answer has no next link or cursor, or says that there is no more
-	RuleEmptyPage = "empty_page" // the page after the end is empty, or the server refuses it
-	RuleRepeat    = "repeat"     // the page after the end repeats an earlier page
-	RuleParents   = "parents"    // all parents were requested, and each list reached its own end
-	RuleSingle    = "single"     // the stream is one object, not a list
-	RuleWindows   = "windows"    // all time windows were requested, and each list reached its own end
-	RuleOlder     = "older"      // all records of a page were changed before the edge, in an incremental run
+	RuleOnePage   = paging.RuleOnePage
+	RuleLastPage  = paging.RuleLastPage
+	RuleTotal     = paging.RuleTotal
+	RuleNoNext    = paging.RuleNoNext
+	RuleEmptyPage = paging.RuleEmptyPage
+	RuleRepeat    = "repeat"  // the page after the end repeats an earlier page
+	RuleParents   = "parents" // all parents were requested, and each list reached its own end
+	RuleSingle    = "single"  // the stream is one object, not a list
+	RuleWindows   = "windows" // all time windows were requested, and each list reached its own end
+	RuleOlder     = "older"   // all records of a page were changed before the edge, in an incremental run
 )

@@ -18,7 +18,7 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
 		size    servers.Size
-		signals []servers.Signal
+		Signals []servers.Signal
 		open    bool // it is unknown whether the list has more records
 	}{
 		"a link":                 {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
@@ -30,7 +30,7 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 10}, Paging: tt.paging, Size: tt.size, Signals: tt.signals})
+			r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 10}, Paging: tt.paging, Size: tt.size, Signals: tt.Signals})
 			require.NoError(t, err)
 			require.Len(t, r.records, 10)
 			require.Equal(t, tt.open, r.end.Rule == RuleOnePage && r.end.Round, r.end.Rule)

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // If the list has one record, an empty answer does not show how it is paged. Later the list has more records. Then it
@@ -57,14 +55,4 @@ func TestLinkWhoseParametersBelongTogether(t *testing.T) {
 	}, s)
 	_, r := learn(t, f, s)
 	require.Equal(t, wanted(33), r.ids())
-}
-
-func TestTwoHeadersForTheNextPage(t *testing.T) {
-	h := http.Header{"X-Next-Cursor": {"abc"}, "X-Next-Page": {"2"}}
-	for range 50 {
-		s := noSignals
-		r := signalReader{words: schemas.Paging(), s: &s}
-		r.header(h)
-		require.Equal(t, "abc", s.token)
-	}
 }

@@ -1,31 +1,35 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 
-	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 func (n *negotiation) pager(ctx context.Context, st *step) error {
-	if st.batch.n == 0 && !st.open {
+	if st.batch.N == 0 && !st.Open {
 		n.record(FactPager, "", "the list is empty: nothing shows how it is paged")
 		return nil
 	}
-	if n.l.pager.stated {
+	if n.l.pager.Stated {
 		n.out.Pagination = n.s.Pagination
 		f := n.open(FactPager)
-		f.From, f.Value = n.stated("pagination"), describe(n.s.Pagination)
+		f.From, f.Value = n.stated("pagination"), paging.Describe(n.s.Pagination)
 		return nil
 	}
-	if st.rule != "" && !st.open && len(st.signals.doubts(int64(st.batch.n))) == 0 {
+	if st.Rule != "" && !st.Open && len(st.signals.Doubts(int64(st.batch.N))) == 0 {
 		return n.claim(ctx, st)
 	}
-	h := &pagerProbe{l: n.l, first: st, paging: n.l.s.Pagination}
-	defer h.release()
-	err := h.run(ctx)
-	if h.second == nil && (err == nil || n.isPagingError(err)) {
+	h := paging.NewProbe(n.l, &n.l.pager, st.page(), n.l.lastID)
+	defer h.Release()
+	err := h.Run(ctx)
+	n.l.unproved = h.Unproved
+	err = cmp.Or(n.l.unsettled(err), n.l.adopt(st, h.First))
+	if h.Second == nil && (err == nil || n.isPagingError(err)) {
 		if doubt := n.keyRepeats(ctx, h); doubt != nil {
 			return doubt
 		}
@@ -37,62 +41,63 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 		return err
 	}
 	f := n.open(FactPager)
-	f.From, f.Evidence = n.stated("pagination"), h.tried
+	f.From, f.Evidence = n.stated("pagination"), h.Tried
 	switch {
-	case h.whole && st.batch.n == 0:
+	case h.Whole && st.batch.N == 0:
 		f.Evidence = append(f.Evidence, "the list is empty: nothing shows how it is paged")
 		return nil
-	case h.whole:
-		n.out.Pagination = h.paging
+	case h.Whole:
+		n.out.Pagination = h.Paging
 		n.out.Pagination.Type = "none"
 		f.Value = "one page"
 		f.Evidence = append(f.Evidence, "requests for a second page under every usual name returned the same list")
 		return nil
 	}
-	n.out.Pagination = h.paging
-	f.Value = describe(h.paging)
-	if p := n.s.Pagination; f.From != Learned && p.Type != "" && (p.Type != h.paging.Type || p.Page != "" && p.Page != h.paging.Page) {
-		f.Refuted = append(f.Refuted, fmt.Sprintf("%s is %s; the probes saw %s", describe(p), f.From, f.Value))
-		f.Value = describe(p)
+	n.out.Pagination = h.Paging
+	f.Value = paging.Describe(h.Paging)
+	if p := n.s.Pagination; f.From != Learned && p.Type != "" && (p.Type != h.Paging.Type || p.Page != "" && p.Page != h.Paging.Page) {
+		f.Refuted = append(f.Refuted, fmt.Sprintf("%s is %s; the probes saw %s", paging.Describe(p), f.From, f.Value))
+		f.Value = paging.Describe(p)
 	}
-	if h.second == nil {
+	if h.Second == nil {
 		return nil
 	}
-	n.see(h.second)
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%s returned %d other records", h.second.at.param, short(h.second.at.at), h.second.batch.n))
-	if err := n.beyond(ctx, st, h.second); err != nil {
+	n.see(h.Second)
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%s returned %d other records", h.Second.At.Param, paging.Short(h.Second.At.At), h.Second.N))
+	if err := n.beyond(ctx, st, h.Second); err != nil {
 		return err
 	}
 	return n.size(ctx, st)
 }
 
 func (n *negotiation) claim(ctx context.Context, st *step) error {
-	h := &pagerProbe{l: n.l, first: st}
-	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
+	h := paging.NewProbe(n.l, &n.l.pager, st.page(), n.l.lastID)
+	probe, err := n.l.Look(ctx, paging.Position{Extra: h.Everything()[0]})
 	f := n.open(FactPager)
-	f.Value, f.Evidence = "one page so far", []string{"the list says that it ends with its first page: " + st.rule}
-	if probeRefused(err) {
-		f.Evidence = append(f.Evidence, "a request for more was refused: "+excerpt(err.Error()))
+	f.Value, f.Evidence = "one page so far", []string{"the list says that it ends with its first page: " + st.Rule}
+	if paging.Refused(err) {
+		f.Evidence = append(f.Evidence, "a request for more was refused: "+wire.Excerpt(err.Error()))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	like := h.compare(probe)
-	n.c.release(probe.a)
+	like := h.Compare(probe)
+	n.l.Release(probe)
 	if doubt := n.keyRepeats(ctx, h); doubt != nil {
 		return doubt
 	}
 	if doubt := n.otherList(ctx, nil); doubt != nil {
 		return doubt
 	}
-	if like == otherRecords && len(n.l.s.Key) > 0 {
-		moved, err := h.again(ctx)
+	if like == paging.OtherRecords && len(n.l.s.Key) > 0 {
+		moved, err := h.Again(ctx)
+		err = cmp.Or(err, n.l.adopt(st, h.First))
 		if err != nil {
 			return err
 		}
 		if !moved {
-			return h.unexplained("the list says that it ends with its first page (" + st.rule + "), but a request for more returns more")
+			return n.l.unsettled(h.Unexplained("the list says that it ends with its first page (" + st.Rule + "), but a request for more returns more"))
 		}
 	}
 	f.Evidence = append(f.Evidence, "requests for a second page under every usual name returned no other records")
@@ -101,20 +106,20 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 
 // beyond requests the page after the last one, by the number that the list states. It returns an error if that page
 // has other records, although the list has not grown.
-func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
-	last := first.signals.lastPage
-	if second.at.kind != pagerPage || last < 2 {
+func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Page) error {
+	last := first.signals.LastPage
+	if second.At.Kind != paging.KindPage || last < 2 {
 		return nil
 	}
-	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
+	if n.out.Pagination.Zero && !(first.signals.Total > last*int64(first.batch.N)) {
 		last-- // lastPage is the number of pages, numbered from 0
 	}
 	look := func(page int64) (*step, error) {
-		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})
+		return n.l.look(ctx, paging.Position{Kind: paging.KindPage, Param: second.At.Param, At: strconv.FormatInt(page, 10)})
 	}
 	f := n.open(FactPager)
 	probe, err := look(last + 1)
-	if probeRefused(err) {
+	if paging.Refused(err) {
 		f.Evidence = append(f.Evidence, "a page after the last is refused")
 		return nil
 	}
@@ -122,7 +127,7 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 		return err
 	}
 	defer func() { n.c.release(probe.a) }()
-	if probe.batch.n == 0 || compare(first.batch, probe.batch) != otherRecords || compare(second.batch, probe.batch) != otherRecords {
+	if probe.batch.N == 0 || paging.Compare(first.batch.Hashes, probe.batch.Hashes) != paging.OtherRecords || paging.Compare(second.Hashes, probe.batch.Hashes) != paging.OtherRecords {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, has nothing new", last+1))
 		return nil
 	}
@@ -130,36 +135,15 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	if err != nil {
 		return err
 	}
-	like, grown := compare(end.batch, probe.batch), end.signals.lastPage > first.signals.lastPage || end.signals.total > first.signals.total
+	like, grown := paging.Compare(end.batch.Hashes, probe.batch.Hashes), end.signals.LastPage > first.signals.LastPage || end.signals.Total > first.signals.Total
 	n.c.release(end.a)
-	if like == sameRecords || like == mostlySame {
+	if like == paging.SameRecords || like == paging.MostlySame {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, repeats the last one", last+1))
 		return nil
 	}
-	if grown || probe.signals.lastPage > first.signals.lastPage || probe.signals.total > first.signals.total {
+	if grown || probe.signals.LastPage > first.signals.LastPage || probe.signals.Total > first.signals.Total {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the list has grown since its first page was read: page %d now has records", last+1))
 		return nil
 	}
-	h := &pagerProbe{l: n.l, tried: f.Evidence}
-	return h.unexplained(fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last))
-}
-
-func describe(p schemas.Pagination) string {
-	switch {
-	case p.Type == "":
-		return ""
-	case p.Type == "none":
-		return "one page"
-	case p.Zero:
-		return fmt.Sprintf("%s by %s, from 0", p.Type, p.Page)
-	case p.One:
-		return fmt.Sprintf("%s by %s, from 1", p.Type, p.Page)
-	case p.Type == "link" && p.Page == "":
-		return "link"
-	case p.Type == "range":
-		return "range headers"
-	case p.Field != "":
-		return fmt.Sprintf("%s by %s, the %s of the last record", p.Type, p.Page, p.Field)
-	}
-	return fmt.Sprintf("%s by %s", p.Type, p.Page)
+	return n.l.unsettled(&paging.UnexplainedError{Tried: f.Evidence, Seen: fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last)})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -106,7 +107,7 @@ func (f *fanPass) answers(ctx context.Context, line string) bool {
 	if err != nil {
 		return false
 	}
-	a, err := f.c.probe(ctx, f.s, params, position{})
+	a, err := f.c.probe(ctx, f.s, params, paging.Position{})
 	if err != nil {
 		f.requests += requestsOf(err)
 		return false

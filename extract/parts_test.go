@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"strings"
 	"testing"
 
@@ -109,109 +108,6 @@ func TestPartsOfAFanOut(t *testing.T) {
 	require.Empty(t, f.page(nil).cuts)
 }
 
-// The memory for the comparison of two pages grows only with the number of records. // Invariant 6
-func TestCompareOfManyRecords(t *testing.T) {
-	seed := maphash.MakeSeed()
-	keys := func(from, n int) batch {
-		var b batch
-		for i := range n {
-			b.keys = append(b.keys, maphash.Comparable(seed, from+i))
-		}
-		b.n = n
-		return b
-	}
-	for _, n := range []int{100, 300_000} {
-		for name, tt := range map[string]struct {
-			other batch
-			want  likeness
-		}{
-			"the same":      {keys(0, n), sameRecords},
-			"mostly":        {keys(n/10, n), mostlySame},
-			"fewer":         {keys(0, n/2), fewerRecords},
-			"others":        {keys(n, n), otherRecords},
-			"half of them":  {keys(n/2, n), otherRecords},
-			"none":          {batch{}, noRecords},
-			"more of these": {keys(0, 3*n), otherRecords},
-		} {
-			require.Equal(t, tt.want, compare(keys(0, n), tt.other), "%s of %d", name, n)
-		}
-	}
-	large := keys(0, 300_000)
-	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
-	require.Less(t, allocated, 100.0)
-
-	// A short last page has no records of the first page. The comparison must see that, even if its sample of the
-	// first page has none of the last page's keys.
-	for from := range 20 {
-		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
-		require.Equal(t, otherRecords, compare(large, last))
-		require.Equal(t, fewerRecords, compare(large, keys(from, 3)))
-		if from < 4 {
-			equal.keys, others.keys = slices.Repeat(keys(from, 1).keys, equal.n), slices.Repeat(last.keys[:1], others.n)
-			require.Equal(t, otherRecords, compare(equal, others))
-			require.Equal(t, mostlySame, compare(equal, batch{n: equal.n - 1, keys: equal.keys[1:]}))
-		}
-	}
-}
-
-func TestKeysStartAgainOnALargePage(t *testing.T) {
-	page := func(from, n int, content uint64) batch {
-		b := batch{n: n}
-		for i := range n {
-			k := uint64(from+i) * 0x9e3779b97f4a7c15
-			b.keys, b.content = append(b.keys, k), append(b.content, k+content)
-		}
-		return b
-	}
-	for _, n := range []int{100, 300_000} {
-		first := page(1, n, 0)
-		require.True(t, renamed(first, page(1, n, 1)))
-		require.False(t, renamed(first, page(1, n, 0)))
-		require.True(t, renamed(first, page(1, 5, 1)))
-		for from := range 20 {
-			require.False(t, renamed(first, page(n+1+from, 5, 1)), "other keys")
-		}
-	}
-	one := batch{n: 300_000, keys: slices.Repeat([]uint64{1}, 300_000), content: make([]uint64, 300_000)}
-	require.False(t, renamed(one, one), "one key that no sample contains")
-}
-
-// With signals that were not examined, no pass is proven. // Invariants 6, 14 and 15
-func TestSignalsOfManyMembers(t *testing.T) {
-	read := func(n int, format string) (signals, signalReader) {
-		var b strings.Builder
-		b.WriteString(`{"data":[{"id":1}]`)
-		for i := range n {
-			fmt.Fprintf(&b, format, i)
-		}
-		d := new(jsondoc.Doc)
-		require.NoError(t, d.Scan([]byte(b.String()+`,"next_cursor":"abc"}`)))
-		s := noSignals
-		r := signalReader{words: schemas.Paging(), d: d, n: 1, s: &s, skip: map[int]bool{8: true}}
-		r.object(d.Root(), "", scope{trusted: true, top: true})
-		s.settle()
-		return s, r
-	}
-	for _, format := range []string{`,"m%07d":87`, `,"m%07d":"x"`, `,"next%07d":"x y"`} {
-		s, r := read(50_000, format)
-		require.LessOrEqual(t, len(s.unread), maxUnread+1)
-		last := s.unread[len(s.unread)-1]
-		require.Equal(t, "beside the records: not all read", last.String(), format)
-		require.Contains(t, s.doubts(1<<40), last, "a text that is the same on each page is ignored, a number is not")
-		require.Equal(t, "abc", s.token, "the cursor after them is found")
-		require.Greater(t, r.doubted, maxDoubted)
-	}
-	s, _ := read(20, `,"m%07d":"x"`)
-	require.Empty(t, s.unread)
-	s, _ = read(20, `,"m%07d":87`)
-	require.Len(t, s.unread, 20)
-	s, _ = read(1, `,"next%07d":"`+strings.Repeat("y", 1<<20)+`"`)
-	require.Len(t, s.unread, 1)
-	other, _ := read(1, `,"next%07d":"`+strings.Repeat("y", 1<<20)+`z"`)
-	require.Less(t, len(s.unread[0].value), 1000)
-	require.NotEqual(t, s.unread[0].value, other.unread[0].value, "long values with the same beginning")
-}
-
 // The comparison of two readings takes limited memory. // Invariant 6
 func TestVolatilityIsBounded(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{""}}
@@ -259,20 +155,20 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 		require.NoError(t, d.Scan([]byte(fmt.Sprintf(`{"data":[{"id":%q}],"next_cursor":%[1]q}`, text))))
 		f, err := records.Find(d, s)
 		require.NoError(t, err)
-		got := signalsOf(&answer{d: d}, f, 1)
+		got := (&answer{d: d}).signals(f, 1)
 		var id string
 		for r := range d.Elements(f.Places[0].Value) {
 			id = l.idOf(d, r)
 		}
 		if kept {
 			require.Equal(t, text, id)
-			require.Equal(t, text, got.token)
-			require.Empty(t, got.unread)
+			require.Equal(t, text, got.Token)
+			require.Empty(t, got.Unread)
 			continue
 		}
 		require.Empty(t, id)
-		require.Empty(t, got.token)
-		require.Len(t, got.unread, 1, "the token forbids the verdict proven")
+		require.Empty(t, got.Token)
+		require.Len(t, got.Unread, 1, "the token forbids the verdict proven")
 	}
 }
 

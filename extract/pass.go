@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -39,7 +40,7 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 			if err == nil || !more {
 				return
 			}
-			if restarted || p.mark.Kind != pagerCursor || len(p.s.Key) == 0 || !expired(err) {
+			if restarted || p.mark.Kind != paging.KindCursor || len(p.s.Key) == 0 || !expired(err) {
 				yield(Page{}, err)
 				return
 			}
@@ -59,8 +60,8 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	l.stepwise = p.mark.Tail
 	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
 	l.incomplete = slices.Clone(p.mark.Incomplete)
-	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
-	l.pager.zero, l.pager.emptyPages, l.pager.before, l.pager.uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
+	l.pages, l.pager.Rows, l.pager.Step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
+	l.pager.Zero, l.pager.EmptyPages, l.pager.Before, l.pager.Uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
 	l.gaps.all = p.mark.Gaps
 	if p.mark.Size > 0 {
 		l.s.Pagination.Limit = p.mark.Size
@@ -87,26 +88,26 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 
 func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
-	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
+	m.Kind, m.Param, m.At = st.Next.Kind, st.Next.Param, st.Next.At
 	m.Pointer, m.Form = l.traits.layout.Pointer, l.traits.layout.Form
-	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.zero, l.pager.emptyPages, l.pager.before, l.pager.uneven, 0
+	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.Zero, l.pager.EmptyPages, l.pager.Before, l.pager.Uneven, 0
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit
 	}
 	m.Gaps, m.Incomplete = l.gaps.all, l.incomplete
-	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
+	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.Rows, l.pager.Step
 	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps, cuts: st.batch.cuts.at}
 	if st.file != nil {
 		out.Files = []File{*st.file}
 	}
 	l.requests, l.bytes = 0, 0
-	if st.rule != "" {
+	if st.Rule != "" {
 		out.End = &End{
-			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
+			Rule: st.Rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
-			Reread: st.reread, Round: l.round(st), Refused: l.capped && st.signals.total < 0, Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
+			Reread: st.reread, Round: l.round(st), Refused: l.capped && st.signals.Total < 0, Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note:        notes(notes(p.note, st.note), l.drift.note()),
-			Unexplained: l.unexplained(st), Incomplete: l.incomplete, PathOnly: l.guessed(), OnePageOnly: l.pages == 1 && l.unproved && st.signals.total < 0,
+			Unexplained: l.unexplained(st), Incomplete: l.incomplete, PathOnly: l.guessed(), OnePageOnly: l.pages == 1 && l.unproved && st.signals.Total < 0,
 		}
 	}
 	return out
@@ -116,20 +117,20 @@ func (p *pass) page(l *listReader, st *step) Page {
 // paging, only a total that is a lower bound counts.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
-	if st.rule == RuleSingle {
+	if st.Rule == RuleSingle {
 		return nil
 	}
-	if st.signals.bound != "" {
-		out = append(out, st.signals.bound)
+	if st.signals.Bound != "" {
+		out = append(out, st.signals.Bound)
 	}
-	if l.pager.stated {
+	if l.pager.Stated {
 		return out
 	}
-	for _, u := range st.signals.doubts(l.pager.rows) {
-		if u.number >= 0 && st.rule == RuleNoNext && l.pages > 1 && schemas.Paging().Estimates(u.pointer) {
+	for _, u := range st.signals.Doubts(l.pager.Rows) {
+		if u.Number >= 0 && st.Rule == RuleNoNext && l.pages > 1 && schemas.Paging().Estimates(u.Pointer) {
 			continue
 		}
-		if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
+		if u.Number >= 0 || l.pages == 1 || !l.constant[u.Pointer+u.Value] {
 			out = append(out, u.String())
 		}
 	}
@@ -145,25 +146,17 @@ func (l *listReader) guessed() bool {
 //   - All pages are full, their number of records is round, and only an empty page shows the end.
 //   - The list has no total, and the server refuses the page after a full one or repeats a full page.
 func (l *listReader) round(st *step) bool {
-	switch st.rule {
+	switch st.Rule {
 	case RuleOnePage:
-		return round(st.batch.n)
+		return paging.Round(st.batch.N)
 	case RuleEmptyPage, RuleRepeat:
-		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
-			return st.signals.total < 0 // some servers return only a limited number of pages
+		if l.capped || st.Rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.Step {
+			return st.signals.Total < 0 // some servers return only a limited number of pages
 		}
 		full := l.drift.short == l.drift.blank && l.drift.fullest > 0
-		return full && round(int(l.pager.rows))
+		return full && paging.Round(int(l.pager.Rows))
 	}
 	return false
-}
-
-func round(n int) bool {
-	switch n {
-	case 10, 15, 20, 25, 30, 40:
-		return true
-	}
-	return n > 0 && n%50 == 0
 }
 
 func notes(a, b string) string {

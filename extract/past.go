@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
-	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/paging"
 )
 
 const farBeyond = 1_000_000
@@ -15,25 +14,25 @@ const farBeyond = 1_000_000
 // past reports whether err refuses a page because the list ends before it. The list has ended if its total was
 // reached. Otherwise two probes decide. The server must refuse a page far after the end with the same status, and it
 // must still return the last page unchanged.
-func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
-	refused, ok := refusal(err)
-	if !ok || l.pages == 0 || l.pager.rows == 0 {
+func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*step, bool) {
+	refused, ok := paging.EndStatus(err)
+	if !ok || l.pages == 0 || l.pager.Rows == 0 {
 		return nil, false
 	}
-	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.lastSignals.remaining <= 0 && l.lastSignals.more != yes
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.Rows && l.lastSignals.Remaining <= 0 && l.lastSignals.More != paging.Yes
 	all = all && (l.pages > 1 || !l.full()) // the total of a single full page may count only that page
-	counted := at.kind == pagerPage || at.kind == pagerOffset
+	counted := at.Kind == paging.KindPage || at.Kind == paging.KindOffset
 	switch {
 	case all:
-	case refused == http.StatusForbidden, l.lastSignals.remaining > 0:
+	case refused == http.StatusForbidden, l.lastSignals.Remaining > 0:
 		return nil, false
-	case l.pages == 1 && l.lastSignals.more == yes:
+	case l.pages == 1 && l.lastSignals.More == paging.Yes:
 		return nil, false // the list has another page, perhaps by another parameter
-	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
+	case !counted || l.lastTotal > l.pager.Rows || l.pager.Last > 0 && at.Kind == paging.KindPage && at.Number() <= l.pager.Last:
 		return nil, false
 	default:
 		far := at
-		far.at = strconv.FormatInt(at.number()+farBeyond, 10)
+		far.At = strconv.FormatInt(at.Number()+farBeyond, 10)
 		if !l.refusedAgain(ctx, far, refused) {
 			return nil, false
 		}
@@ -46,7 +45,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 		if gone != nil {
 			return nil, false // the server now refuses the whole list
 		}
-		same := sum(again.batch.keys) == l.ends.print
+		same := paging.Sum(again.batch.Keys) == l.ends.print
 		l.c.release(again.a)
 		if !same {
 			return nil, false
@@ -60,7 +59,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 		rule = RuleTotal
 	}
 	// The signals of the last page still count: the refusal does not explain them.
-	return &step{at: at, total: l.lastTotal, continuation: continuation{rule: rule}, signals: l.lastSignals}, true
+	return &step{at: at, total: l.lastTotal, Continuation: paging.Continuation{Rule: rule}, signals: l.lastSignals}, true
 }
 
 // full reports whether the last page was full. It compares the page with the pages before it, or with the requested
@@ -68,15 +67,15 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
-		return int64(n) >= l.pager.step
+		return int64(n) >= l.pager.Step
 	case p.Size != "":
 		return n >= p.Limit
 	default:
-		return round(n)
+		return paging.Round(n)
 	}
 }
 
-func (l *listReader) refusedAgain(ctx context.Context, at position, status int) bool {
+func (l *listReader) refusedAgain(ctx context.Context, at paging.Position, status int) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if err == nil {
 		l.requests += a.requests
@@ -84,17 +83,8 @@ func (l *listReader) refusedAgain(ctx context.Context, at position, status int) 
 		return false
 	}
 	l.requests += requestsOf(err)
-	also, ok := refusal(err)
+	also, ok := paging.EndStatus(err)
 	return ok && also == status
-}
-
-func refusal(err error) (status int, ok bool) {
-	e, is := errors.AsType[*wire.Error](err)
-	if !is {
-		return 0, false
-	}
-	some := []int{http.StatusNoContent, http.StatusBadRequest, http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity, http.StatusGone, http.StatusForbidden}
-	return e.Status, slices.Contains(some, e.Status)
 }
 
 // clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
@@ -102,21 +92,21 @@ func refusal(err error) (status int, ok bool) {
 // That page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
-	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
+	if l.pages != 1 || st.at.Kind != paging.KindPage || size == "" || !l.pager.Settled || st.batch.N < 2 || paging.Sum(st.batch.Keys) != l.firstPrint {
 		return nil
 	}
 	l.s.Pagination.Size = ""
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
-	if probeRefused(err) {
+	if paging.Refused(err) {
 		return nil // guard returns an error for the page
 	}
 	if err != nil {
 		return err
 	}
 	defer l.c.release(own.a)
-	if n := own.batch.n; n > 0 && n < st.batch.n && own.batch.keys[0] != st.batch.keys[0] && compare(st.batch, own.batch) == fewerRecords {
-		l.clampedTo = st.at.number() - 1
+	if n := own.batch.N; n > 0 && n < st.batch.N && own.batch.Keys[0] != st.batch.Keys[0] && paging.Compare(st.batch.Hashes, own.batch.Hashes) == paging.FewerRecords {
+		l.clampedTo = st.at.Number() - 1
 	}
 	return nil
 }
@@ -124,7 +114,7 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 // renamedPage compares a page that has the keys of the first page. If the records differ, the key does not identify
 // records, and renamedPage returns an error.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
-	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
+	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.N < paging.LeastRenamed || st.at.Kind == paging.KindCursor || paging.Sum(st.batch.Keys) != l.firstPrint {
 		return nil
 	}
 	here, shallow, err := l.deepen(st)
@@ -132,20 +122,20 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if err != nil {
 		return err
 	}
-	first, err := l.reread(ctx, position{})
+	first, err := l.reread(ctx, paging.Position{})
 	if err != nil {
 		return err
 	}
 	defer l.c.release(first.a)
-	if !renamed(first.batch, here) {
+	if !paging.Renamed(first.batch.Hashes, here.Hashes) {
 		return nil
 	}
-	again, err := l.reread(ctx, position{})
+	again, err := l.reread(ctx, paging.Position{})
 	if err != nil {
 		return err
 	}
 	defer l.c.release(again.a)
-	if sum(first.batch.content) != sum(again.batch.content) {
+	if paging.Sum(first.batch.Content) != paging.Sum(again.batch.Content) {
 		return nil // the records change whenever they are read
 	}
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
@@ -170,7 +160,7 @@ func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 // servers send the same token with every page. If a second request returns other records, checkConstantToken returns
 // an error.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
-	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
+	if st.Rule != RuleNoNext || st.at.Kind != paging.KindCursor || st.batch.N == 0 || st.signals.Token != st.at.At || st.signals.More == paging.No {
 		return nil
 	}
 	again, err := l.reread(ctx, st.at)
@@ -178,7 +168,7 @@ func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 		return err
 	}
 	defer l.c.release(again.a)
-	if compare(st.batch, again.batch) == otherRecords {
+	if paging.Compare(st.batch.Hashes, again.batch.Hashes) == paging.OtherRecords {
 		return malformed(l.s, st.at, errors.New("the token never changes, but returns other records each time"))
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -35,7 +36,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 			params = append(params, bound{p, v})
 		}
 	}
-	a, err := c.fetch(ctx, s, params, position{})
+	a, err := c.fetch(ctx, s, params, paging.Position{})
 	if gone(err) {
 		return nil, requestsOf(err), nil
 	}
@@ -49,7 +50,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	if err := l.read(st); err != nil {
 		return nil, a.requests, err
 	}
-	if st.batch.n != 1 {
+	if st.batch.N != 1 {
 		return nil, a.requests, fmt.Errorf("stream %s: %w", s.Name, errNoRecord)
 	}
 	all, err := jsondoc.SplitArray(st.batch.json())

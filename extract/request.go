@@ -9,47 +9,11 @@ import (
 	"strconv"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// position is one request of a list: a page number, offset, cursor, link or range. The zero value is the first
-// request.
-type position struct {
-	kind  pagerKind
-	param string
-	at    string
-
-	// extra are further parameters of a probe, as a query string. A POST sends them in both its query and its body.
-	// If placed is true, it sends them only in the same place as the paging parameters.
-	extra  string
-	placed bool
-}
-
-func (at position) number() int64 {
-	n, _ := strconv.ParseInt(at.at, 10, 64)
-	return n
-}
-
-// String describes the position in an error message.
-func (at position) String() string {
-	if at.extra != "" {
-		return "a probe with " + at.extra
-	}
-	if at.kind == pagerNone {
-		return "the first page"
-	}
-	switch at.kind {
-	case pagerCursor:
-		return "the page after a " + at.param // the value may be long
-	case pagerLink:
-		return "the page after a next link"
-	case pagerRange:
-		return "the page after a range"
-	}
-	return string(at.kind) + " " + at.at
-}
 
 type bound struct {
 	schemas.Param
@@ -57,10 +21,7 @@ type bound struct {
 }
 
 func (b bound) text() string {
-	if len(b.value) > 0 && b.value[0] == '"' {
-		return jsondoc.Unquote(b.value[1 : len(b.value)-1])
-	}
-	return string(b.value)
+	return jsondoc.TextOf(b.value)
 }
 
 func constants(s schemas.Stream) ([]bound, error) {
@@ -86,7 +47,7 @@ func constantJSON(v string) []byte {
 	return q
 }
 
-func request(s schemas.Stream, params []bound, p position) wire.Request {
+func request(s schemas.Stream, params []bound, p paging.Position) wire.Request {
 	r := wire.Request{
 		Method:    s.Method,
 		Path:      s.Path,
@@ -123,21 +84,21 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 			set(name, order.Get(name))
 		}
 	}
-	switch p.kind {
-	case pagerNone:
-	case pagerRange:
-		r.Range = p.at
-	case pagerLink:
-		all, _ := url.ParseQuery(p.at) // valid, because url.Values.Encode wrote it
+	switch p.Kind {
+	case paging.KindNone:
+	case paging.KindRange:
+		r.Range = p.At
+	case paging.KindLink:
+		all, _ := url.ParseQuery(p.At) // valid, because url.Values.Encode wrote it
 		for name := range all {
 			set(name, all.Get(name))
 		}
 	default:
-		set(p.param, p.at)
+		set(p.Param, p.At)
 	}
-	if extra, err := url.ParseQuery(p.extra); err == nil {
+	if extra, err := url.ParseQuery(p.Extra); err == nil {
 		for name := range extra {
-			if p.placed {
+			if p.Placed {
 				set(name, extra.Get(name))
 				continue
 			}
@@ -152,7 +113,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 }
 
 func setBody(body map[string]json.RawMessage, name, value string) {
-	in, member, ok := cutBracket(name)
+	in, member, ok := paging.CutBracket(name)
 	if !ok {
 		body[name] = constantJSON(value)
 		return

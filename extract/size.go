@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -19,7 +21,7 @@ const (
 
 func (n *negotiation) size(ctx context.Context, st *step) error {
 	p := &n.out.Pagination
-	rows := st.batch.n
+	rows := st.batch.N
 	switch {
 	case n.s.Stated["pagination"] != "" && n.s.Pagination.Size != "":
 		p.Size, p.Limit = n.s.Pagination.Size, n.s.Pagination.Limit
@@ -29,7 +31,7 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 		p.Size, p.Limit = n.s.Pagination.Size, rows
 		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("requested and got %d records", rows))
 		return nil
-	case rows >= largestPage:
+	case rows >= paging.LargestPage:
 		return nil // penstock never requests larger pages
 	}
 	f := n.open(FactPageSize)
@@ -51,84 +53,37 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 }
 
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
-	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
+	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return name == n.out.Pagination.Page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
 	})
-	return n.l.sizedBy(ctx, st, names, f)
-}
-
-// sizedBy finds the parameter that sets the page size. It sends all parameters in one request, in groups, and each
-// group has its own size. All sizes are smaller than the first page. So the number of returned records identifies the
-// group. Further requests search the group.
-func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
-	few := names[:min(len(names), 4)]
-	if st.batch.n < 4 {
-		return few, nil
-	}
-	for len(names) > 0 {
-		groups := min(st.batch.n-1, len(names))
-		separate := groups - groups/3 // each of the likeliest parameters is a group of its own
-		in := func(i int) int {
-			if i < separate || separate == groups {
-				return i % groups
-			}
-			return separate + (i-separate)%(groups-separate)
-		}
-		extra := make(query)
-		for i, name := range names {
-			extra.add(name, strconv.Itoa(in(i)+1))
-		}
-		probe, err := l.look(ctx, position{extra: extra.encode()})
-		if probeRefused(err) {
-			f.Refuted = append(f.Refuted, "all size parameters together: "+excerpt(err.Error()))
-			return few, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		k, inside := probe.batch.n, compare(st.batch, probe.batch) != otherRecords
-		l.c.release(probe.a)
-		if k < 1 || k > groups || k >= st.batch.n || !inside {
-			f.Refuted = append(f.Refuted, fmt.Sprintf("%s with sizes from 1 to %d: %d records", extra.names(), groups, k))
-			return nil, nil
-		}
-		var left []string
-		for i, name := range names {
-			if in(i)+1 == k {
-				left = append(left, name)
-			}
-		}
-		if names = left; len(names) == 1 {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d returned %d of the first page's %d records", names[0], k, k, st.batch.n))
-			return names, nil
-		}
-	}
-	return nil, nil
+	found, evidence, refuted, err := paging.FindSize(ctx, n.l, st.page(), names)
+	f.Evidence, f.Refuted = append(f.Evidence, evidence...), append(f.Refuted, refuted...)
+	return found, err
 }
 
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
-	for _, size := range []int{usualPage, largestPage} {
-		if size <= st.batch.n {
+	for _, size := range []int{usualPage, paging.LargestPage} {
+		if size <= st.batch.N {
 			continue
 		}
-		probe, err := n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
-		if probeRefused(err) && size == usualPage && st.batch.n < smallPage {
-			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
+		probe, err := n.l.look(ctx, paging.Position{Extra: paging.Query{name: strconv.Itoa(size)}.Encode()})
+		if paging.Refused(err) && size == usualPage && st.batch.N < smallPage {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, wire.Excerpt(err.Error())))
 			size = smallPage
-			probe, err = n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
+			probe, err = n.l.look(ctx, paging.Position{Extra: paging.Query{name: strconv.Itoa(size)}.Encode()})
 		}
-		if probeRefused(err) {
-			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
+		if paging.Refused(err) {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, wire.Excerpt(err.Error())))
 			return most, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.holdsWholeList(st)
-		like := compare(st.batch, probe.batch)
+		got, bytes, whole := probe.batch.N, probe.a.bytes, probe.holdsWholeList(st)
+		like := paging.Compare(st.batch.Hashes, probe.batch.Hashes)
 		n.l.c.release(probe.a)
-		if got <= max(most, st.batch.n) || like == noRecords {
+		if got <= max(most, st.batch.N) || like == paging.NoRecords {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d returned %d records", name, size, got))
 			return most, nil
 		}
@@ -137,7 +92,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		if got < size && whole {
 			return size, nil // the answer is the whole list, so the server accepted this size
 		}
-		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
+		if size == smallPage || got < size || bytes/int64(got)*paging.LargestPage > heaviest {
 			break
 		}
 	}
@@ -147,12 +102,12 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 // holdsWholeList reports whether the total or the number of pages shows that the answer is the whole list. A page
 // shorter than requested does not show it, because a server may leave out records of a page.
 func (st *step) holdsWholeList(first *step) bool {
-	s, n := st.signals, int64(st.batch.n)
+	s, n := st.signals, int64(st.batch.N)
 	switch {
-	case s.total >= 0:
-		return s.total == n
-	case s.lastPage >= 0 && first.signals.lastPage > 1:
-		return s.lastPage <= 1 && n > (first.signals.lastPage-1)*int64(first.batch.n)
+	case s.Total >= 0:
+		return s.Total == n
+	case s.LastPage >= 0 && first.signals.LastPage > 1:
+		return s.LastPage <= 1 && n > (first.signals.LastPage-1)*int64(first.batch.N)
 	}
 	return false
 }

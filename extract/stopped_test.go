@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -19,7 +20,7 @@ func TestStoppedRunDropsAnswer(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 		ctx, stop := context.WithCancelCause(t.Context())
-		st, err := l.inspect(ctx, position{}, func(context.Context, position) (*answer, error) {
+		st, err := l.inspect(ctx, paging.Position{}, func(context.Context, paging.Position) (*answer, error) {
 			d := new(jsondoc.Doc)
 			if stops {
 				stop(errStop)
@@ -30,7 +31,7 @@ func TestStoppedRunDropsAnswer(t *testing.T) {
 			require.ErrorIs(t, err, errStop)
 		} else {
 			require.NoError(t, err)
-			require.Equal(t, 1, st.batch.n)
+			require.Equal(t, 1, st.batch.N)
 		}
 		stop(nil)
 	}

@@ -3,6 +3,8 @@ package extract
 import (
 	"context"
 	"fmt"
+
+	"github.com/penstock-data/penstock/extract/paging"
 )
 
 // maxShortRereads limits how many short pages are requested again. A short page has fewer records than other pages.
@@ -20,12 +22,12 @@ type shortPage struct {
 // two faults: the page now has other records, or the answer has no list.
 func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
-		l.firstN = st.batch.n
+		l.firstN = st.batch.N
 	}
-	if l.budget > 0 || len(st.gaps) > 0 || st.at.kind != pagerPage && st.at.kind != pagerOffset && st.at.kind != pagerNone {
+	if l.budget > 0 || len(st.gaps) > 0 || st.at.Kind != paging.KindPage && st.at.Kind != paging.KindOffset && st.at.Kind != paging.KindNone {
 		return nil
 	}
-	n := st.batch.n
+	n := st.batch.N
 	if l.pages == 2 && n > l.firstN && l.firstN > 0 {
 		l.shorter = append(l.shorter, shortPage{ends: ends{print: l.firstPrint}, n: l.firstN})
 	}
@@ -37,8 +39,8 @@ func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 		}
 		l.shorter = nil
 	}
-	if st.rule == "" && l.pages > 1 && int64(n) < l.pager.step && len(l.shorter) < maxShortRereads {
-		l.shorter = append(l.shorter, shortPage{ends: ends{st.at, sum(st.batch.keys)}, n: n, bare: st.bare})
+	if st.Rule == "" && l.pages > 1 && int64(n) < l.pager.Step && len(l.shorter) < maxShortRereads {
+		l.shorter = append(l.shorter, shortPage{ends: ends{st.at, paging.Sum(st.batch.Keys)}, n: n, bare: st.bare})
 	}
 	return nil
 }
@@ -51,8 +53,8 @@ func (l *listReader) compareShort(ctx context.Context, p shortPage) error {
 	}
 	defer l.c.release(again.a)
 	switch {
-	case sum(again.batch.keys) != p.print:
-		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, but %d when it was requested again", p.at, p.n, again.batch.n)})
+	case paging.Sum(again.batch.Keys) != p.print:
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, but %d when it was requested again", p.at, p.n, again.batch.N)})
 	case p.bare:
 		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s has no list of records, but a later page has", p.at)})
 	}

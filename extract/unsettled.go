@@ -1,19 +1,22 @@
 package extract
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/paging"
 )
 
-func (p *pagerProbe) noteTried(what, result string) {
-	p.tried = append(p.tried, what+": "+excerpt(result))
-}
-
-// unexplained returns the error of a list that may be longer than what the probes can read. // Invariant 14
-func (p *pagerProbe) unexplained(what string) error {
-	return malformed(p.l.s, position{}, &UnsettledError{
-		Stream: p.l.s.Name, Fact: FactPager, Seen: what, Tried: p.tried,
-		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none} if the list has one page\n", p.l.s.Name),
+// unsettled turns the error of probes that could not find out how the list continues into the error of the stream.
+func (l *listReader) unsettled(err error) error {
+	e, ok := errors.AsType[*paging.UnexplainedError](err)
+	if !ok {
+		return err
+	}
+	return malformed(l.s, paging.Position{}, &UnsettledError{
+		Stream: l.s.Name, Fact: FactPager, Seen: e.Seen, Tried: e.Tried,
+		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none} if the list has one page\n", l.s.Name),
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -117,7 +118,7 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	}
 	for r := range d.Elements(d.Root()) {
 		if err := w.checkRange(d, r, line); err != nil {
-			return malformed(w.s, position{}, err)
+			return malformed(w.s, paging.Position{}, err)
 		}
 	}
 	return d.Err()

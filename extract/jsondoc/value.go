@@ -400,6 +400,14 @@ func Unquote(raw []byte) string {
 	return s
 }
 
+// TextOf returns the text of a scalar, without quotes.
+func TextOf(raw []byte) string {
+	if len(raw) > 0 && raw[0] == '"' {
+		return Unquote(raw[1 : len(raw)-1])
+	}
+	return string(raw)
+}
+
 // Text returns a text, or "" if v is none.
 func (d *Doc) Text(v Value) string {
 	if d.Kind(v) != '"' {

@@ -178,3 +178,12 @@ func oneLine(s string) string {
 	}, strings.ToValidUTF8(s, "?"))
 	return strings.Join(strings.Fields(clean), " ")
 }
+
+// Excerpt returns the beginning of a message of a server, on one line.
+func Excerpt(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	if len(message) > 256 {
+		message = strings.ToValidUTF8(message[:256], "") + "…"
+	}
+	return message
+}

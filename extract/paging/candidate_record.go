@@ -1,26 +1,27 @@
-package extract
+package paging
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (p *pagerProbe) since() []pagerCandidate {
+func (p *Probe) since() []candidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
-	if p.l.lastID != "" {
+	if p.lastID != "" {
 		return p.named("since_id", names)
 	}
 	field, value := p.identity()
 	if value == "" {
 		return nil
 	}
-	var out []pagerCandidate
+	var out []candidate
 	for _, name := range names {
 		if !p.fixed(name) {
-			out = append(out, pagerCandidate{typ: "since_id", field: field, at: position{kind: pagerCursor, param: name, at: value}})
+			out = append(out, candidate{typ: "since_id", field: field, at: Position{Kind: KindCursor, Param: name, At: value}})
 		}
 	}
 	return out
@@ -28,15 +29,15 @@ func (p *pagerProbe) since() []pagerCandidate {
 
 // identity finds a member that is named like an id and differs in all records of the first page. If an object wraps
 // each record, field is "wrapper/member".
-func (p *pagerProbe) identity() (field, value string) {
-	f, err := p.l.locate(p.first.a.d)
+func (p *Probe) identity() (field, value string) {
+	f, err := p.list.Locate(p.First.Doc)
 	if err != nil {
 		return "", ""
 	}
-	if field, value = identityOf(records.RowsOf(p.first.a.d, f)); field != "" {
+	if field, value = identityOf(records.RowsOf(p.First.Doc, f)); field != "" {
 		return field, value
 	}
-	wrapper, rows := records.WrappedRows(p.first.a.d, f)
+	wrapper, rows := records.WrappedRows(p.First.Doc, f)
 	if field, value = identityOf(rows); field != "" {
 		field = wrapper + "/" + field
 	}
@@ -55,27 +56,27 @@ func identityOf(rows []records.Row) (field, value string) {
 	if field == "" {
 		return "", ""
 	}
-	return field, bound{value: []byte(rows[len(rows)-1][field])}.text()
+	return field, jsondoc.TextOf([]byte(rows[len(rows)-1][field]))
 }
 
-func (p *pagerProbe) fromRecords() [][]pagerCandidate {
-	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
-	var all [][]pagerCandidate
+func (p *Probe) fromRecords() [][]candidate {
+	d, last, words := p.First.Doc, p.First.Last, schemas.Paging()
+	var all [][]candidate
 	for _, field := range words.RecordTokens() {
 		v := d.Get(last, field)
 		if !v.OK() || v.Nested() || d.IsEmpty(v) {
 			continue
 		}
-		value := bound{value: d.Raw(v)}.text()
+		value := jsondoc.TextOf(d.Raw(v))
 		names := records.Unique(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
-		var g []pagerCandidate
+		var g []candidate
 		for _, name := range names {
 			if !p.fixed(name) {
-				g = append(g, pagerCandidate{typ: "since_id", field: field, at: position{kind: pagerCursor, param: name, at: value}})
+				g = append(g, candidate{typ: "since_id", field: field, at: Position{Kind: KindCursor, Param: name, At: value}})
 			}
 		}
 		for _, c := range g[:min(len(g), 4)] {
-			all = append(all, []pagerCandidate{c})
+			all = append(all, []candidate{c})
 		}
 		all = append(all, g[min(len(g), 4):])
 	}
@@ -83,27 +84,27 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 }
 
 // moments returns candidates that send a time of the last record. The first page must be ordered by that time.
-func (p *pagerProbe) moments() [][]pagerCandidate {
-	f, err := p.l.locate(p.first.a.d)
+func (p *Probe) moments() [][]candidate {
+	f, err := p.list.Locate(p.First.Doc)
 	if err != nil {
 		return nil
 	}
-	rows := records.RowsOf(p.first.a.d, f)
-	var known, others [][]pagerCandidate
+	rows := records.RowsOf(p.First.Doc, f)
+	var known, others [][]candidate
 	for _, field := range momentFields(rows) {
 		family := schemas.ParamLater
 		if records.Trend(rows, field) == records.Falling {
 			family = schemas.ParamEarlier
 		}
-		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
-		var g []pagerCandidate
+		value := jsondoc.TextOf([]byte(rows[len(rows)-1][field]))
+		var g []candidate
 		for _, name := range schemas.Paging().Parameters(family) {
 			if p.fixed(name) || aboutOtherTime(name, field) {
 				continue
 			}
-			c := pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}}
+			c := candidate{typ: "since_id", field: field, moment: true, at: Position{Kind: KindCursor, Param: name, At: value}}
 			if slices.Contains(p.takes, name) {
-				known = append(known, []pagerCandidate{c})
+				known = append(known, []candidate{c})
 			} else {
 				g = append(g, c)
 			}

@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"maps"
@@ -30,20 +30,20 @@ func (r *signalReader) header(h http.Header) {
 	if links == "" {
 		return
 	}
-	before := s.linked
+	before := s.Linked
 	for _, link := range strings.Split(links, "<")[1:] {
 		target, attributes, _ := strings.Cut(link, ">")
 		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
 		relations := relationsOf(plain)
-		s.linked = s.linked || slices.ContainsFunc(relations, func(rel string) bool { return leadsOn(rel) || r.words.PageRelation(rel) })
+		s.Linked = s.Linked || slices.ContainsFunc(relations, func(rel string) bool { return leadsOn(rel) || r.words.PageRelation(rel) })
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
 		if strings.Contains(plain, "results=false") { // the server always sends such a link; this one leads to no records
-			s.more = no
+			s.More = No
 			continue
 		}
-		if !before || s.next == nil {
+		if !before || s.Next == nil {
 			r.link(target)
 		}
 	}
@@ -76,31 +76,31 @@ func (r *signalReader) headerField(name, low, text string) {
 	switch r.words.HeaderRole(name) {
 	case schemas.RoleTotal:
 		if number > int64(r.n) || !strings.HasSuffix(low, "count") || strings.Contains(low, "total") {
-			fill(&s.total)
+			fill(&s.Total)
 		}
 		return
 	case schemas.RolePages:
-		fill(&s.lastPage)
+		fill(&s.LastPage)
 		return
 	case schemas.RolePage:
-		fill(&s.page)
+		fill(&s.Page)
 		return
 	case schemas.RoleSize:
-		fill(&s.limit)
+		fill(&s.Limit)
 		return
 	}
 	plain := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(low, "x-"), "ms-"), "pagination-")
 	if low == "next-range" {
-		s.tokened, s.token, s.ranged, s.tokenName = true, text, true, named{name: name}
+		s.Tokened, s.Token, s.ranged, s.tokenName = true, text, true, named{name: name}
 		return
 	}
 	switch role := r.words.Role(plain); {
 	case role == schemas.RoleMore && parseFlag(text) == unstated:
-		s.addUnread(unread{pointer: "header " + name, value: text, number: -1})
+		s.addUnread(Unread{Pointer: "header " + name, Value: text, Number: -1})
 	case role == schemas.RoleMore:
-		s.more = parseFlag(text)
-	case role == schemas.RoleLast && parseFlag(text) == yes:
-		s.more = no
+		s.More = parseFlag(text)
+	case role == schemas.RoleLast && parseFlag(text) == Yes:
+		s.More = No
 	case role == schemas.RoleNext && isLink(text):
 		r.link(text)
 	case role == schemas.RoleNext || role == schemas.RoleToken && !strings.Contains(plain, "page"):
@@ -111,9 +111,9 @@ func (r *signalReader) headerField(name, low, text string) {
 	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
 		s.addIncomplete("header " + name + ": " + text)
 	case role == "" && err != nil && r.words.Continues(plain):
-		s.addUnread(unread{pointer: "header " + name, value: text, number: -1})
+		s.addUnread(Unread{Pointer: "header " + name, Value: text, Number: -1})
 	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
-		s.addUnread(unread{pointer: "header " + name, value: text, number: number})
+		s.addUnread(Unread{Pointer: "header " + name, Value: text, Number: number})
 	}
 }
 
@@ -129,8 +129,8 @@ func (r *signalReader) inHeader(name, text string) {
 
 func (r *signalReader) contentRange(part, total string) {
 	s := r.s
-	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {
-		s.total = i
+	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.Total < 0 {
+		s.Total = i
 	}
 	if unit, rest, ok := strings.Cut(part, " "); ok {
 		part = rest

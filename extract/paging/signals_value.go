@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"strconv"
@@ -10,34 +10,34 @@ import (
 
 func (r *signalReader) total(v jsondoc.Value, pointer string) {
 	if _, err := r.d.Integer(v); err != nil && r.d.Kind(v) == '"' && strings.ContainsAny(r.d.Text(v), "0123456789") {
-		r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
+		r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: -1})
 		return
 	}
-	r.number(v, &r.s.total)
+	r.number(v, &r.s.Total)
 }
 
 func (r *signalReader) more(v jsondoc.Value, pointer string) {
-	before := r.s.more
-	r.flag(v, yes, no)
+	before := r.s.More
+	r.flag(v, Yes, No)
 	t := r.plain(v)
 	i, err := r.d.Integer(v)
 	switch {
 	case err == nil && i > 1:
-		r.s.more = yes
-	case r.d.Kind(v) != '"' || t == "" || r.s.more != before || r.words.NoToken(t):
+		r.s.More = Yes
+	case r.d.Kind(v) != '"' || t == "" || r.s.More != before || r.words.NoToken(t):
 	case isLink(t):
 		r.link(t)
 	case parseFlag(t) == unstated:
-		r.s.addUnread(unread{pointer: pointer, value: t, number: -1})
+		r.s.addUnread(Unread{Pointer: pointer, Value: t, Number: -1})
 	}
 }
 
 func (r *signalReader) flag(v jsondoc.Value, ifTrue, ifFalse tristate) {
 	switch parseFlag(r.plain(v)) {
-	case yes:
-		r.s.more = ifTrue
-	case no:
-		r.s.more = ifFalse
+	case Yes:
+		r.s.More = ifTrue
+	case No:
+		r.s.More = ifFalse
 	}
 }
 
@@ -56,7 +56,7 @@ func (r *signalReader) completeness(role schemas.Role, name string, v jsondoc.Va
 		incomplete = r.d.Kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
 	}
 	if incomplete {
-		r.s.addIncomplete(pointer + ": " + short(r.plain(v)))
+		r.s.addIncomplete(pointer + ": " + Short(r.plain(v)))
 	}
 }
 
@@ -75,9 +75,9 @@ func (r *signalReader) named(v jsondoc.Value, to *int64, name *named, at named) 
 func parseFlag(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":
-		return yes
+		return Yes
 	case "false", "0", "no", "n":
-		return no
+		return No
 	}
 	return unstated
 }

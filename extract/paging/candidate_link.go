@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"maps"
@@ -13,26 +13,26 @@ import (
 
 // inLink returns one candidate per parameter of the next link. It leaves out credentials and parameters that the
 // stream itself sets. The last candidate sends all of the parameters.
-func (p *pagerProbe) inLink() []pagerCandidate {
-	q := p.first.signals.next
+func (p *Probe) inLink() []candidate {
+	q := p.First.Signals.Next
 	names := slices.Sorted(maps.Keys(q))
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	words := schemas.Paging()
-	var out []pagerCandidate
+	var out []candidate
 	rest := url.Values{}
 	for _, name := range names {
 		if v := q.Get(name); v != "" && !p.fixed(name) && !secretLike(name) {
 			rest.Set(name, v)
 			if !words.Parameter(schemas.ParamSize, name) || leads(name) {
-				out = append(out, pagerCandidate{typ: "link", at: linkPosition(name, v)})
-				if p.l.s.Method == http.MethodPost && plainIdentifier(name) {
-					out = append(out, pagerCandidate{typ: "link", at: linkPosition(nestedLink+"["+name+"]", v)})
+				out = append(out, candidate{typ: "link", at: linkPosition(name, v)})
+				if p.s.Method == http.MethodPost && plainIdentifier(name) {
+					out = append(out, candidate{typ: "link", at: linkPosition(nestedLink+"["+name+"]", v)})
 				}
 			}
 		}
 	}
 	if len(rest) > 1 {
-		out = append(out, pagerCandidate{typ: "link", at: position{kind: pagerLink, at: rest.Encode()}})
+		out = append(out, candidate{typ: "link", at: Position{Kind: KindLink, At: rest.Encode()}})
 	}
 	return out
 }
@@ -64,41 +64,41 @@ func leads(name string) bool {
 // linked returns the position to which a next link leads. If probes found that the server needs all parameters of the
 // link, the position has all except credentials. Otherwise it has one: the parameter that the probes accepted, or a
 // usual one.
-func (p *pager) linked(q url.Values) (position, bool) {
-	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
+func (p *Progress) linked(q url.Values) (Position, bool) {
+	if p.Hint.Type == "link" && p.Hint.Page == "" && p.Settled {
 		all := url.Values{}
 		for name := range q {
 			if v := q.Get(name); v != "" && !secretLike(name) {
 				all.Set(name, v)
 			}
 		}
-		return position{kind: pagerLink, at: all.Encode()}, len(all) > 0
+		return Position{Kind: KindLink, At: all.Encode()}, len(all) > 0
 	}
 	names := schemas.Paging().Parameters(schemas.ParamLink)
-	if p.hint.Page != "" {
-		names = append([]string{p.hint.Page}, names...)
+	if p.Hint.Page != "" {
+		names = append([]string{p.Hint.Page}, names...)
 	}
 	for _, name := range names {
 		v := q.Get(name)
-		if in, member, ok := cutBracket(name); v == "" && ok && in == nestedLink {
+		if in, member, ok := CutBracket(name); v == "" && ok && in == nestedLink {
 			v = q.Get(member)
 		}
 		if v != "" {
 			return linkPosition(name, v), true
 		}
 	}
-	return position{}, false
+	return Position{}, false
 }
 
-func linkPosition(name, v string) position {
-	kind := pagerCursor
+func linkPosition(name, v string) Position {
+	kind := KindCursor
 	if _, err := strconv.ParseUint(v, 10, 62); err == nil && len(v) < 16 {
 		switch words := schemas.Paging(); {
 		case slices.Contains(words.Parameters(schemas.ParamPage), name):
-			kind = pagerPage
+			kind = KindPage
 		case slices.Contains(words.Parameters(schemas.ParamOffset), name):
-			kind = pagerOffset
+			kind = KindOffset
 		}
 	}
-	return position{kind: kind, param: name, at: v}
+	return Position{Kind: kind, Param: name, At: v}
 }

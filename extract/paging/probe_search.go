@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"context"
@@ -6,49 +6,49 @@ import (
 	"strings"
 )
 
-func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
-	before := p.l.s.Pagination.Query
+func (p *Probe) group(ctx context.Context, g []candidate, silent bool) (done bool, err error) {
+	before := p.s.Pagination.Query
 	places := []bool{before}
-	if p.l.s.Method == http.MethodPost && p.l.s.Stated["pagination"] == "" {
+	if p.s.Method == http.MethodPost && p.s.Stated["pagination"] == "" {
 		places = []bool{false, true}
 	}
 	for _, place := range places {
 		if place && p.inBody {
 			continue
 		}
-		p.l.s.Pagination.Query = place
+		p.s.Pagination.Query = place
 		for _, part := range splitNested(g) {
 			refuses := p.refuses
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
 			if p.refuses != refuses { // parameters are now tried one by one, in another order
-				p.l.s.Pagination.Query = before
+				p.s.Pagination.Query = before
 				return false, nil
 			}
 		}
 	}
-	p.l.s.Pagination.Query = before
+	p.s.Pagination.Query = before
 	return false, nil
 }
 
 // splitNested separates nested names, such as page[number], from the others. No request may send page and
 // page[number].
-func splitNested(g []pagerCandidate) [][]pagerCandidate {
-	var flat, nested []pagerCandidate
+func splitNested(g []candidate) [][]candidate {
+	var flat, nested []candidate
 	for _, c := range g {
-		if strings.HasPrefix(c.at.param, "page[") {
+		if strings.HasPrefix(c.at.Param, "page[") {
 			nested = append(nested, c)
 		} else {
 			flat = append(flat, c)
 		}
 	}
-	return [][]pagerCandidate{flat, nested}
+	return [][]candidate{flat, nested}
 }
 
 // search looks for the candidate that changes the list. It sends several candidates in one request, and then each
 // half of them. reacts says that one of them is known to change the list.
-func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
+func (p *Probe) search(ctx context.Context, g []candidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
 			like, refused, err := p.tryTogether(ctx, g)
@@ -58,7 +58,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 			case refused:
 				p.refuses = true
 				return false, nil
-			case like == sameRecords || like == mostlySame:
+			case like == SameRecords || like == MostlySame:
 				return false, nil
 			}
 		}
@@ -70,7 +70,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 		if p.refuses = refused; refused {
 			return false, nil
 		}
-		if like == sameRecords || like == mostlySame {
+		if like == SameRecords || like == MostlySame {
 			return p.search(ctx, g[half:], silent, true)
 		}
 		if done, err := p.search(ctx, g[:half], silent, true); done || err != nil {
@@ -79,7 +79,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 		return p.search(ctx, g[half:], silent, false)
 	}
 	for _, c := range g {
-		if p.l.requests > p.most(silent) {
+		if p.list.Requests() > p.most(silent) {
 			return false, nil
 		}
 		if done, err := p.tryOne(ctx, c, silent); done || err != nil {
@@ -91,13 +91,13 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 
 // tryOne tries one candidate. If the server refuses several parameters in one request, it requests page 1 before page
 // 2. The answer shows whether the server knows the parameter, and whether pages are numbered from 0.
-func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
-	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
+func (p *Probe) tryOne(ctx context.Context, c candidate, silent bool) (done bool, err error) {
+	second := c.at.Kind == KindPage && c.at.At == "2" && p.First.Signals.Page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
 		return p.try(ctx, c, silent)
 	}
 	one := c
-	one.at.at = "1"
+	one.at.At = "1"
 	p.known = false
 	if done, err := p.try(ctx, one, silent); done || err != nil || !p.known {
 		return done, err
@@ -105,35 +105,35 @@ func (p *pagerProbe) tryOne(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-func (p *pagerProbe) tryTogether(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
-	extra := make(query)
+func (p *Probe) tryTogether(ctx context.Context, g []candidate) (like Likeness, refused bool, err error) {
+	extra := make(Query)
 	for _, c := range g {
-		extra.add(c.at.param, c.at.at)
+		extra.Add(c.at.Param, c.at.At)
 	}
-	st, err := p.l.look(ctx, position{extra: extra.encode(), placed: true})
-	if _, ok := refusal(err); ok {
+	st, err := p.list.Look(ctx, Position{Extra: extra.Encode(), Placed: true})
+	if _, ok := EndStatus(err); ok {
 		if !p.controlled {
 			if err := p.control(ctx); err != nil {
 				return 0, false, err
 			}
 		}
 		if p.lenient {
-			return otherRecords, false, nil // the server knows a parameter and refuses its value
+			return OtherRecords, false, nil // the server knows a parameter and refuses its value
 		}
 		return 0, true, nil
 	}
-	if probeRefused(err) {
-		return otherRecords, false, nil
+	if Refused(err) {
+		return OtherRecords, false, nil
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	p.l.c.release(st.a)
-	like = p.compare(st)
-	if like == sameRecords || like == mostlySame {
-		p.noteTried(extra.names(), "ignored")
+	p.list.Release(st)
+	like = p.Compare(st)
+	if like == SameRecords || like == MostlySame {
+		p.noteTried(extra.Names(), "ignored")
 	}
-	if like == noRecords && !p.controlled {
+	if like == NoRecords && !p.controlled {
 		if err := p.control(ctx); err != nil || p.refuses {
 			return like, p.refuses, err
 		}
@@ -145,9 +145,9 @@ const noParameter = "no_such_parameter"
 
 // control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, the next
 // requests try one candidate each.
-func (p *pagerProbe) control(ctx context.Context) error {
+func (p *Probe) control(ctx context.Context) error {
 	p.controlled = true
-	st, like, err := p.request(ctx, position{extra: noParameter + "=1", placed: true})
+	st, like, err := p.request(ctx, Position{Extra: noParameter + "=1", Placed: true})
 	if err != nil {
 		return err
 	}
@@ -155,9 +155,9 @@ func (p *pagerProbe) control(ctx context.Context) error {
 		p.refuses, p.strange = true, wordsWithout(strings.Join(p.words, " "), noParameter)
 		return nil
 	}
-	p.l.c.release(st.a)
+	p.list.Release(st)
 	p.answers = true
-	p.refuses = like == noRecords
-	p.lenient = like == sameRecords
+	p.refuses = like == NoRecords
+	p.lenient = like == SameRecords
 	return nil
 }

@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"net/url"
@@ -12,11 +12,11 @@ import (
 func (r *signalReader) nextMember(name string, v jsondoc.Value, at named) {
 	switch r.d.Kind(v) {
 	case 't':
-		r.s.more = yes
+		r.s.More = Yes
 		return
 	case 'f':
-		if r.s.more == unstated {
-			r.s.more = no
+		if r.s.More == unstated {
+			r.s.More = No
 		}
 	}
 	t := r.plain(v)
@@ -38,14 +38,14 @@ func (r *signalReader) nextMember(name string, v jsondoc.Value, at named) {
 // signal.
 func (r *signalReader) take(t string, at named) {
 	s := r.s
-	if s.tokened && (s.token != "" || t == "") {
+	if s.Tokened && (s.Token != "" || t == "") {
 		return
 	}
 	if len(t) > maxUnreadBytes {
-		s.addUnread(unread{pointer: "/" + at.name, value: t, number: -1})
+		s.addUnread(Unread{Pointer: "/" + at.name, Value: t, Number: -1})
 		return
 	}
-	s.tokened, s.token, s.tokenName = true, t, at
+	s.Tokened, s.Token, s.tokenName = true, t, at
 }
 
 // isLink reports whether a text is a URL, a path, or a query. Only the parameters of a link are sent, never the link.
@@ -69,19 +69,19 @@ func isLink(t string) bool {
 // and they may name another host. // Invariant 10
 func (r *signalReader) link(t string) {
 	s := r.s
-	if s.next != nil {
+	if s.Next != nil {
 		return
 	}
-	s.linked = true
+	s.Linked = true
 	if len(t) > maxUnreadBytes {
-		s.addUnread(unread{pointer: "next link", value: t, number: -1})
+		s.addUnread(Unread{Pointer: "next link", Value: t, Number: -1})
 		return
 	}
 	s.query(t)
-	s.opaque = t != "" && s.next == nil
+	s.opaque = t != "" && s.Next == nil
 }
 
-func (s *signals) query(link string) {
+func (s *Signals) query(link string) {
 	_, q, ok := strings.Cut(link, "?")
 	if !ok && !strings.Contains(link, "/") {
 		q, ok = link, true
@@ -91,6 +91,6 @@ func (s *signals) query(link string) {
 	}
 	q, _, _ = strings.Cut(q, "#")
 	if values, err := url.ParseQuery(q); err == nil && len(values) > 0 {
-		s.next = values
+		s.Next = values
 	}
 }

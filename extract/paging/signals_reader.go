@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"net/url"
@@ -11,7 +11,7 @@ type signalReader struct {
 	words *schemas.Vocabulary
 	d     *jsondoc.Doc
 	n     int // number of records in the answer
-	s     *signals
+	s     *Signals
 	skip  map[int]bool // offsets of the records and of the objects around them
 
 	entries jsondoc.Value // an object whose members hold the records
@@ -56,8 +56,8 @@ func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 		r.parameters(v, before)
 	}
 	if numbered { // in other objects, these names have other meanings
-		r.number(r.d.Get(v, "number"), &r.s.page)
-		r.number(r.d.Get(v, "size"), &r.s.limit)
+		r.number(r.d.Get(v, "number"), &r.s.Page)
+		r.number(r.d.Get(v, "size"), &r.s.Limit)
 		if r.d.Get(v, "size").OK() {
 			r.s.sizeName = named{in: in.name, name: "size"}
 		}
@@ -69,13 +69,13 @@ func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 //	{"value": 10000, "relation": "gte"}
 func (r *signalReader) lowerBound(v jsondoc.Value, pointer string) {
 	if r.words.LowerBound(r.d.Text(r.d.Get(v, "relation"))) {
-		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, r.words.TotalMembers()...)))
+		r.s.Total, r.s.Bound = -1, pointer+": at least "+Short(r.plain(r.first(v, r.words.TotalMembers()...)))
 	}
 }
 
 // parameters takes the members without a role as the parameters of the next page, for example of {"continue":
 // {"apcontinue": …}}. Then they are neither tokens nor unread signals.
-func (r *signalReader) parameters(v jsondoc.Value, before signals) {
+func (r *signalReader) parameters(v jsondoc.Value, before Signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.Members(v) {
 		if name := jsondoc.Unquote(raw); !m.Nested() && !r.d.IsEmpty(m) {
@@ -83,9 +83,9 @@ func (r *signalReader) parameters(v jsondoc.Value, before signals) {
 			unknown = unknown || r.words.Role(name) == "" && r.d.Kind(m) == '"'
 		}
 	}
-	if r.s.next == nil && len(params) > 0 && (unknown || r.s.token == "") {
-		r.s.linked, r.s.next = true, params
-		r.s.tokened, r.s.token, r.s.unread = before.tokened, before.token, before.unread
+	if r.s.Next == nil && len(params) > 0 && (unknown || r.s.Token == "") {
+		r.s.Linked, r.s.Next = true, params
+		r.s.Tokened, r.s.Token, r.s.Unread = before.Tokened, before.Token, before.Unread
 	}
 }
 
@@ -96,7 +96,7 @@ func (r *signalReader) inner(name string, v jsondoc.Value, pointer string, in sc
 	case in.depth >= maxBeside:
 	case role == schemas.RoleFaults:
 		if !r.d.IsEmpty(v) && !r.harmless(v) {
-			r.s.addIncomplete(pointer + ": " + short(string(r.d.Raw(v))))
+			r.s.addIncomplete(pointer + ": " + Short(string(r.d.Raw(v))))
 		}
 	case role == schemas.RoleTotal:
 		r.object(v, pointer, scope{name: name, trusted: true, total: true, depth: in.depth + 1})
@@ -123,7 +123,7 @@ func (r *signalReader) harmless(v jsondoc.Value) bool {
 func (r *signalReader) list(name string, v jsondoc.Value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.IsEmpty(v) {
-			r.s.addIncomplete(pointer + ": " + short(string(r.d.Raw(v))))
+			r.s.addIncomplete(pointer + ": " + Short(string(r.d.Raw(v))))
 		}
 		return
 	}
@@ -143,7 +143,7 @@ func (r *signalReader) list(name string, v jsondoc.Value, pointer string, in sco
 		case r.words.Role(relation) == schemas.RoleNext:
 			r.link(r.d.Text(target))
 		default:
-			r.s.linked = r.s.linked || r.words.PageRelation(relation)
+			r.s.Linked = r.s.Linked || r.words.PageRelation(relation)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (r *signalReader) scalar(name string, v jsondoc.Value, pointer string, in s
 		r.more(v, pointer)
 	case schemas.RoleLast:
 		if _, err := r.d.Integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, the last page is 1
-			r.flag(v, no, yes)
+			r.flag(v, No, Yes)
 		}
 	case schemas.RoleNext:
 		r.nextMember(name, v, at)
@@ -173,7 +173,7 @@ func (r *signalReader) scalar(name string, v jsondoc.Value, pointer string, in s
 		if r.d.Kind(v) == '"' || in.next || !in.top {
 			r.nextMember(name, v, at)
 		} else if i, err := r.d.Integer(v); err == nil && i > int64(r.n) && !epochLike(i) {
-			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
+			r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: -1})
 		}
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
@@ -183,7 +183,7 @@ func (r *signalReader) scalar(name string, v jsondoc.Value, pointer string, in s
 		}
 	case schemas.RoleConstant:
 		if in.total && schemas.FoldName(name) == "value" { // {"total": {"value": 87}}
-			r.number(v, &r.s.total)
+			r.number(v, &r.s.Total)
 		}
 	case schemas.RoleHere:
 	default:
@@ -205,29 +205,29 @@ func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string,
 	case schemas.RoleTotal:
 		r.total(v, pointer)
 	case schemas.RoleCount:
-		if i, err := d.Integer(v); err == nil && s.total < 0 && i > int64(r.n) {
-			s.total = i
+		if i, err := d.Integer(v); err == nil && s.Total < 0 && i > int64(r.n) {
+			s.Total = i
 		}
 	case schemas.RolePages:
 		if k := d.Kind(v); k == 't' || k == 'f' {
-			r.flag(v, no, yes) // {"lastPage": true}
+			r.flag(v, No, Yes) // {"lastPage": true}
 		}
-		r.number(v, &s.lastPage)
+		r.number(v, &s.LastPage)
 	case schemas.RolePage:
-		r.named(v, &s.page, &s.pageName, at)
+		r.named(v, &s.Page, &s.pageName, at)
 	case schemas.RoleOffset:
 		r.named(v, &s.offset, &s.offsetName, at)
 		if schemas.FoldName(at.name) == "offset" && d.Kind(v) == '"' && !jsondoc.DigitsOnly(d.Text(v)) { // {"records": […], "offset": "itrX/rec9"}
 			r.nextMember(at.name, v, at)
 		}
 	case schemas.RoleSize:
-		if i, err := d.Integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
+		if i, err := d.Integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !Round(int(min(i, 1<<20))) {
 			r.doubt("", at.name, v, pointer, in) // size may be the number of all records
 			return
 		}
-		r.named(v, &s.limit, &s.sizeName, at)
+		r.named(v, &s.Limit, &s.sizeName, at)
 	case schemas.RoleRemaining:
-		r.number(v, &s.remaining)
+		r.number(v, &s.Remaining)
 	}
 }
 

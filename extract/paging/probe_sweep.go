@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"context"
@@ -13,32 +13,32 @@ import (
 
 // sweep sends all paging parameters at once. If the list returns the same records, it ignores all of them. Then the
 // first page is the whole list, and done is true.
-func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
-	for _, extra := range p.everything() {
+func (p *Probe) sweep(ctx context.Context) (done bool, err error) {
+	for _, extra := range p.Everything() {
 		same, err := p.sweepWith(ctx, extra)
 		if !same || err != nil {
 			return false, err
 		}
 	}
-	if round(p.first.batch.n) {
+	if Round(p.First.N) {
 		same, err := p.sweepWith(ctx, p.pageOne())
 		if p.fromZero = !same && p.reacted; !same || err != nil {
 			return false, err
 		}
 	}
-	p.whole, p.reread = true, true
+	p.Whole, p.Reread = true, true
 	return true, p.refuseAtLimit()
 }
 
 // sweepWith reports whether the list returns the same keys with the same content. Equal keys are not enough, because
 // several records may have the same key.
-func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
-	all := position{extra: extra}
+func (p *Probe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
+	all := Position{Extra: extra}
 	for range maxReread {
-		second, err := p.l.look(ctx, all)
-		if probeRefused(err) {
+		second, err := p.list.Look(ctx, all)
+		if Refused(err) {
 			p.noteTried("all parameters at once", err.Error())
-			if _, refused := refusal(err); refused {
+			if _, refused := EndStatus(err); refused {
 				err = p.control(ctx)
 			} else {
 				err = nil // an unreadable answer proves nothing
@@ -49,22 +49,22 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		if err != nil {
 			return false, err
 		}
-		like := p.compare(second)
-		content := sum(second.batch.content)
-		p.l.c.release(second.a)
-		before := sum(p.first.batch.content)
-		if like == sameRecords && content == before {
+		like := p.Compare(second)
+		content := Sum(second.Content)
+		p.list.Release(second)
+		before := Sum(p.First.Content)
+		if like == SameRecords && content == before {
 			return true, nil
 		}
-		p.reacted, p.changedToPart = true, like == fewerRecords || like == sameRecords
-		if like != mostlySame && like != sameRecords && (like != otherRecords || len(p.l.s.Key) > 0) {
+		p.reacted, p.changedToPart = true, like == FewerRecords || like == SameRecords
+		if like != MostlySame && like != SameRecords && (like != OtherRecords || len(p.s.Key) > 0) {
 			return false, nil
 		}
-		moved, err := p.again(ctx)
+		moved, err := p.Again(ctx)
 		if err != nil {
 			return false, err
 		}
-		if like == sameRecords && !moved && p.lastContent != before {
+		if like == SameRecords && !moved && p.lastContent != before {
 			p.reacted = false
 			return true, nil // the records change whenever they are read
 		}
@@ -73,62 +73,65 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		}
 	}
 	p.reacted = false
-	p.first.note = "the list changed while it was read"
+	p.First.Note = "the list changed while it was read"
 	return false, nil
 }
 
-// everything returns all paging parameters. Names with brackets come separately. The page size is the number of
+// Everything returns all paging parameters. Names with brackets come separately. The page size is the number of
 // records on the first page plus one. With that size, the second page begins at another record.
-func (p *pagerProbe) everything() []string {
-	flat, nested := make(query), make(query)
+func (p *Probe) Everything() []string {
+	flat, nested := make(Query), make(Query)
 	add := func(name, value string) {
 		if strings.HasPrefix(name, "page[") {
-			nested.add(name, value)
+			nested.Add(name, value)
 		} else if !p.fixed(name) {
-			flat.add(name, value)
+			flat.Add(name, value)
 		}
 	}
-	groups := [][]pagerCandidate{p.numbered("page"), p.numbered("offset"), p.since()}
+	groups := [][]candidate{p.numbered("page"), p.numbered("offset"), p.since()}
 	if c, ok := p.hinted(); ok {
-		groups = append(groups, []pagerCandidate{c})
+		groups = append(groups, []candidate{c})
 	}
 	for _, g := range groups {
 		for _, c := range g {
-			if c.at.param != "" {
-				add(c.at.param, c.at.at)
+			if c.at.Param != "" {
+				add(c.at.Param, c.at.At)
 			}
 		}
 	}
 	for _, name := range p.sizeNames() {
-		add(name, strconv.Itoa(p.first.batch.n+1))
+		add(name, strconv.Itoa(p.First.N+1))
 	}
-	if !round(p.first.batch.n) {
-		return []string{flat.encode()}
+	if !Round(p.First.N) {
+		return []string{flat.Encode()}
 	}
-	return []string{flat.encode(), nested.encode()}
+	return []string{flat.Encode(), nested.Encode()}
 }
 
 // pageOne returns the parameters that request page 1. They detect a list of two pages that are numbered from 0. If
 // that list repeats its first page after its end, page 2 looks like an ignored parameter.
-func (p *pagerProbe) pageOne() string {
-	one := make(query)
+func (p *Probe) pageOne() string {
+	one := make(Query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
 		if !p.fixed(name) && !strings.HasPrefix(name, "page[") {
-			one.add(name, "1")
+			one.Add(name, "1")
 		}
 	}
-	return one.encode()
+	return one.Encode()
 }
 
-type query map[string]string
+// Query has parameters of a probe.
+type Query map[string]string
 
-func (q query) add(name, value string) {
+// Add adds a parameter, unless it has a value.
+func (q Query) Add(name, value string) {
 	if _, ok := q[name]; !ok && value != "" {
 		q[name] = value
 	}
 }
 
-func (q query) encode() string {
+// Encode returns a query string.
+func (q Query) Encode() string {
 	v := make(url.Values, len(q))
 	for name, value := range q {
 		v.Set(name, value)
@@ -136,4 +139,5 @@ func (q query) encode() string {
 	return v.Encode()
 }
 
-func (q query) names() string { return strings.Join(slices.Sorted(maps.Keys(q)), ", ") }
+// Names returns the names, sorted.
+func (q Query) Names() string { return strings.Join(slices.Sorted(maps.Keys(q)), ", ") }

@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"strconv"
@@ -26,39 +26,39 @@ var (
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
-	s := p.first.signals
-	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}
+func (p *Probe) oneByOne(tokens []candidate) [][]candidate {
+	s := p.First.Signals
+	kinds := map[string][]candidate{"page": p.numbered("page"), "offset": p.numbered("offset")}
 	order := usualOrder
 	switch {
-	case s.token != "":
+	case s.Token != "":
 		for kind, g := range kinds {
 			kinds[kind] = p.without(g, tokens)
 		}
 		kinds["token"] = p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), tokens)
-		switch n := strconv.Itoa(p.first.batch.n); {
-		case !jsondoc.DigitsOnly(s.token):
+		switch n := strconv.Itoa(p.First.N); {
+		case !jsondoc.DigitsOnly(s.Token):
 			order = tokenOrder
-		case s.token == n || s.offset >= 0 || len(s.token) >= len(n) && s.token != "2":
+		case s.Token == n || s.offset >= 0 || len(s.Token) >= len(n) && s.Token != "2":
 			order = nextOffsetOrder
 		default:
 			order = nextPageOrder
 		}
-	case s.offset >= 0 && s.page < 0:
+	case s.offset >= 0 && s.Page < 0:
 		order = offsetOrder
-	case s.page >= 0:
+	case s.Page >= 0:
 		order = pageOrder
 	}
 	kinds["since"] = p.since()
 	for _, g := range p.fromRecords() {
 		kinds["record"] = append(kinds["record"], g...)
 	}
-	if p.first.rule == "" {
+	if p.First.Rule == "" {
 		for _, g := range p.moments() {
 			kinds["moment"] = append(kinds["moment"], g...)
 		}
 	}
-	all := [][]pagerCandidate{tokens}
+	all := [][]candidate{tokens}
 	for _, t := range order {
 		n := min(t.n, len(kinds[t.kind]))
 		all, kinds[t.kind] = append(all, kinds[t.kind][:n]), kinds[t.kind][n:]

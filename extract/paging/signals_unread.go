@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"maps"
@@ -22,12 +22,12 @@ func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, po
 		}
 	case schemas.RolePages:
 		if i, err := r.d.Integer(v); err == nil && i > 1 && !in.ignored {
-			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1})
+			r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: -1})
 		}
 		return
 	case schemas.RoleToken:
 		if !in.trusted && !in.ignored && r.d.Kind(v) == '"' && !r.d.IsEmpty(v) && !r.words.NoToken(r.d.Text(v)) {
-			r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
+			r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: -1, name: r.tokenAt(name, v, in)})
 		}
 		return
 	default:
@@ -59,7 +59,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, po
 	case role != schemas.RoleNext && !r.words.Continues(name), r.d.IsEmpty(v), raw == "false", raw == "true" && role != schemas.RoleMore:
 		return
 	}
-	r.s.addUnread(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
+	r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: number, name: r.tokenAt(name, v, in)})
 }
 
 // tokenAt returns the name of a text that may be the token of the next page. A number is never a token, because it
@@ -76,12 +76,12 @@ func (r *signalReader) tokenAt(name string, v jsondoc.Value, in scope) named {
 }
 
 func isPagingLink(t string) bool {
-	s := noSignals
+	s := NoSignals
 	if !isLink(t) {
 		return false
 	}
 	s.query(t)
-	return slices.ContainsFunc(slices.Collect(maps.Keys(s.next)), leads)
+	return slices.ContainsFunc(slices.Collect(maps.Keys(s.Next)), leads)
 }
 
 func epochLike(n int64) bool { return n >= 1_000_000_000 }

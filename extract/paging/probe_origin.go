@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"context"
@@ -9,28 +9,28 @@ import (
 // readsPageNumber finds out whether a list with an empty second page uses the page number. If it does, the first
 // page's number returns the first page again, or page 1 returns a second page. A server that treats unknown
 // parameters as filters returns no records for any number.
-func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
+func (p *Probe) readsPageNumber(ctx context.Context, c candidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
-		if number == c.at.at {
+		if number == c.at.At {
 			continue
 		}
-		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: number})
+		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: number})
 		if err != nil {
 			return false, err
 		}
 		if st == nil {
 			continue
 		}
-		if like == otherRecords && number == "1" {
-			p.second, p.paging.Zero = st, true
+		if like == OtherRecords && number == "1" {
+			p.Second, p.Paging.Zero = st, true
 			return true, nil
 		}
-		p.l.c.release(st.a)
-		if like == sameRecords || like == mostlySame {
-			p.paging.Zero = number == "0"
+		p.list.Release(st)
+		if like == SameRecords || like == MostlySame {
+			p.Paging.Zero = number == "0"
 			return true, nil
 		}
-		if like == noRecords && !p.controlled {
+		if like == NoRecords && !p.controlled {
 			if err := p.control(ctx); err != nil || p.refuses {
 				return false, err
 			}
@@ -41,25 +41,25 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 
 // findPageBase finds out whether pages are numbered from 0. Then page 1 is the second page, otherwise the first. If
 // page 1 is neither, it returns an error.
-func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
-	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+func (p *Probe) findPageBase(ctx context.Context, c candidate) error {
+	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
 	st, like, err := p.request(ctx, one)
 	switch {
 	case err != nil:
 		return err
-	case st != nil && like == otherRecords:
-		if p.second != nil {
-			p.l.c.release(p.second.a)
+	case st != nil && like == OtherRecords:
+		if p.Second != nil {
+			p.list.Release(p.Second)
 		}
-		p.second, p.paging.Zero = st, true
+		p.Second, p.Paging.Zero = st, true
 		return nil
 	case st != nil:
-		p.l.c.release(st.a)
+		p.list.Release(st)
 	}
-	if p.second != nil && (st == nil || like != sameRecords && like != mostlySame) {
-		return p.unexplained("page 1 by " + c.at.param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
+	if p.Second != nil && (st == nil || like != SameRecords && like != MostlySame) {
+		return p.Unexplained("page 1 by " + c.at.Param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
 	}
-	if st != nil && like == noRecords && !p.controlled {
+	if st != nil && like == NoRecords && !p.controlled {
 		return p.control(ctx)
 	}
 	return nil
@@ -68,23 +68,23 @@ func (p *pagerProbe) findPageBase(ctx context.Context, c pagerCandidate) error {
 // findOffsetOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
 // is inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of
 // the first page, the parameter counts pages from 0.
-func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) error {
+func (p *Probe) findOffsetOrigin(ctx context.Context, c candidate) error {
 	for range maxReread {
-		st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
+		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})
 		if err != nil {
 			return err
 		}
-		if st != nil && like == otherRecords && p.sharesNone(st) {
+		if st != nil && like == OtherRecords && p.sharesNone(st) {
 			p.takePage(st, true)
 			return nil
 		}
 		if st != nil {
-			p.l.c.release(st.a)
+			p.list.Release(st)
 		}
-		if st == nil && p.first.signals.offset != 1 || st != nil && !slices.Equal(st.batch.keys, p.first.batch.keys) {
+		if st == nil && p.First.Signals.offset != 1 || st != nil && !slices.Equal(st.Keys, p.First.Keys) {
 			return nil // the order must be the same too
 		}
-		moved, err := p.again(ctx)
+		moved, err := p.Again(ctx)
 		if err != nil {
 			return err
 		}
@@ -92,111 +92,111 @@ func (p *pagerProbe) findOffsetOrigin(ctx context.Context, c pagerCandidate) err
 			return p.countFromOne(ctx, c)
 		}
 	}
-	return p.unexplained("the list changes too fast to see whether " + c.at.param + " counts from 0 or from 1")
+	return p.Unexplained("the list changes too fast to see whether " + c.at.Param + " counts from 0 or from 1")
 }
 
 // sharesNone reports whether st has no record of the first page. The first page must have several records. If st is
 // the answer for the next number, then the numbers count pages, not records.
-func (p *pagerProbe) sharesNone(st *step) bool {
-	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
+func (p *Probe) sharesNone(st *Page) bool {
+	return p.First.N > 1 && !slices.ContainsFunc(st.Keys, func(k uint64) bool { return slices.Contains(p.First.Keys, k) })
 }
 
-func (p *pagerProbe) takePage(st *step, zero bool) {
-	if p.second != nil {
-		p.l.c.release(p.second.a)
+func (p *Probe) takePage(st *Page, zero bool) {
+	if p.Second != nil {
+		p.list.Release(p.Second)
 	}
-	p.second, p.paging.Type, p.paging.Zero = st, "page", zero
+	p.Second, p.Paging.Type, p.Paging.Zero = st, "page", zero
 }
 
 // countFromOne reads the second page again with an offset that is counted from 1. If offset 2 returns no record of
 // the first page, the parameter counts pages from 1.
-func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
-	st, like, err := p.request(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
+func (p *Probe) countFromOne(ctx context.Context, c candidate) error {
+	st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "2"})
 	if err != nil {
 		return err
 	}
-	if st != nil && like == otherRecords && p.sharesNone(st) {
+	if st != nil && like == OtherRecords && p.sharesNone(st) {
 		p.takePage(st, false)
 		return nil
 	}
 	if st != nil {
-		p.l.c.release(st.a)
+		p.list.Release(st)
 	}
-	p.paging.One = true
-	if p.second == nil {
+	p.Paging.One = true
+	if p.Second == nil {
 		return nil
 	}
 	at := c.at
-	at.at = strconv.FormatInt(at.number()+1, 10)
-	fresh, err := p.l.look(ctx, at)
+	at.At = strconv.FormatInt(at.Number()+1, 10)
+	fresh, err := p.list.Look(ctx, at)
 	if err != nil {
 		return err
 	}
-	p.l.c.release(p.second.a)
-	p.second = fresh
+	p.list.Release(p.Second)
+	p.Second = fresh
 	return nil
 }
 
 // testsOffset tests an offset parameter if the second page was empty. For offset 1, the server must return the first
 // page without its first record. If it returns only other records, the parameter counts pages from 0.
-func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
-	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+func (p *Probe) testsOffset(ctx context.Context, c candidate) (accepted bool, err error) {
+	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
 	st, like, err := p.request(ctx, one)
 	if err != nil || st == nil {
 		return false, err
 	}
-	if like == otherRecords && p.first.batch.n > 2 {
-		p.second, p.paging.Type, p.paging.Zero = st, "page", true
+	if like == OtherRecords && p.First.N > 2 {
+		p.Second, p.Paging.Type, p.Paging.Zero = st, "page", true
 		return true, nil
 	}
-	defer p.l.c.release(st.a)
+	defer p.list.Release(st)
 	return p.lacksFirstRecord(ctx, st)
 }
 
 // countsPages tests whether a parameter that is named like an offset counts pages. The parameter returned no records,
 // but the list announces more. So countsPages tries the value 2.
-func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
-	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
+func (p *Probe) countsPages(ctx context.Context, c candidate) (accepted bool, err error) {
+	c.typ, c.at = "page", Position{Kind: KindPage, Param: c.at.Param, At: "2"}
 	st, like, err := p.request(ctx, c.at)
 	if err != nil || st == nil {
 		return false, err
 	}
-	if like != otherRecords || !p.sharesNone(st) {
-		p.l.c.release(st.a)
+	if like != OtherRecords || !p.sharesNone(st) {
+		p.list.Release(st)
 		return false, nil
 	}
-	before := p.paging
-	p.second = st
+	before := p.Paging
+	p.Second = st
 	p.accept(c)
 	if err = p.findPageBase(ctx, c); err != nil {
-		p.paging = before
+		p.Paging = before
 	}
 	return err == nil, err
 }
 
 // testsCursor tests a cursor parameter that returned no records after the last record. After the first record, it
 // must return the first page without that record.
-func (p *pagerProbe) testsCursor(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
-	if p.first.batch.n == 1 {
+func (p *Probe) testsCursor(ctx context.Context, c candidate) (accepted bool, err error) {
+	if p.First.N == 1 {
 		filters, err := p.filters(ctx)
 		return !filters && err == nil, err
 	}
-	id := p.l.idOf(p.first.a.d, p.first.batch.first)
+	id := p.list.ID(p.First.Doc, p.First.First)
 	if id == "" {
 		return false, nil
 	}
-	st, _, err := p.request(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
+	st, _, err := p.request(ctx, Position{Kind: KindCursor, Param: c.at.Param, At: id})
 	if err != nil || st == nil {
 		return false, err
 	}
-	defer p.l.c.release(st.a)
+	defer p.list.Release(st)
 	return p.lacksFirstRecord(ctx, st)
 }
 
 // lacksFirstRecord reports whether an answer is the first page without its first record. If the first page has only
 // one record, the answer is empty. Then the server must not treat unknown parameters as filters.
-func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, error) {
-	keys, got := p.first.batch.keys, st.batch.keys
+func (p *Probe) lacksFirstRecord(ctx context.Context, st *Page) (bool, error) {
+	keys, got := p.First.Keys, st.Keys
 	if len(keys) > 1 {
 		return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1]), nil
 	}
@@ -208,7 +208,7 @@ func (p *pagerProbe) lacksFirstRecord(ctx context.Context, st *step) (bool, erro
 }
 
 // filters reports whether the server treats unknown parameters as filters: it returns no records for noParameter.
-func (p *pagerProbe) filters(ctx context.Context) (bool, error) {
+func (p *Probe) filters(ctx context.Context) (bool, error) {
 	if !p.controlled {
 		if err := p.control(ctx); err != nil {
 			return false, err

@@ -1,4 +1,4 @@
-package extract
+package paging
 
 import (
 	"maps"
@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (p *pager) tokenParams(s signals) []string {
+func (p *Progress) tokenParams(s Signals) []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(s.next)) {
-		if s.next.Get(name) == s.token {
+	for _, name := range slices.Sorted(maps.Keys(s.Next)) {
+		if s.Next.Get(name) == s.Token {
 			names = append(names, name)
 		}
 	}

@@ -1,0 +1,143 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], st *step) error {
+	if n := st.batch.N; n > 0 && n <= l.traits.whole {
+		st.Continuation = paging.Continuation{Rule: st.ending()}
+		return nil
+	}
+	here, shallow, err := l.deepen(st)
+	defer shallow()
+	if err != nil {
+		return err
+	}
+	st.batch.Content = here.Content
+	p := paging.NewProbe(l, &l.pager, st.page(), l.lastID)
+	defer p.Release()
+	err = p.Run(ctx)
+	l.unproved = p.Unproved
+	if err := cmp.Or(l.unsettled(err), l.adopt(st, p.First)); err != nil {
+		return err
+	}
+	switch {
+	case p.Broken != paging.Position{}:
+		st.Continuation = paging.Continuation{Next: p.Broken}
+	case p.Whole && st.Rule == RuleTotal && st.total != int64(st.batch.N):
+		return l.unsettled(p.Unexplained(fmt.Sprintf("the list changed while it was read: it now states %d records and shows %d", st.total, st.batch.N)))
+	case p.Whole:
+		if p.Reread {
+			l.traits.whole = max(l.traits.whole, st.batch.N)
+		}
+		if paging.Round(st.batch.N) && l.s.Stated["path"] != "" && (l.unproved || st.Rule == RuleTotal) {
+			l.counts = st.Rule == RuleTotal && p.Reread && !l.unproved // no parameter changes the list
+			st.total, st.signals.Total, st.Rule = -1, -1, RuleOnePage  // the total may count only this page
+		}
+		st.Continuation, st.reread = paging.Continuation{Rule: st.ending()}, p.Reread
+	case p.Second == nil:
+		if p.Shrank && p.Counts {
+			l.counts, st.total, st.signals.Total, st.Rule = true, -1, -1, RuleEmptyPage
+		}
+		l.usePaging(p.Paging)
+		st.Continuation = l.afterProbes(st, p.Shrank)
+	default:
+		l.traits.announces = st.Rule == ""
+		l.usePaging(p.Paging)
+		st.Continuation = paging.Continuation{Next: p.Second.At}
+		a := p.Second.Answer.(*answer)
+		q.put(p.Second.At, a)
+		l.requests -= a.requests
+		l.bytes -= a.bytes
+		p.Second = nil // the queue owns the answer now
+	}
+	return nil
+}
+
+// afterProbes decides after probes that found no next page. If smaller pages showed how the list continues, it
+// requests the next page: they do not show that the list ends.
+func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
+	switch l.pager.Hint.Type {
+	case "page", "offset", "since_id", "range":
+		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {
+			return paging.Continuation{Next: next}
+		}
+	}
+	return paging.Continuation{Rule: st.Rule}
+}
+
+func (l *listReader) usePaging(p schemas.Pagination) {
+	l.traits.paging = &p
+	l.s.Pagination, l.pager.Hint, l.pager.Settled = p, p, true
+	l.pager.Zero = l.pager.Zero || p.Zero
+}
+
+func (st *step) ending() string {
+	if st.Rule == RuleTotal {
+		return RuleTotal
+	}
+	return RuleOnePage
+}
+
+// page returns what probes need to know of a step.
+func (st *step) page() *paging.Page {
+	return &paging.Page{At: st.at, Hashes: st.batch.Hashes, Doc: st.a.d, Signals: st.signals, Total: st.total, Rule: st.Rule, Note: st.note, Answer: st.a}
+}
+
+// adopt takes over what probes have changed in the page of a step: they may have read it again.
+func (l *listReader) adopt(st *step, p *paging.Page) error {
+	st.total, st.signals.Total, st.note = p.Total, p.Signals.Total, p.Note
+	a := p.Answer.(*answer)
+	if a == st.a {
+		return nil
+	}
+	st.a = a
+	if st.batch.keysOnly {
+		st.batch.Hashes = p.Hashes
+		return nil
+	}
+	return l.assemble(st) // a pass needs the records
+}
+
+// Stream returns the stream with the paging of the next requests.
+func (l *listReader) Stream() *schemas.Stream { return &l.s }
+
+// Values returns the values that the stream sends for a parameter.
+func (l *listReader) Values(param string) []string {
+	var all []string
+	for _, b := range l.params {
+		if b.Name == param {
+			all = append(all, b.text())
+		}
+	}
+	return all
+}
+
+// Look requests a position without counting it as a page.
+func (l *listReader) Look(ctx context.Context, at paging.Position) (*paging.Page, error) {
+	st, err := l.look(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return st.page(), nil
+}
+
+// Release lets go of an answer.
+func (l *listReader) Release(p *paging.Page) { l.c.release(p.Answer.(*answer)) }
+
+// Locate finds the records of an answer.
+func (l *listReader) Locate(d *jsondoc.Doc) (records.Found, error) { return l.locate(d) }
+
+// ID returns the id of a record.
+func (l *listReader) ID(d *jsondoc.Doc, record jsondoc.Value) string { return l.idOf(d, record) }
+
+// Requests returns the number of requests since the last step.
+func (l *listReader) Requests() int { return l.requests }

@@ -1,0 +1,403 @@
+package paging
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Kind is the form of a position.
+type Kind string
+
+const (
+	KindNone   Kind = "" // the first request
+	KindPage   Kind = "page"
+	KindOffset Kind = "offset"
+	KindCursor Kind = "cursor"
+	KindLink   Kind = "link"  // all parameters of a next link, as a query string
+	KindRange  Kind = "range" // value of a Range header
+)
+
+// Continuation says what comes after a page: another position, or the end.
+type Continuation struct {
+	Next Position
+	Rule string // one of the Rule constants at the end, otherwise ""
+
+	// open reports that only a probe shows how the list continues. Then next is the likeliest position, and rule
+	// applies if next is wrong.
+	Open bool
+}
+
+// Progress is what is known about the paging of a list, and how far the list was read.
+type Progress struct {
+	Hint      schemas.Pagination
+	Settled   bool
+	Stated    bool // the user configured the paging, so nothing else is tried
+	Announces bool // other lists of this endpoint announce further pages, so this one may have them without saying so
+	Cautious  bool // likely positions are probed even if a wrong one would be noticed later
+	Rows      int64
+
+	Zero       bool  // pages are numbered from 0
+	Last       int64 // number of the last page; 0 if unknown
+	Total      int64 // records in the whole list; -1 if unknown
+	Step       int64 // records on the first page with records; 0 before that page
+	EmptyPages int
+	offset0    int64 // offset that the first page states; -1 for none
+	Before     int
+	Uneven     bool // records came after a page that was not full
+}
+
+// maxEmptyPages limits consecutive empty pages if the list announces more records. // Invariant 15
+const maxEmptyPages = 20
+
+var (
+	errNoNext     = errors.New("the list announces more records, but not how to request them")
+	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
+)
+
+// Decide uses the strongest evidence in the answer. That is, in this order: the user's configuration, a flag or token
+// for more, a next link, the number of the last page, the total. Without evidence, only a probe can decide.
+func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continuation, error) {
+	if p.Stated { // the configured paging overrides signals of other kinds
+		s = s.of(p.Hint.Type)
+	}
+	if err := p.account(at, n, s); err != nil {
+		return Continuation{}, err
+	}
+	// A convention says that the list has one page, but now the list announces more. So its paging is learned again.
+	grown := p.Settled && p.Hint.Type == "none"
+	guess := at.Kind == KindNone && (!p.Settled || grown) && !p.statesPages()
+	page := p.page(at)
+	last := s.LastPage
+	if p.Zero && s.Total >= 0 && !p.indexed(s, n) {
+		last-- // lastPage is the number of pages; without a total, it may be the index of the last page
+	}
+	switch {
+	case s.More == No:
+		return Continuation{Rule: RuleNoNext}, nil
+	case s.Token != "" && n == 0 && s.Token == at.At && s.More == unstated:
+		return Continuation{Rule: RuleEmptyPage}, nil
+	case s.Token != "" && s.Token == at.At && s.More == unstated:
+		return Continuation{Rule: RuleNoNext}, nil // a token that leads to its own page means the end
+	case n == 0 && s.More != Yes && (at.Kind == KindLink || p.Hint.Type == "link" && at.Kind != KindNone && s.Total < 0 && p.Settled) && (s.Next == nil || p.EmptyPages > 1):
+		return Continuation{Rule: RuleEmptyPage}, nil // the link leads to no records
+	case s.Token != "" && jsondoc.DigitsOnly(s.Token) && n == 0 && s.More == unstated && p.EmptyPages > 1:
+		return Continuation{Rule: RuleEmptyPage}, nil // the list states the number of a next page even at its end
+	case s.Token != "" && s.ranged:
+		return Continuation{Next: Position{Kind: KindRange, At: s.Token}, Open: guess && p.Cautious}, nil
+	case s.Token != "":
+		next, sure := p.token(at, s)
+		return Continuation{Next: next, Open: guess && !sure}, nil
+	case s.Next != nil:
+		if next, ok := p.linked(s.Next); ok && next != at {
+			return Continuation{Next: next, Open: guess && p.Cautious && next.Param != p.Hint.Page && !leads(next.Param)}, nil
+		} else if ok {
+			return Continuation{Rule: RuleNoNext}, nil // a link to its own page means the end
+		}
+		return Continuation{Open: guess}, p.noNext(guess)
+	case s.opaque:
+		return Continuation{Open: guess}, p.noNext(guess)
+	case p.Settled && s.More != Yes && (p.Hint.Type == "cursor" || p.Hint.Type == "link" || p.Hint.Type == "range" && p.Hint.Page == ""):
+		return Continuation{Rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
+	case s.More == Yes, s.LastPage >= 0 && page < last && at.Kind != KindOffset && !(at.Kind == KindNone && n == 0 && s.LastPage <= 1):
+		next, ok := p.Onward(at, n, lastID, s)
+		if !ok && !guess {
+			return Continuation{}, errNoNext
+		}
+		echoed := next.Kind == KindPage && s.Page >= 0 || next.Kind == KindCursor && p.Hint.Type == "since_id"
+		return Continuation{Next: next, Open: guess && (p.Cautious || !echoed || grown)}, nil
+	case s.LastPage >= 0 && at.Kind != KindOffset:
+		return Continuation{Rule: RuleLastPage}, nil
+	case s.Linked && s.Total <= p.Rows, s.Tokened && s.Total <= p.Rows, (at.Kind == KindCursor || at.Kind == KindLink || at.Kind == KindRange && at.Param == "") && p.Hint.Type != "since_id":
+		return Continuation{Rule: RuleNoNext}, nil // a missing next link or token means the end
+	}
+	return p.count(at, n, lastID, s), nil
+}
+
+func (p *Progress) noNext(guess bool) error {
+	if guess {
+		return nil
+	}
+	return errNoNext
+}
+
+func (p *Progress) account(at Position, n int, s Signals) error {
+	p.Rows += int64(n)
+	p.Last = max(s.LastPage, 0)
+	if s.Total >= 0 || at.Kind == KindNone {
+		p.Total = s.Total
+	}
+	if at.Kind == KindNone {
+		p.Zero, p.offset0 = s.Page == 0 || p.Hint.Zero && s.Page < 0, s.offset
+	}
+	if p.Zero && p.Last > 0 && p.Total >= 0 && !p.indexed(s, n) {
+		p.Last--
+	}
+	if n > 0 {
+		p.Uneven = p.Uneven || p.Before > 0 && (p.EmptyPages > 0 || int64(p.Before) < p.Step || int64(n) > p.Step)
+		p.EmptyPages, p.Before = 0, n
+		if p.Step == 0 {
+			p.Step = int64(n)
+		}
+		return nil
+	}
+	if p.EmptyPages++; p.EmptyPages >= maxEmptyPages && (s.More == Yes || s.Token != "" || s.Next != nil) {
+		return errEmptyPages
+	}
+	return nil
+}
+
+// indexed reports whether s.lastPage is the index of the last page, counted from 0, and not the number of pages. If
+// it were the number of pages, they could not hold all records.
+func (p *Progress) indexed(s Signals, n int) bool {
+	step := max(p.Step, int64(n))
+	return p.Zero && step > 0 && s.LastPage*step < s.Total
+}
+
+func (p *Progress) page(at Position) int64 {
+	switch {
+	case at.Kind == KindPage:
+		return at.Number()
+	case p.Zero:
+		return 0
+	}
+	return 1
+}
+
+// Onward returns the position after a page that states no next one.
+func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Position, ok bool) {
+	hint := p.Hint.Type
+	if hint == "none" || hint == "cursor" || hint == "link" {
+		hint = ""
+	}
+	switch {
+	case hint == "page", at.Kind == KindPage, hint == "" && at.Kind == KindNone && s.Page >= 0:
+		return p.PageAt(at, p.page(at)+1), true
+	case hint == "range" && p.Hint.Page != "", at.Kind == KindRange && at.Param != "":
+		return p.ranged(at, n), true
+	case hint == "offset", at.Kind == KindOffset, hint == "" && at.Kind == KindNone && s.offset >= 0:
+		return p.offset(at, n, s), true
+	case lastID != "" && (hint == "since_id" || s.More == Yes):
+		return Position{Kind: KindCursor, Param: at.or(KindCursor, p.Named("starting_after", "since_id", "cursor")), At: lastID}, true
+	}
+	return p.PageAt(at, p.page(at)+1), s.More != Yes
+}
+
+// count decides if the answer states only a total, or nothing. If the total equals the number of records on the first
+// page, it may count only that page.
+func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuation {
+	next, ok := p.Onward(at, n, lastID, s)
+	full := s.Total >= 0 && p.Rows == s.Total
+	switch {
+	case at.Kind == KindNone && p.unsure() && (n > 0 || s.Total < 0) && !(p.statesPages() && s.Total > p.Rows):
+		switch {
+		case full:
+			return Continuation{Next: next, Rule: RuleTotal, Open: true}
+		case s.Total > p.Rows:
+			return Continuation{Next: next, Open: true}
+		}
+		return Continuation{Next: next, Rule: RuleEmptyPage, Open: true}
+	case full && (at.Kind == KindPage || at.Kind == KindOffset) && n > 0 && int64(n) == p.Step && ok:
+		return Continuation{Next: next} // the total may be too low; the page after a full one shows whether it is
+	case full && (at.Kind != KindNone || n == 0):
+		return Continuation{Rule: RuleTotal}
+	case n == 0 && p.ended(at) && (!p.within(next, p.Total) || p.EmptyPages >= maxEmptyPages), !ok:
+		return Continuation{Rule: RuleEmptyPage}
+	}
+	return Continuation{Next: next}
+}
+
+// maxUneven is how many consecutive empty pages end a list if a page before was not full. Some servers cut the list
+// into pages first, and then remove the records that the user may not see.
+const maxUneven = 5
+
+// ended reports whether an empty page is the end of the list. The first page, and a page requested by cursor, always
+// is. Any other page is the end only after other empty pages.
+func (p *Progress) ended(at Position) bool {
+	switch {
+	case at.Kind == KindCursor || at.Kind == KindNone:
+		return true
+	case p.Uneven:
+		return p.EmptyPages >= maxUneven
+	}
+	return p.EmptyPages > 1
+}
+
+func (p *Progress) statesPages() bool {
+	return !p.Cautious && (p.Hint.Type == "page" || p.Hint.Type == "offset") && p.Hint.Page != ""
+}
+
+// unsure reports whether other paging parameters may return further pages.
+func (p *Progress) unsure() bool {
+	switch p.Hint.Type {
+	case "page", "offset", "since_id":
+		return !p.Settled || p.Announces
+	}
+	return true // the list may have a cursor of another name
+}
+
+func (at Position) or(kind Kind, usual string) string {
+	if at.Kind == kind {
+		return at.Param
+	}
+	return usual
+}
+
+// within reports whether the position is before the end of the list. It assumes that all pages are as large as the
+// first.
+func (p *Progress) within(at Position, total int64) bool {
+	if p.Step == 0 || total <= 0 {
+		return false
+	}
+	if at.Kind == KindOffset {
+		return at.Number() < total
+	}
+	return (at.Number()-p.page(Position{}))*p.Step < total
+}
+
+// Following returns the position after at. It returns false if only the answer for at shows that position.
+func (p *Progress) Following(at Position) (Position, bool) {
+	switch at.Kind {
+	case KindPage:
+		next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+1, 10)}
+		return next, at.Number() < p.Last || p.Last == 0 && p.within(next, p.Total)
+	case KindOffset:
+		next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+p.Step, 10)}
+		return next, p.Step > 0 && next.Number() < p.Total
+	}
+	return Position{}, false
+}
+
+// Limit returns how many pages the list may have.
+func (p *Progress) Limit(most int) int64 {
+	if p.Last > 0 && p.Hint.Type != "offset" {
+		return min(int64(most), p.Last+2)
+	}
+	return int64(most)
+}
+
+// PageAt returns the position of a page number.
+func (p *Progress) PageAt(at Position, n int64) Position {
+	return Position{Kind: KindPage, Param: at.or(KindPage, p.Named("page", "page", "none", "")), At: strconv.FormatInt(n, 10)}
+}
+
+func (p *Progress) offset(at Position, n int, s Signals) Position {
+	from := at.Number()
+	if at.Kind == KindNone && p.Hint.One {
+		from = 1
+	}
+	if s.offset >= 0 && s.offset < from-1 && s.offset != p.offset0 {
+		from = s.offset // the server used an earlier offset than requested
+	}
+	by := int64(n)
+	if n == 0 {
+		by = max(p.Step, 1)
+	}
+	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
+}
+
+// Named returns the known parameter of a type of paging, or the usual one.
+func (p *Progress) Named(usual string, types ...string) string {
+	for _, t := range types {
+		if p.Hint.Type == t && p.Hint.Page != "" {
+			return p.Hint.Page
+		}
+	}
+	return usual
+}
+
+// Check returns an error if next does not lead forward.
+func (at Position) Check(next Position) error {
+	counted := next.Kind == KindPage || next.Kind == KindOffset
+	if next == at || next.Kind == at.Kind && counted && next.Number() <= at.Number() {
+		return fmt.Errorf("the position after %s is %s, which does not lead forward", at, next)
+	}
+	return nil
+}
+
+func (p *Progress) ranged(at Position, n int) Position {
+	from := int64(0)
+	if _, rest, ok := strings.Cut(at.At, "="); ok {
+		first, _, _ := strings.Cut(rest, "-")
+		from, _ = strconv.ParseInt(first, 10, 64)
+	}
+	unit := at.Param
+	if unit == "" {
+		unit = p.Hint.Page
+	}
+	size := max(p.Step, 1)
+	return rangeAt(unit, from+max(int64(n), 1), size)
+}
+
+func (p *Progress) token(at Position, s Signals) (next Position, sure bool) {
+	if at.Param != "" && at.Kind != KindNone {
+		return linkPosition(at.Param, s.Token), true
+	}
+	for name := range s.Next {
+		if s.Next.Get(name) == s.Token {
+			return linkPosition(name, s.Token), true
+		}
+	}
+	for _, t := range []string{"cursor", "link", "page", "offset", "since_id"} {
+		if p.Hint.Type == t && p.Hint.Page != "" {
+			return linkPosition(p.Hint.Page, s.Token), false
+		}
+	}
+	return linkPosition(p.tokenParams(s)[0], s.Token), false
+}
+
+// of removes the signals of other kinds of paging than typ, the configured one.
+func (s Signals) of(typ string) Signals {
+	switch typ {
+	case "page", "offset", "since_id":
+		if s.Token != "" || s.Next != nil || s.opaque {
+			if s.More == unstated {
+				s.More = Yes
+			}
+		} else if s.More == unstated && (s.Linked || s.Tokened) {
+			s.More = No
+		}
+		s.Token, s.Next, s.opaque, s.Linked, s.Tokened = "", nil, false, false, false
+	case "none":
+		total := s.Total
+		s = NoSignals
+		s.Total, s.More = total, No
+	}
+	return s
+}
+
+// Place returns the index of the first record of a page that is requested by number or offset.
+func (p *Progress) Place(at Position) int64 {
+	switch {
+	case at.Kind == KindOffset:
+		return at.Number()
+	case p.Zero:
+		return at.Number() * p.Step
+	}
+	return (at.Number() - 1) * p.Step
+}
+
+// Describe returns a text like "page by page_number, from 0".
+func Describe(p schemas.Pagination) string {
+	switch {
+	case p.Type == "":
+		return ""
+	case p.Type == "none":
+		return "one page"
+	case p.Zero:
+		return fmt.Sprintf("%s by %s, from 0", p.Type, p.Page)
+	case p.One:
+		return fmt.Sprintf("%s by %s, from 1", p.Type, p.Page)
+	case p.Type == "link" && p.Page == "":
+		return "link"
+	case p.Type == "range":
+		return "range headers"
+	case p.Field != "":
+		return fmt.Sprintf("%s by %s, the %s of the last record", p.Type, p.Page, p.Field)
+	}
+	return fmt.Sprintf("%s by %s", p.Type, p.Page)
+}

@@ -1,0 +1,175 @@
+package paging
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Signals are what an answer states about the pages of its list. A number is -1 if the answer does not state it.
+type Signals struct {
+	Total     int64
+	LastPage  int64
+	Page      int64 // number of this page, as the server states it
+	offset    int64
+	Limit     int64 // records per page, as the server states it
+	Remaining int64
+
+	More    tristate
+	Linked  bool // the answer has a member for the next link, possibly null
+	Next    url.Values
+	opaque  bool // the answer has a next link without parameters
+	Tokened bool // the answer has a member for the next token, possibly null
+	Token   string
+	tokenAt string // pointer of a token from unread; otherwise ""
+	ranged  bool   // the token is the value of a Range header
+
+	Bound     string // a total that is only a lower bound, as text; "" for none
+	rangeUnit string // unit of Content-Range or Accept-Ranges, if it counts records
+
+	tokenName, pageName, offsetName, sizeName named // names of these values in the answer
+
+	Unread     []Unread
+	skipped    bool // there were too many unread signals
+	Incomplete []string
+}
+
+var NoSignals = Signals{Total: -1, LastPage: -1, Page: -1, offset: -1, Limit: -1, Remaining: -1}
+
+// Limits for the data beside the records, which may have any size. A token of a request has at most maxUnreadBytes.
+// // Invariant 6
+const (
+	maxUnread      = 1000
+	maxUnreadBytes = 64 << 10
+	maxDoubted     = 10_000
+	MaxStatements  = 5
+)
+
+func (s *Signals) addUnread(u Unread) {
+	if s.skipped = s.skipped || len(s.Unread) >= maxUnread; s.skipped {
+		return
+	}
+	if len(u.Value) > maxUnreadBytes {
+		u.Value, u.name = schemas.Indexed(u.Value), named{}
+	}
+	s.Unread = append(s.Unread, u)
+}
+
+func (s *Signals) addIncomplete(statement string) {
+	if len(s.Incomplete) < MaxStatements {
+		s.Incomplete = append(s.Incomplete, statement)
+	}
+}
+
+type named struct{ in, name string }
+
+// Unread is a member without a known meaning that may announce more records.
+type Unread struct {
+	Pointer string
+	Value   string
+	Number  int64 // -1 for text
+	name    named // set if the text may be a token
+}
+
+// String returns the signal in the form of the certificate: "/meta/rest: 63".
+func (u Unread) String() string { return u.Pointer + ": " + Short(u.Value) }
+
+type tristate int8
+
+const (
+	unstated tristate = iota
+	Yes
+	No
+)
+
+// ReadSignals reads what an answer with n records states beside them.
+func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status int) Signals {
+	s := NoSignals
+	r := signalReader{words: schemas.Paging(), d: d, n: n, s: &s, skip: map[int]bool{}}
+	for _, v := range f.Above {
+		r.skip[v.Start] = true
+	}
+	for _, p := range f.Places {
+		if p.Form == records.FormEntries {
+			r.entries = p.Value
+			continue
+		}
+		r.skip[p.Value.Start] = true
+		r.skip[p.In.Object.Start] = r.skip[p.In.Object.Start] || p.In.Object.OK()
+	}
+	tokens := strings.Split(f.Pointer, "/")
+	for i, v := range f.Above {
+		r.object(v, strings.Join(tokens[:i+1], "/"), scope{trusted: true, name: lastName(tokens[:i+1]), top: true})
+	}
+	r.header(h)
+	if status == http.StatusPartialContent && !s.ranged && h.Get("Content-Range") == "" {
+		s.addIncomplete("status 206")
+	}
+	s.settle()
+	return s
+}
+
+func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
+
+// settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
+// in their place. A text would not do: texts that are the same on every page are ignored.
+func (s *Signals) settle() {
+	if s.Remaining > 0 && s.More == unstated {
+		s.More = Yes
+	}
+	if s.skipped {
+		s.Unread = append(s.Unread, Unread{Pointer: "beside the records", Value: "not all read", Number: math.MaxInt64})
+	}
+}
+
+// AdoptToken takes an unread text as the token of the next page: "x" in {"additional": {"next_cursor": "x"}}. A text
+// that is the same on every page is no token, unless it is the token of this page.
+func (s *Signals) AdoptToken(at Position, constant map[string]bool) {
+	if s.Tokened || s.Linked || s.More == No {
+		return
+	}
+	i := slices.IndexFunc(s.Unread, func(u Unread) bool { return u.name.name != "" && (u.Value == at.At || !constant[u.Pointer+u.Value]) })
+	if i < 0 {
+		return
+	}
+	u := s.Unread[i]
+	s.Tokened, s.Token, s.tokenName, s.tokenAt = true, u.Value, u.name, u.Pointer
+	s.Unread = slices.Delete(slices.Clone(s.Unread), i, i+1)
+}
+
+// Doubts returns the unread signals, without numbers that the records explain.
+func (s *Signals) Doubts(rows int64) []Unread {
+	return slices.DeleteFunc(slices.Clone(s.Unread), func(u Unread) bool { return u.Number >= 0 && u.Number <= rows })
+}
+
+func (s *Signals) describe() string {
+	switch {
+	case len(s.Unread) > 0:
+		return s.Unread[0].String()
+	case s.tokenAt != "":
+		return Unread{Pointer: s.tokenAt, Value: s.Token}.String()
+	case s.Token != "":
+		return fmt.Sprintf("%s: %s", s.tokenName.name, Short(s.Token))
+	case s.Next != nil || s.opaque:
+		return "a next link"
+	case s.Total >= 0:
+		return fmt.Sprintf("a total of %d", s.Total)
+	case s.LastPage > 1:
+		return fmt.Sprintf("%d pages", s.LastPage)
+	case s.More == Yes:
+		return "a flag for more"
+	}
+	return ""
+}
+
+// AnnouncesMore reports whether the answer states that there are more records.
+func (s *Signals) AnnouncesMore() bool {
+	return s.More == Yes || s.Token != "" || s.Next != nil || s.Remaining > 0
+}
