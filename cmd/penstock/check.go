@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
@@ -332,4 +333,34 @@ func surfaceRemedy(err error, stream string) string {
 		return hintBase
 	}
 	return render.Remedy(err, stream)
+}
+
+// checkOverflow returns a finding for each stream in d that has members without a column because of its column limit.
+func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
+	since, err := Overflows(ctx, dest)
+	var all []finding
+	reported := map[string]bool{}
+	for _, p := range c.Pipelines {
+		if len(since) == 0 || !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
+			continue
+		}
+		streams, failed := c.Select(p, nil)
+		err = errors.Join(err, failed)
+		limitColumns(c, p, streams)
+		for _, s := range streams {
+			at, ok := since[s.Table.Name]
+			if !ok || reported[s.Name] {
+				continue
+			}
+			reported[s.Name] = true
+			o, failed := ReadOverflow(ctx, dest, d.Name, s.Table, at)
+			if err = errors.Join(err, failed); o.Records > 0 {
+				all = append(all, finding{Part: "stream " + s.Name, OK: true, Detail: o.String(), Hint: o.Remedy(s.Stream)})
+			}
+		}
+	}
+	if err != nil {
+		a.log.Warn("cannot count fields beyond the column limit", "destination", d.Name, "error", err)
+	}
+	return all
 }

@@ -10,32 +10,32 @@ import (
 // The net effect of a key's changes is the difference between two rows: the row before the first change, and the
 // row after the last change.
 func TestRowLogNet(t *testing.T) {
-	insert := func(after string) rowChange { return rowChange{key: `[1]`, action: "insert", after: after} }
-	update := func(before, after string) rowChange {
-		return rowChange{key: `[1]`, action: "update", before: before, after: after}
+	insert := func(after string) RowChange { return RowChange{key: `[1]`, action: "insert", after: after} }
+	update := func(before, after string) RowChange {
+		return RowChange{key: `[1]`, action: "update", before: before, after: after}
 	}
-	remove := func(before string) rowChange { return rowChange{key: `[1]`, action: "delete", before: before} }
-	revive := func(after string) rowChange { return rowChange{key: `[1]`, action: "revive", after: after} }
+	remove := func(before string) RowChange { return RowChange{key: `[1]`, action: "delete", before: before} }
+	revive := func(after string) RowChange { return RowChange{key: `[1]`, action: "revive", after: after} }
 	for name, test := range map[string]struct {
-		changes []rowChange
+		changes []RowChange
 		keyless bool
 		want    string
 	}{
-		"inserted":                   {changes: []rowChange{insert(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":1}}]`},
-		"inserted and changed":       {changes: []rowChange{insert(`{"a":1}`), update(`{"a":1}`, `{"a":2}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":2}}]`},
-		"inserted and gone again":    {changes: []rowChange{insert(`{"a":1}`), remove(`{"a":1}`)}, want: `null`},
-		"gone":                       {changes: []rowChange{remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"before":{"a":1}}]`},
-		"back":                       {changes: []rowChange{revive(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":1}}]`},
-		"gone and back as it was":    {changes: []rowChange{remove(`{"a":1}`), revive(`{"a":1}`)}, want: `null`},
-		"changed":                    {changes: []rowChange{update(`{"a":1,"b":2}`, `{"a":3,"b":2}`)}, want: `[{"change":"updated","key":[1],"columns":{"a":{"before":1,"after":3}}}]`},
-		"changed and changed back":   {changes: []rowChange{update(`{"a":1}`, `{"a":2}`), update(`{"a":2}`, `{"a":1}`)}, want: `null`},
-		"a new column":               {changes: []rowChange{update(`{"a":1}`, `{"a":1,"c":"x"}`)}, want: `[{"change":"updated","key":[1],"columns":{"c":{"before":null,"after":"x"}}}]`},
-		"a new column without value": {changes: []rowChange{update(`{"a":1}`, `{"a":1,"c":null}`)}, want: `null`},
-		"equal rows":                 {keyless: true, changes: []rowChange{insert(`{"a":1}`), insert(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"rows":1,"after":{"a":1}}]`},
-		"fewer equal rows":           {keyless: true, changes: []rowChange{remove(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"rows":2,"before":{"a":1}}]`},
+		"inserted":                   {changes: []RowChange{insert(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":1}}]`},
+		"inserted and changed":       {changes: []RowChange{insert(`{"a":1}`), update(`{"a":1}`, `{"a":2}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":2}}]`},
+		"inserted and gone again":    {changes: []RowChange{insert(`{"a":1}`), remove(`{"a":1}`)}, want: `null`},
+		"gone":                       {changes: []RowChange{remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"before":{"a":1}}]`},
+		"back":                       {changes: []RowChange{revive(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"after":{"a":1}}]`},
+		"gone and back as it was":    {changes: []RowChange{remove(`{"a":1}`), revive(`{"a":1}`)}, want: `null`},
+		"changed":                    {changes: []RowChange{update(`{"a":1,"b":2}`, `{"a":3,"b":2}`)}, want: `[{"change":"updated","key":[1],"columns":{"a":{"before":1,"after":3}}}]`},
+		"changed and changed back":   {changes: []RowChange{update(`{"a":1}`, `{"a":2}`), update(`{"a":2}`, `{"a":1}`)}, want: `null`},
+		"a new column":               {changes: []RowChange{update(`{"a":1}`, `{"a":1,"c":"x"}`)}, want: `[{"change":"updated","key":[1],"columns":{"c":{"before":null,"after":"x"}}}]`},
+		"a new column without value": {changes: []RowChange{update(`{"a":1}`, `{"a":1,"c":null}`)}, want: `null`},
+		"equal rows":                 {keyless: true, changes: []RowChange{insert(`{"a":1}`), insert(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"rows":1,"after":{"a":1}}]`},
+		"fewer equal rows":           {keyless: true, changes: []RowChange{remove(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"rows":2,"before":{"a":1}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.Marshal(rowLog{changes: test.changes}.net(test.keyless))
+			got, err := json.Marshal(RowLog{Changes: test.changes}.Net(test.keyless))
 			require.NoError(t, err)
 			require.Equal(t, test.want, string(got))
 		})

@@ -80,7 +80,7 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 // dictionary collects what is loaded.
 func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 	out := render.Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
-	changes, err := d.changes(ctx)
+	done, err := Changes(ctx, d)
 	if err != nil {
 		return out, err
 	}
@@ -88,7 +88,7 @@ func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 	if err != nil {
 		return out, err
 	}
-	newest, err := newestCertificates(ctx, d, []string{"verdict"})
+	newest, err := NewestCertificates(ctx, d, []string{"verdict"})
 	if err != nil {
 		return out, err
 	}
@@ -106,21 +106,21 @@ func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 		}
 		out.Add(cmp.Or(s.Group, "Other"), doc)
 	}
-	out.Views, err = render.ViewDocs(changes)
+	out.Views, err = render.ViewDocs(done)
 	return out, err
 }
 
 // setLastPass sets the time, run and verdict of the last pass that read the table's stream to its end. The pass may be
 // of any pipeline.
-func setLastPass(t *render.TableDoc, newest map[state.Key]certificate) {
+func setLastPass(t *render.TableDoc, newest map[state.Key]Certificate) {
 	for k, c := range newest {
-		at, _ := c.at.(time.Time)
+		at, _ := c.At.(time.Time)
 		if k.Stream != t.Stream || !at.After(t.ReadAt) {
 			continue
 		}
 		t.ReadAt = at
-		t.Run, _ = c.run.(string)
-		t.Verdict, _ = c.values[0].(string)
+		t.Run, _ = c.Run.(string)
+		t.Verdict, _ = c.Values[0].(string)
 	}
 }
 

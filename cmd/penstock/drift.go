@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// drift returns, by run and root table, the reason of the most severe drift since the previous run.
-func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error) {
+// Drift returns, by run and root table, the reason of the most severe drift since the previous run.
+func Drift(ctx context.Context, d load.Destination) (map[[2]string]string, error) {
 	all := map[[2]string]string{}
-	err := scan(ctx, d, load.Changes, func(r row) error {
-		if r.text("action") != load.ActionDrift {
+	err := Scan(ctx, d, load.Changes, func(r Row) error {
+		if r.Text("action") != load.ActionDrift {
 			return nil
 		}
-		root, _, _ := strings.Cut(r.text("table"), "__")
-		k := [2]string{runOf(r.text("run")), root}
-		if text := r.text("reason"); all[k] == "" || cmp.Less(gravity(all[k]), gravity(text)) {
+		root, _, _ := strings.Cut(r.Text("table"), "__")
+		k := [2]string{RunOf(r.Text("run")), root}
+		if text := r.Text("reason"); all[k] == "" || cmp.Less(gravity(all[k]), gravity(text)) {
 			all[k] = text
 		}
 		return nil

@@ -70,7 +70,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 				continue
 			}
 			if rest.Records > 0 {
-				rest.limited = carried[0].Stream
+				rest.Limited = carried[0].Stream
 				k.rest = append(k.rest, rest)
 			}
 			if w := last[name]; w.Run > k.proved.Run {
@@ -87,24 +87,24 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 // storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
 // newest certificates. It also counts the members of table t that have no column because of the column limit. If the
 // destination does not exist yet, storedKnowledge returns nothing.
-func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
+func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]LastPass, Overflow, error) {
 	p, err := destinationKindOf(c, d)
 	if err != nil {
-		return nil, nil, overflow{}, err
+		return nil, nil, Overflow{}, err
 	}
 	if p.absent != nil && p.absent(d) != nil {
-		return nil, nil, overflow{}, nil
+		return nil, nil, Overflow{}, nil
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {
-		return nil, nil, overflow{}, err
+		return nil, nil, Overflow{}, err
 	}
 	m, err := pipeline.Recall(ctx, dest, of)
-	last, err2 := provedBy(ctx, dest, of)
-	since, err3 := overflows(ctx, dest)
-	var rest overflow
+	last, err2 := LastPasses(ctx, dest, of)
+	since, err3 := Overflows(ctx, dest)
+	var rest Overflow
 	if at, ok := since[t.Name]; ok && err3 == nil {
-		rest, err3 = readOverflow(ctx, dest, d.Name, t, at)
+		rest, err3 = ReadOverflow(ctx, dest, d.Name, t, at)
 	}
 	return m, last, rest, errors.Join(err, err2, err3, dest.Close())
 }
@@ -117,8 +117,8 @@ type explanation struct {
 	Requests  int            `json:"requests"`              // requests that were needed to learn the convention
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
-	Proved    *proved        `json:"certificate,omitempty"` // certificate of the last pass
-	Rest      []overflow     `json:"rest,omitempty"`        // members without a column, because of the column limit
+	Proved    *LastPass      `json:"certificate,omitempty"` // certificate of the last pass
+	Rest      []Overflow     `json:"rest,omitempty"`        // members without a column, because of the column limit
 }
 
 func (a *app) explain(k knowledge) error {
@@ -144,9 +144,9 @@ func (a *app) explain(k knowledge) error {
 	}
 	printFacts(a.out, "# ", k.facts())
 	for _, o := range k.rest {
-		o.print(a.out)
+		o.Print(a.out)
 	}
-	k.proved.print(a.out)
+	k.proved.Print(a.out)
 	_, err := fmt.Fprint(a.out, k.yaml())
 	return err
 }

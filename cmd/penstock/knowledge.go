@@ -20,8 +20,8 @@ type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value if nothing is stored
 	kept    string             // destination that stores the convention
-	proved  proved             // certificate of the last pass; the zero value if there was none
-	rest    []overflow         // members without a column, because of the column limit; one entry per destination
+	proved  LastPass           // certificate of the last pass; the zero value if there was none
+	rest    []Overflow         // members without a column, because of the column limit; one entry per destination
 }
 
 // effective returns the stream as a run reads it.

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/render"
-	"github.com/penstock-data/penstock/load"
 )
 
 // guessedRate is the assumed rate limit of a surface, in requests per second. It is used if the limit is neither
@@ -72,7 +68,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return err
 	}
 	defer r.close(a)
-	var past history
+	var past PastRuns
 	to, _ := c.Destination(p.To[0].Text)
 	q, source := selection{to: to.Name}, p.From[0].Text
 	if to.PerSource() || c.Shared(to) {
@@ -80,7 +76,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	}
 	if a.hasData(c, to.For(source)) {
 		err = a.read(ctx, q, func(d *reader) error {
-			past, err = readHistory(ctx, d, p.Name)
+			past, err = ReadPastRuns(ctx, d, p.Name)
 			return err
 		})
 	}
@@ -105,10 +101,10 @@ func (a *app) hasData(c *config.Config, d config.Destination) bool {
 }
 
 // forecast returns what the run is expected to take, based on past runs.
-func (r *openedRun) forecast(past history, deadline time.Duration) forecast.Forecast {
+func (r *openedRun) forecast(past PastRuns, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
-		Streams: plain(r.streams), History: past.streams, Lane: r.lane,
-		Last: past.last, PageSize: past.pageSize, Deadline: deadline,
+		Streams: plain(r.streams), History: past.Streams, Lane: r.lane,
+		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
 	})
 }
 
@@ -118,7 +114,7 @@ func (r *openedRun) forecastFromHistory(ctx context.Context) *forecast.Forecast 
 	if len(r.dests) == 0 {
 		return nil
 	}
-	past, err := readHistory(ctx, r.dests[0], r.pipeline.Name)
+	past, err := ReadPastRuns(ctx, r.dests[0], r.pipeline.Name)
 	if err != nil {
 		return nil
 	}
@@ -140,54 +136,4 @@ func (r *openedRun) lane(stream string) forecast.Lane {
 		}
 	}
 	return l
-}
-
-// history is what a destination stores about earlier runs.
-type history struct {
-	streams  map[string]forecast.History
-	last     forecast.RunDuration
-	pageSize float64
-}
-
-// readHistory reads how many records, pages and requests each stream took in the last run that read it. It also
-// reads the totals of the last complete run.
-func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
-	past := history{streams: map[string]forecast.History{}}
-	newest := map[string]string{}
-	err := scan(ctx, d, load.Certificates, func(r row) error {
-		stream, run := r.text("stream"), r.text("run")
-		if r.text("pipeline") != name || run < newest[stream] {
-			return nil
-		}
-		h := past.streams[stream]
-		if run != newest[stream] {
-			h = forecast.History{}
-		}
-		newest[stream] = run
-		h.Records = max(h.Records, r.number("fetched"))
-		h.Pages += r.number("pages")
-		h.Requests += r.number("requests")
-		past.streams[stream] = h
-		return nil
-	})
-	return past, errors.Join(err, past.readRuns(ctx, d, name))
-}
-
-// readRuns finds the last complete run that sent requests.
-func (past *history) readRuns(ctx context.Context, d load.Destination, name string) error {
-	newest := ""
-	return scan(ctx, d, load.Runs, func(r row) error {
-		run, took := r.text("run"), r.time("ended_at").Sub(r.time("started_at"))
-		if r.text("pipeline") != name || r.text("status") != string(pipeline.StatusComplete) || run < newest || took <= 0 {
-			return nil
-		}
-		var c struct{ Requests, Pages, Bytes float64 }
-		if json.Unmarshal([]byte(r.text("counts")), &c) != nil || c.Requests == 0 {
-			return nil
-		}
-		newest = run
-		past.last = forecast.RunDuration{Requests: c.Requests, Seconds: took.Seconds()}
-		past.pageSize = c.Bytes / max(c.Pages, 1)
-		return nil
-	})
 }

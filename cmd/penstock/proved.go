@@ -11,34 +11,34 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// proved is the certificate of a pass: its verdict and its witnesses.
-type proved struct {
+// LastPass is the certificate of a pass: its verdict and its witnesses.
+type LastPass struct {
 	Run       string           `json:"run"`
 	Verdict   pipeline.Verdict `json:"verdict"`
 	Witnesses json.RawMessage  `json:"witnesses"`
 }
 
-// provedBy returns the newest certificates of a pipeline's streams, by stream.
-func provedBy(ctx context.Context, d load.Destination, of string) (map[string]proved, error) {
-	newest, err := newestCertificates(ctx, d, []string{"verdict", "witnesses"})
-	all := map[string]proved{}
+// LastPasses returns the newest certificates of a pipeline's streams, by stream.
+func LastPasses(ctx context.Context, d load.Destination, of string) (map[string]LastPass, error) {
+	newest, err := NewestCertificates(ctx, d, []string{"verdict", "witnesses"})
+	all := map[string]LastPass{}
 	for k, c := range newest {
-		run, _ := c.run.(string)
-		verdict, _ := c.values[0].(string)
-		if text := fmt.Sprint(c.values[1]); k.Pipeline == of && run > all[k.Stream].Run && json.Valid([]byte(text)) {
-			all[k.Stream] = proved{run, pipeline.Verdict(verdict), json.RawMessage(text)}
+		run, _ := c.Run.(string)
+		verdict, _ := c.Values[0].(string)
+		if text := fmt.Sprint(c.Values[1]); k.Pipeline == of && run > all[k.Stream].Run && json.Valid([]byte(text)) {
+			all[k.Stream] = LastPass{run, pipeline.Verdict(verdict), json.RawMessage(text)}
 		}
 	}
 	return all, err
 }
 
-// print writes the verdict, its reasons, and one fact per line.
-func (p proved) print(w io.Writer) {
+// Print writes the verdict, its reasons, and one fact per line.
+func (p LastPass) Print(w io.Writer) {
 	if p.Run == "" {
 		return
 	}
 	fmt.Fprintf(w, "#\n# last pass, run %s: %s", p.Run, p.Verdict)
-	if why := whyOf(string(p.Witnesses)); why != nil {
+	if why := Reasons(string(p.Witnesses)); why != nil {
 		fmt.Fprintf(w, ": %s", why)
 	}
 	fmt.Fprintln(w)

@@ -145,14 +145,46 @@ func (r *reader) together(hint string) error {
 	return failure.Usage(hint, "several sources share the tables of destination %s", r.name)
 }
 
-// project is like the function [project]. If the reader reads several sources, the first column is the source of
+// project is like the function [Project]. If the reader reads several sources, the first column is the source of
 // each row.
-func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (render.Answer, error) {
+func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(Row) bool) (render.Answer, error) {
 	if !r.all() || t.Name == load.Changes.Name { // a change of a table belongs to no source
-		return project(ctx, r, t, columns, keep)
+		return Project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)
-	out, err := project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
+	out, err := Project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
 	out.Columns[0] = schemas.Field("source", schemas.Text, "")
 	return out, err
+}
+
+// tables returns the loaded tables by name, without penstock's own tables.
+func (r *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
+	all, err := Tables(ctx, r)
+	if r.conf.Shared(r.of) { // the files of a lake have no source column, because the source is in the names of folders
+		for name, t := range all {
+			all[name] = load.ShareTable(t)
+		}
+	}
+	return all, err
+}
+
+// table returns one of the loaded tables.
+func (r *reader) table(ctx context.Context, name string) (schemas.Table, error) {
+	all, err := r.tables(ctx)
+	if err != nil {
+		return schemas.Table{}, err
+	}
+	t, ok := all[name]
+	if !ok {
+		return t, r.unknownTable(name)
+	}
+	return t, nil
+}
+
+func (r *reader) unknownTable(name string) error {
+	return &failure.Error{
+		Err:  fmt.Errorf("no table %q in destination %s", name, r.name),
+		Hint: "`penstock docs` lists what is loaded",
+		Code: failure.ExitFailed,
+	}
 }

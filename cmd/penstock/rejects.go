@@ -48,21 +48,21 @@ type rejectCount struct {
 
 func (a *app) countRejects(ctx context.Context, d *reader) error {
 	counts := map[[2]string]*rejectCount{}
-	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r row) bool {
-		id := [2]string{r.text("source"), r.text("stream")}
+	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r Row) bool {
+		id := [2]string{r.Text("source"), r.Text("stream")}
 		c := counts[id]
 		if c == nil {
 			c = &rejectCount{Source: id[0], Stream: id[1]}
 			counts[id] = c
 		}
 		switch {
-		case r.value("resolved_at") != nil:
+		case r.Value("resolved_at") != nil:
 			c.Resolved++
 			return false
-		case r.value("accepted_at") != nil:
+		case r.Value("accepted_at") != nil:
 			c.Accepted++
 		}
-		if record, _ := r.value("record").(bool); record {
+		if record, _ := r.Value("record").(bool); record {
 			c.Records++
 		} else {
 			c.Values++
@@ -132,11 +132,11 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
-	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r row) bool {
-		if !all && r.value("resolved_at") != nil {
+	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r Row) bool {
+		if !all && r.Value("resolved_at") != nil {
 			return false
 		}
-		ok, _ := path.Match(stream, r.text("stream"))
+		ok, _ := path.Match(stream, r.Text("stream"))
 		return stream == "" || ok
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
@@ -55,13 +54,6 @@ func checkRunID(s string) error {
 	return nil
 }
 
-// runOf returns the run of a pass. The first pass over a stream has the name of its run. The second pass has #2
-// after that name: co6bjmfsd81u#2.
-func runOf(pass string) string {
-	run, _, _ := strings.Cut(pass, "#")
-	return run
-}
-
 func (a *app) listRuns(ctx context.Context, d *reader) error {
 	out, err := d.project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
@@ -74,7 +66,7 @@ func (a *app) listRuns(ctx context.Context, d *reader) error {
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
 func (a *app) showRun(ctx context.Context, d *reader, run string) error {
-	of := func(r row) bool { return runOf(r.text("run")) == run }
+	of := func(r Row) bool { return RunOf(r.Text("run")) == run }
 	out, err := d.project(ctx, load.Runs, runColumns, of)
 	switch {
 	case err != nil:
@@ -124,7 +116,7 @@ func withReasons(t render.Answer) render.Answer {
 	t.Columns[i] = schemas.Field("why", schemas.Text, "")
 	for _, r := range t.Rows {
 		text, _ := r[i].(string)
-		r[i] = whyOf(text)
+		r[i] = Reasons(text)
 	}
 	return t
 }

@@ -70,8 +70,8 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	if err != nil {
 		return err
 	}
-	log, err := project(ctx, d, load.Changes, []string{"at", "run", "column", "source", "action", "from_type", "to_type", "reason"},
-		func(r row) bool { return r.text("table") == table })
+	log, err := Project(ctx, d, load.Changes, []string{"at", "run", "column", "source", "action", "from_type", "to_type", "reason"},
+		func(r Row) bool { return r.Text("table") == table })
 	if err != nil {
 		return err
 	}

@@ -194,13 +194,13 @@ type cursorLine struct {
 // cursorsOf returns the cursors of the streams in one destination, sorted.
 func cursorsOf(ctx context.Context, d *reader) ([]cursorLine, error) {
 	var all []cursorLine
-	err := scan(ctx, d, load.State, func(r row) error {
-		k := keyOf(r)
+	err := Scan(ctx, d, load.State, func(r Row) error {
+		k := KeyOf(r)
 		if pipeline.OwnCursor(k.Stream) {
 			return nil
 		}
-		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.key("", "").Source), Stream: k.Stream, Cursor: r.text("cursor"), Sequence: r.number("sequence")}
-		if at, ok := r.value("updated_at").(time.Time); ok {
+		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.key("", "").Source), Stream: k.Stream, Cursor: r.Text("cursor"), Sequence: r.Number("sequence")}
+		if at, ok := r.Value("updated_at").(time.Time); ok {
 			l.UpdatedAt = &at
 		}
 		all = append(all, l)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,17 +43,17 @@ var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "reje
 // status prints for every stream the time of its cursor, its newest certificate, and why the last run did
 // not complete it.
 func (a *app) status(ctx context.Context, d *reader) error {
-	newest, err := newestCertificates(ctx, d, append(statusColumns, "witnesses"))
+	newest, err := NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err
 	}
-	open, err := openStreams(ctx, d)
+	open, err := IncompleteStreams(ctx, d)
 	if err != nil {
 		return err
 	}
 	out := render.Answer{Columns: append(render.Fields(load.State, "pipeline", "stream"), render.Fields(load.Certificates, statusColumns...)...)}
 	out.Columns = append(append(out.Columns, render.Fields(load.State, "updated_at")...), render.Fields(load.Certificates, "run")...)
-	changed, err := drift(ctx, d)
+	changed, err := Drift(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -65,10 +64,10 @@ func (a *app) status(ctx context.Context, d *reader) error {
 		out.Rows = append(out.Rows, append(statusRow(k, updated, newest[k], changed, open[k]), webhooks))
 		delete(open, k)
 	}
-	err = scan(ctx, d, load.State, func(r row) error {
-		k := keyOf(r)
+	err = Scan(ctx, d, load.State, func(r Row) error {
+		k := KeyOf(r)
 		if !strings.HasPrefix(k.Stream, "_") { // not one of penstock's own tables
-			add(k, r.value("updated_at"), webhooksOf(r.text("cursor")))
+			add(k, r.Value("updated_at"), webhooksOf(r.Text("cursor")))
 		}
 		return nil
 	})
@@ -77,7 +76,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	for k := range newest {
 		if strings.Contains(k.Stream, " ") { // a backfill has no state row of its own
-			add(k, newest[k].at, nil)
+			add(k, newest[k].At, nil)
 		}
 	}
 	for _, k := range slices.Collect(maps.Keys(open)) {
@@ -115,34 +114,29 @@ func webhooksOf(cursor string) any {
 }
 
 // statusRow returns the row of one stream. A problem is shown until a later run has completed the stream.
-func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]string, o openStream) []any {
+func statusRow(k state.Key, updated any, c Certificate, changed map[[2]string]string, o Incomplete) []any {
 	standing, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))
-	if c.values != nil {
-		copy(counts, c.values)
-		text, _ := c.values[len(statusColumns)].(string)
-		why = whyOf(text)
+	if c.Values != nil {
+		copy(counts, c.Values)
+		text, _ := c.Values[len(statusColumns)].(string)
+		why = Reasons(text)
 	}
-	if c.values == nil {
+	if c.Values == nil {
 		standing = nil // the stream was never read to its end
 	}
-	run, _ := c.run.(string)
+	run, _ := c.Run.(string)
 	var drifted any
-	if text := changed[[2]string{max(runOf(run), o.run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
+	if text := changed[[2]string{max(RunOf(run), o.Run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
 		drifted = text
 	}
-	if o.run != "" && o.run >= runOf(run) {
-		standing, why = o.state, o.words
-		if c.run == nil {
-			c.run = o.run
+	if o.Run != "" && o.Run >= RunOf(run) {
+		standing, why = o.Status, o.Reason
+		if c.Run == nil {
+			c.Run = o.Run
 		}
 	}
-	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.run, drifted, standing, why)
-}
-
-// keyOf returns the stream key of a row of one of penstock's own tables.
-func keyOf(r row) state.Key {
-	return state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: r.text("stream")}
+	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.Run, drifted, standing, why)
 }
 
 // ofWhom returns the name of a stream. If several sources share the tables, the name of its source comes first.
@@ -151,64 +145,4 @@ func ofWhom(k state.Key) string {
 		return k.Stream
 	}
 	return k.Source + " " + k.Stream
-}
-
-// whyOf returns the reasons of a verdict, from the witnesses in a certificate. It returns nil for a certificate
-// of an earlier release.
-func whyOf(witnesses string) any {
-	var w struct{ Why string }
-	if json.Unmarshal([]byte(witnesses), &w) != nil || w.Why == "" {
-		return nil
-	}
-	return w.Why
-}
-
-// openStream has the newest run that did not complete a stream, and the stream's status and reason in that run.
-type openStream struct{ run, state, words string }
-
-// openStreams returns the streams that some run did not complete. A later run may have completed them.
-func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStream, error) {
-	open := map[state.Key]openStream{}
-	err := scan(ctx, d, load.Runs, func(r row) error {
-		var counts struct {
-			Open  map[string][]string
-			Words map[string]string
-		}
-		if json.Unmarshal([]byte(r.text("counts")), &counts) != nil {
-			return nil // a run under way
-		}
-		for status, streams := range counts.Open {
-			for _, s := range streams {
-				k := state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: s}
-				if o := (openStream{r.text("run"), status, counts.Words[s]}); o.run > open[k].run {
-					open[k] = o
-				}
-			}
-		}
-		return nil
-	})
-	return open, err
-}
-
-// certificate is the newest certificate of a stream.
-type certificate struct {
-	run, at any
-	values  []any // values of the requested columns
-}
-
-func newestCertificates(ctx context.Context, d load.Destination, columns []string) (map[state.Key]certificate, error) {
-	newest := map[state.Key]certificate{}
-	err := scan(ctx, d, load.Certificates, func(r row) error {
-		k := keyOf(r)
-		c := certificate{run: r.value("run"), at: r.value("at")}
-		if old, ok := newest[k]; ok && (render.Compare(c.run, old.run) < 0 || render.Compare(c.run, old.run) == 0 && render.Compare(c.at, old.at) < 0) {
-			return nil
-		}
-		for _, name := range columns {
-			c.values = append(c.values, r.value(name))
-		}
-		newest[k] = c
-		return nil
-	})
-	return newest, err
 }

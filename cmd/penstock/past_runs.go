@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/load"
+)
+
+// PastRuns is what a destination stores about earlier runs.
+type PastRuns struct {
+	Streams  map[string]forecast.History
+	Last     forecast.RunDuration
+	PageSize float64
+}
+
+// ReadPastRuns reads how many records, pages and requests each stream took in the last run that read it. It also
+// reads the totals of the last complete run.
+func ReadPastRuns(ctx context.Context, d load.Destination, name string) (PastRuns, error) {
+	past := PastRuns{Streams: map[string]forecast.History{}}
+	newest := map[string]string{}
+	err := Scan(ctx, d, load.Certificates, func(r Row) error {
+		stream, run := r.Text("stream"), r.Text("run")
+		if r.Text("pipeline") != name || run < newest[stream] {
+			return nil
+		}
+		h := past.Streams[stream]
+		if run != newest[stream] {
+			h = forecast.History{}
+		}
+		newest[stream] = run
+		h.Records = max(h.Records, r.Number("fetched"))
+		h.Pages += r.Number("pages")
+		h.Requests += r.Number("requests")
+		past.Streams[stream] = h
+		return nil
+	})
+	return past, errors.Join(err, past.readRuns(ctx, d, name))
+}
+
+// readRuns finds the last complete run that sent requests.
+func (past *PastRuns) readRuns(ctx context.Context, d load.Destination, name string) error {
+	newest := ""
+	return Scan(ctx, d, load.Runs, func(r Row) error {
+		run, took := r.Text("run"), r.Time("ended_at").Sub(r.Time("started_at"))
+		if r.Text("pipeline") != name || r.Text("status") != string(pipeline.StatusComplete) || run < newest || took <= 0 {
+			return nil
+		}
+		var c struct{ Requests, Pages, Bytes float64 }
+		if json.Unmarshal([]byte(r.Text("counts")), &c) != nil || c.Requests == 0 {
+			return nil
+		}
+		newest = run
+		past.Last = forecast.RunDuration{Requests: c.Requests, Seconds: took.Seconds()}
+		past.PageSize = c.Bytes / max(c.Pages, 1)
+		return nil
+	})
+}
