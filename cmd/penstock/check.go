@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -337,7 +338,7 @@ func surfaceRemedy(err error, stream string) string {
 
 // checkOverflow returns a finding for each stream in d that has members without a column because of its column limit.
 func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
-	since, err := Overflows(ctx, dest)
+	since, err := history.Overflows(ctx, dest)
 	var all []finding
 	reported := map[string]bool{}
 	for _, p := range c.Pipelines {
@@ -353,7 +354,7 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 				continue
 			}
 			reported[s.Name] = true
-			o, failed := ReadOverflow(ctx, dest, d.Name, s.Table, at)
+			o, failed := history.ReadOverflow(ctx, dest, d.Name, s.Table, at)
 			if err = errors.Join(err, failed); o.Records > 0 {
 				all = append(all, finding{Part: "stream " + s.Name, OK: true, Detail: o.String(), Hint: o.Remedy(s.Stream)})
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
@@ -56,7 +57,7 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 	if err != nil {
 		return err
 	}
-	spans, err := RunPeriods(ctx, d)
+	spans, err := history.RunPeriods(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 			return &failure.Error{Err: fmt.Errorf("run %s has not ended", run), Hint: "wait for it, or name an earlier one", Code: failure.ExitFailed}
 		}
 	}
-	log, err := ReadRowLog(ctx, d, table, Period{spans[from].Until, spans[to].Until})
+	log, err := history.ReadRowLog(ctx, d, table, history.Period{Since: spans[from].Until, Until: spans[to].Until})
 	if err != nil {
 		return err
 	}
@@ -84,20 +85,20 @@ func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) e
 
 // warnUnlogged warns about runs in the period that changed rows but logged no changes, because the
 // pipeline did not have changes: true yet.
-func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log RowLog, spans map[string]Period) error {
-	return Scan(ctx, d, load.Certificates, func(r Row) error {
+func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log history.RowLog, spans map[string]history.Period) error {
+	return history.Scan(ctx, d, load.Certificates, func(r history.Row) error {
 		if r.Text("stream") != log.Stream || !log.Period.Contains(r.Time("at")) || r.Number("written")+r.Number("deleted") == 0 {
 			return nil
 		}
 		run := spans[r.Text("run")]
-		if !slices.ContainsFunc(log.Changes, func(c RowChange) bool { return run.Contains(c.At) }) {
+		if !slices.ContainsFunc(log.Changes, func(c history.RowChange) bool { return run.Contains(c.At) }) {
 			a.log.Warn("a run in this period changed rows but did not log the changes", "run", r.Text("run"), "stream", log.Stream)
 		}
 		return nil
 	})
 }
 
-func (a *app) printDiff(effects []NetChange) error {
+func (a *app) printDiff(effects []history.NetChange) error {
 	if a.json {
 		return render.EncodeLines(a.out, effects)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -80,7 +81,7 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 // dictionary collects what is loaded.
 func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 	out := render.Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
-	done, err := Changes(ctx, d)
+	done, err := history.Changes(ctx, d)
 	if err != nil {
 		return out, err
 	}
@@ -88,7 +89,7 @@ func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 	if err != nil {
 		return out, err
 	}
-	newest, err := NewestCertificates(ctx, d, []string{"verdict"})
+	newest, err := history.NewestCertificates(ctx, d, []string{"verdict"})
 	if err != nil {
 		return out, err
 	}
@@ -112,7 +113,7 @@ func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 
 // setLastPass sets the time, run and verdict of the last pass that read the table's stream to its end. The pass may be
 // of any pipeline.
-func setLastPass(t *render.TableDoc, newest map[state.Key]Certificate) {
+func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	for k, c := range newest {
 		at, _ := c.At.(time.Time)
 		if k.Stream != t.Stream || !at.After(t.ReadAt) {

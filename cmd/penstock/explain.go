@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
@@ -87,38 +88,38 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 // storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
 // newest certificates. It also counts the members of table t that have no column because of the column limit. If the
 // destination does not exist yet, storedKnowledge returns nothing.
-func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]LastPass, Overflow, error) {
+func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
 	p, err := destinationKindOf(c, d)
 	if err != nil {
-		return nil, nil, Overflow{}, err
+		return nil, nil, history.Overflow{}, err
 	}
 	if p.absent != nil && p.absent(d) != nil {
-		return nil, nil, Overflow{}, nil
+		return nil, nil, history.Overflow{}, nil
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {
-		return nil, nil, Overflow{}, err
+		return nil, nil, history.Overflow{}, err
 	}
 	m, err := pipeline.Recall(ctx, dest, of)
-	last, err2 := LastPasses(ctx, dest, of)
-	since, err3 := Overflows(ctx, dest)
-	var rest Overflow
+	last, err2 := history.LastPasses(ctx, dest, of)
+	since, err3 := history.Overflows(ctx, dest)
+	var rest history.Overflow
 	if at, ok := since[t.Name]; ok && err3 == nil {
-		rest, err3 = ReadOverflow(ctx, dest, d.Name, t, at)
+		rest, err3 = history.ReadOverflow(ctx, dest, d.Name, t, at)
 	}
 	return m, last, rest, errors.Join(err, err2, err3, dest.Close())
 }
 
 // explanation is what `explain --json` prints.
 type explanation struct {
-	Stream    string         `json:"stream"`
-	LearnedAt time.Time      `json:"learned_at,omitzero"`
-	Kept      string         `json:"destination,omitempty"` // the destination that stores the convention
-	Requests  int            `json:"requests"`              // requests that were needed to learn the convention
-	Facts     []extract.Fact `json:"facts"`
-	YAML      string         `json:"yaml"`
-	Proved    *LastPass      `json:"certificate,omitempty"` // certificate of the last pass
-	Rest      []Overflow     `json:"rest,omitempty"`        // members without a column, because of the column limit
+	Stream    string             `json:"stream"`
+	LearnedAt time.Time          `json:"learned_at,omitzero"`
+	Kept      string             `json:"destination,omitempty"` // the destination that stores the convention
+	Requests  int                `json:"requests"`              // requests that were needed to learn the convention
+	Facts     []extract.Fact     `json:"facts"`
+	YAML      string             `json:"yaml"`
+	Proved    *history.LastPass  `json:"certificate,omitempty"` // certificate of the last pass
+	Rest      []history.Overflow `json:"rest,omitempty"`        // members without a column, because of the column limit
 }
 
 func (a *app) explain(k knowledge) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -20,8 +21,8 @@ type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value if nothing is stored
 	kept    string             // destination that stores the convention
-	proved  LastPass           // certificate of the last pass; the zero value if there was none
-	rest    []Overflow         // members without a column, because of the column limit; one entry per destination
+	proved  history.LastPass   // certificate of the last pass; the zero value if there was none
+	rest    []history.Overflow // members without a column, because of the column limit; one entry per destination
 }
 
 // effective returns the stream as a run reads it.

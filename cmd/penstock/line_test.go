@@ -47,6 +47,7 @@ var line = map[string][]string{
 	"cmd/internal/signature":         {"extract/wire"},
 	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/internal/failure":           {"cmd/internal/config", "extract/wire", "state"},
+	"cmd/internal/history":           {"cmd/internal/pipeline", "cmd/internal/pipeline/forecast", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release

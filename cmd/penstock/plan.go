@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
@@ -68,7 +69,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return err
 	}
 	defer r.close(a)
-	var past PastRuns
+	var past history.PastRuns
 	to, _ := c.Destination(p.To[0].Text)
 	q, source := selection{to: to.Name}, p.From[0].Text
 	if to.PerSource() || c.Shared(to) {
@@ -76,7 +77,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	}
 	if a.hasData(c, to.For(source)) {
 		err = a.read(ctx, q, func(d *reader) error {
-			past, err = ReadPastRuns(ctx, d, p.Name)
+			past, err = history.ReadPastRuns(ctx, d, p.Name)
 			return err
 		})
 	}
@@ -101,7 +102,7 @@ func (a *app) hasData(c *config.Config, d config.Destination) bool {
 }
 
 // forecast returns what the run is expected to take, based on past runs.
-func (r *openedRun) forecast(past PastRuns, deadline time.Duration) forecast.Forecast {
+func (r *openedRun) forecast(past history.PastRuns, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
 		Streams: plain(r.streams), History: past.Streams, Lane: r.lane,
 		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
@@ -114,7 +115,7 @@ func (r *openedRun) forecastFromHistory(ctx context.Context) *forecast.Forecast 
 	if len(r.dests) == 0 {
 		return nil
 	}
-	past, err := ReadPastRuns(ctx, r.dests[0], r.pipeline.Name)
+	past, err := history.ReadPastRuns(ctx, r.dests[0], r.pipeline.Name)
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -147,19 +148,19 @@ func (r *reader) together(hint string) error {
 
 // project is like the function [Project]. If the reader reads several sources, the first column is the source of
 // each row.
-func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(Row) bool) (render.Answer, error) {
+func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(history.Row) bool) (render.Answer, error) {
 	if !r.all() || t.Name == load.Changes.Name { // a change of a table belongs to no source
-		return Project(ctx, r, t, columns, keep)
+		return history.Project(ctx, r, t, columns, keep)
 	}
 	t = load.ShareTable(t)
-	out, err := Project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
+	out, err := history.Project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
 	out.Columns[0] = schemas.Field("source", schemas.Text, "")
 	return out, err
 }
 
 // tables returns the loaded tables by name, without penstock's own tables.
 func (r *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
-	all, err := Tables(ctx, r)
+	all, err := history.Tables(ctx, r)
 	if r.conf.Shared(r.of) { // the files of a lake have no source column, because the source is in the names of folders
 		for name, t := range all {
 			all[name] = load.ShareTable(t)

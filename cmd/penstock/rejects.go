@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -48,7 +49,7 @@ type rejectCount struct {
 
 func (a *app) countRejects(ctx context.Context, d *reader) error {
 	counts := map[[2]string]*rejectCount{}
-	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r Row) bool {
+	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		id := [2]string{r.Text("source"), r.Text("stream")}
 		c := counts[id]
 		if c == nil {
@@ -132,7 +133,7 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
-	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r Row) bool {
+	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		if !all && r.Value("resolved_at") != nil {
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -66,7 +67,7 @@ func (a *app) listRuns(ctx context.Context, d *reader) error {
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
 func (a *app) showRun(ctx context.Context, d *reader, run string) error {
-	of := func(r Row) bool { return RunOf(r.Text("run")) == run }
+	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
 	out, err := d.project(ctx, load.Runs, runColumns, of)
 	switch {
 	case err != nil:
@@ -116,7 +117,7 @@ func withReasons(t render.Answer) render.Answer {
 	t.Columns[i] = schemas.Field("why", schemas.Text, "")
 	for _, r := range t.Rows {
 		text, _ := r[i].(string)
-		r[i] = Reasons(text)
+		r[i] = history.Reasons(text)
 	}
 	return t
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -70,8 +71,8 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 	if err != nil {
 		return err
 	}
-	log, err := Project(ctx, d, load.Changes, []string{"at", "run", "column", "source", "action", "from_type", "to_type", "reason"},
-		func(r Row) bool { return r.Text("table") == table })
+	log, err := history.Project(ctx, d, load.Changes, []string{"at", "run", "column", "source", "action", "from_type", "to_type", "reason"},
+		func(r history.Row) bool { return r.Text("table") == table })
 	if err != nil {
 		return err
 	}

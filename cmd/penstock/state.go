@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -194,8 +195,8 @@ type cursorLine struct {
 // cursorsOf returns the cursors of the streams in one destination, sorted.
 func cursorsOf(ctx context.Context, d *reader) ([]cursorLine, error) {
 	var all []cursorLine
-	err := Scan(ctx, d, load.State, func(r Row) error {
-		k := KeyOf(r)
+	err := history.Scan(ctx, d, load.State, func(r history.Row) error {
+		k := history.KeyOf(r)
 		if pipeline.OwnCursor(k.Stream) {
 			return nil
 		}

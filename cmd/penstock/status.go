@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -43,17 +44,17 @@ var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "reje
 // status prints for every stream the time of its cursor, its newest certificate, and why the last run did
 // not complete it.
 func (a *app) status(ctx context.Context, d *reader) error {
-	newest, err := NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
+	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err
 	}
-	open, err := IncompleteStreams(ctx, d)
+	open, err := history.IncompleteStreams(ctx, d)
 	if err != nil {
 		return err
 	}
 	out := render.Answer{Columns: append(render.Fields(load.State, "pipeline", "stream"), render.Fields(load.Certificates, statusColumns...)...)}
 	out.Columns = append(append(out.Columns, render.Fields(load.State, "updated_at")...), render.Fields(load.Certificates, "run")...)
-	changed, err := Drift(ctx, d)
+	changed, err := history.Drift(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ func (a *app) status(ctx context.Context, d *reader) error {
 		out.Rows = append(out.Rows, append(statusRow(k, updated, newest[k], changed, open[k]), webhooks))
 		delete(open, k)
 	}
-	err = Scan(ctx, d, load.State, func(r Row) error {
-		k := KeyOf(r)
+	err = history.Scan(ctx, d, load.State, func(r history.Row) error {
+		k := history.KeyOf(r)
 		if !strings.HasPrefix(k.Stream, "_") { // not one of penstock's own tables
 			add(k, r.Value("updated_at"), webhooksOf(r.Text("cursor")))
 		}
@@ -114,23 +115,23 @@ func webhooksOf(cursor string) any {
 }
 
 // statusRow returns the row of one stream. A problem is shown until a later run has completed the stream.
-func statusRow(k state.Key, updated any, c Certificate, changed map[[2]string]string, o Incomplete) []any {
+func statusRow(k state.Key, updated any, c history.Certificate, changed map[[2]string]string, o history.Incomplete) []any {
 	standing, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))
 	if c.Values != nil {
 		copy(counts, c.Values)
 		text, _ := c.Values[len(statusColumns)].(string)
-		why = Reasons(text)
+		why = history.Reasons(text)
 	}
 	if c.Values == nil {
 		standing = nil // the stream was never read to its end
 	}
 	run, _ := c.Run.(string)
 	var drifted any
-	if text := changed[[2]string{max(RunOf(run), o.Run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
+	if text := changed[[2]string{max(history.RunOf(run), o.Run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
 		drifted = text
 	}
-	if o.Run != "" && o.Run >= RunOf(run) {
+	if o.Run != "" && o.Run >= history.RunOf(run) {
 		standing, why = o.Status, o.Reason
 		if c.Run == nil {
 			c.Run = o.Run

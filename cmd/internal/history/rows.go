@@ -1,4 +1,6 @@
-package main
+// Package history reads what a destination stores about earlier runs, in penstock's own tables: certificates, runs, changes
+// of tables, and changes of rows.
+package history
 
 import (
 	"context"
@@ -38,8 +40,13 @@ func (r Row) Value(name string) any {
 	}
 }
 
-func (r Row) Text(name string) string    { v, _ := r.Value(name).(string); return v }
-func (r Row) Number(name string) int64   { v, _ := r.Value(name).(int64); return v }
+// Text returns a column of text; "" for null.
+func (r Row) Text(name string) string { v, _ := r.Value(name).(string); return v }
+
+// Number returns a column of integers; 0 for null.
+func (r Row) Number(name string) int64 { v, _ := r.Value(name).(int64); return v }
+
+// Time returns a column of times; the zero time for null.
 func (r Row) Time(name string) time.Time { v, _ := r.Value(name).(time.Time); return v }
 
 // Scan calls visit for every row of one of penstock's own tables. A table that does not exist yet has

@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"context"
@@ -31,6 +31,7 @@ type Certificate struct {
 	Values  []any // values of the requested columns
 }
 
+// NewestCertificates returns the newest certificate of each stream, with the values of the given columns.
 func NewestCertificates(ctx context.Context, d load.Destination, columns []string) (map[state.Key]Certificate, error) {
 	newest := map[state.Key]Certificate{}
 	err := Scan(ctx, d, load.Certificates, func(r Row) error {

@@ -1,4 +1,4 @@
-package main
+package history
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 // Period is a period of time: after since, up to and including until.
 type Period struct{ Since, Until time.Time }
 
+// Contains reports whether t is in the period.
 func (s Period) Contains(t time.Time) bool { return t.After(s.Since) && !t.After(s.Until) }
 
 // RunPeriods returns when each recorded run was under way. A run that has not ended has a zero end.
