@@ -43,7 +43,7 @@ missing or in the future, or if the source has no filter for the end.`,
 			}
 			b.StartOver = again
 			f.options.Backfill = &b
-			c, p, err := a.loadPipeline(args)
+			c, p, err := a.open.LoadPipeline(args)
 			if err != nil {
 				return err
 			}
@@ -104,10 +104,10 @@ const maxLeftOut = 4
 
 // skipUnranged removes from r the streams that cannot be read by range. It is called for a backfill with a
 // range. It returns an error if the command line names such a stream, or if no stream remains.
-func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) error {
+func (a *app) skipUnranged(ctx context.Context, r *Run, named []string) error {
 	known := r.conventions(ctx)
 	var left []string
-	r.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool {
+	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), func(s config.Stream) bool {
 		out := !canRange(s, known)
 		if out {
 			left = append(left, s.Name)
@@ -119,7 +119,7 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 			return failure.Usage(render.HintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
 		}
 	}
-	if len(r.streams) == 0 {
+	if len(r.Streams) == 0 {
 		return failure.Usage(render.HintRange(""), "none of %s can be read by range", render.Plural(len(left), "stream"))
 	}
 	if len(left) > 0 {
@@ -134,9 +134,9 @@ func (a *app) skipUnranged(ctx context.Context, r *openedRun, named []string) er
 
 // conventions returns the stored conventions of the streams. It reads them from the first destination that
 // responds. It returns nil if no destination responds.
-func (r *openedRun) conventions(ctx context.Context) map[string]pipeline.Memory {
-	for _, d := range r.dests {
-		if all, err := pipeline.Recall(ctx, d, r.pipeline.Name); err == nil {
+func (r *Run) conventions(ctx context.Context) map[string]pipeline.Memory {
+	for _, d := range r.Destinations {
+		if all, err := pipeline.Recall(ctx, d, r.Pipeline.Name); err == nil {
 			return all
 		}
 	}

@@ -26,9 +26,9 @@ func (a *app) cancelRun(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.stateOf(c).OpenUnits(ctx)
+	l, err := a.open.State(c).OpenUnits(ctx)
 	if err != nil {
-		return stateTrouble(err)
+		return StateTrouble(err)
 	}
 	defer l.Close()
 	n, err := l.CancelUnits(ctx, state.UnitFilter{Run: run})

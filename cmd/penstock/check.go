@@ -31,13 +31,13 @@ destination. It makes one cheap read per surface. For each problem it prints wha
 wrong, where, and what to do. No table is changed.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
 			pipelines := c.Pipelines
 			if len(args) > 0 {
-				p, err := pickPipeline(c, args)
+				p, err := PickPipeline(c, args)
 				if err != nil {
 					return err
 				}
@@ -65,7 +65,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	findings = append(findings, a.checkState(ctx, c)...)
 	findings = append(findings, checkAlerts(c)...)
 	findings = append(findings, checkTLS(ctx, c)...)
-	now := a.stateOf(c).Now()
+	now := a.open.State(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
 		findings = append(findings, checkPipeline(c, p, now))
@@ -196,7 +196,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 // work: a test request to them would fail.
 func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
-	some, err := a.signIns(c, source)
+	some, err := a.open.SignIns(c, source)
 	if err != nil {
 		all = append(all, failed(ctx, "source "+source, err, ""))
 		broken[schemas.SurfaceV2], broken[schemas.SurfaceApp] = true, true
@@ -267,7 +267,7 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 // probe reads the first page of a stream with short timeouts and at most two attempts. It returns a sentence
 // about the result for the user. If base is not "", it replaces the configured base URL.
 func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
-	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
+	source, err := a.open.Source(c, p, []config.Stream{s}, func(o *wire.Options) {
 		o.BaseURL = cmp.Or(base, o.BaseURL)
 		o.MaxAttempts, o.MaxWait = 2, 5*time.Second
 		o.Timeouts = wire.Timeouts{Connect: 5 * time.Second, Handshake: 5 * time.Second, Header: 20 * time.Second, Total: 30 * time.Second}
@@ -275,16 +275,16 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 	if err != nil {
 		return "", err
 	}
-	defer source.close()
+	defer source.Close()
 	start := time.Now()
-	for _, err := range source.client.Pages(ctx, s.Stream, "") {
+	for _, err := range source.Client.Pages(ctx, s.Stream, "") {
 		if err != nil {
 			return "", err
 		}
 		break
 	}
 	detail := fmt.Sprintf("%s answered in %s", s.Name, render.Brief(time.Since(start)))
-	if l := source.limit(); l != "" {
+	if l := source.Limit(); l != "" {
 		detail += ", limit " + l
 	}
 	return detail, nil
@@ -297,14 +297,14 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 	if d.PerSource() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // the parts are alike, so only the first is checked
 	}
-	p, err := destinationKindOf(c, d)
-	if err == nil && p.check != nil {
-		err = p.check(ctx, a, d)
+	p, err := a.open.Kind(c, d)
+	if err == nil && p.Check != nil {
+		err = p.Check(ctx, &a.open, d)
 	}
 	if err != nil {
 		return []finding{failed(ctx, part, err, "")}
 	}
-	dest, err := a.openDestination(ctx, c, d)
+	dest, err := a.open.Destination(ctx, c, d)
 	if err != nil {
 		return []finding{failed(ctx, part, err, "")}
 	}
@@ -317,8 +317,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		return []finding{failed(ctx, part, err, hint)}
 	}
 	found := finding{Part: part, OK: true, Detail: d.Shown}
-	if p.warn != nil {
-		warnings, err := p.warn(ctx, a, d)
+	if p.Warn != nil {
+		warnings, err := p.Warn(ctx, &a.open, d)
 		if err != nil {
 			return []finding{failed(ctx, part, err, "")}
 		}
@@ -347,7 +347,7 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 		}
 		streams, failed := c.Select(p, nil)
 		err = errors.Join(err, failed)
-		limitColumns(c, p, streams)
+		a.open.LimitColumns(c, p, streams)
 		for _, s := range streams {
 			at, ok := since[s.Table.Name]
 			if !ok || reported[s.Name] {
@@ -364,4 +364,51 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 		a.log.Warn("cannot count fields beyond the column limit", "destination", d.Name, "error", err)
 	}
 	return all
+}
+
+// checkState checks the state database. It does not check a state folder, because its faults show when it is
+// used.
+func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
+	db, ok := a.open.State(c).(*postgres.Store)
+	if !ok {
+		return nil
+	}
+	h, err := db.Health(ctx)
+	if err == nil {
+		err = inspectQueue(ctx, db)
+	}
+	switch {
+	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
+		return []finding{failed(ctx, "state", StateTrouble(err), "")}
+	case err != nil:
+		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
+	case len(h.MissingRights) > 0:
+		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
+	}
+	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", StateHost(c), h.Schema, h.Version, h.Server)}
+	if db.Vault().Check() != nil {
+		f.Detail += "; without a key it cannot store tokens"
+		f.Hint = HintKey
+	}
+	return append([]finding{f}, checkClock(h.Ahead)...)
+}
+
+// clockSlack is the largest clock difference that is not reported.
+const clockSlack = 5 * time.Second
+
+// checkClock reports a large difference between this machine's clock and that of the state database. It is not a
+// failed check, because runs use the clock of the database.
+func checkClock(ahead time.Duration) []finding {
+	if ahead.Abs() <= clockSlack {
+		return nil
+	}
+	way := "behind"
+	if ahead < 0 {
+		way = "ahead of"
+	}
+	return []finding{{
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", render.Brief(ahead.Abs()), way),
+		Hint: "set it, for instance with NTP: TLS certificates and requests to object stores still depend on it",
+	}}
 }

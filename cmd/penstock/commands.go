@@ -15,11 +15,11 @@ import (
 const secretTime = 30 * time.Second
 
 // printed runs the command of a ${cmd:…} reference, and returns its output.
-func (a *app) printed(argv []string) (string, error) {
-	if err := a.mayRun(argv[0]); err != nil {
+func (o *Opener) printed(argv []string) (string, error) {
+	if err := o.mayRun(argv[0]); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(a.processContext(), secretTime)
+	ctx, cancel := context.WithTimeout(o.processContext(), secretTime)
 	defer cancel()
 	out, err := runProgram(ctx, argv, maxSecret)
 	return string(out), err
@@ -28,9 +28,9 @@ func (a *app) printed(argv []string) (string, error) {
 // mayRun returns an error if another user can write the configuration, its folder, or the program. In these
 // cases that user could choose what runs, so the command of the configuration must not run. A program
 // without a slash is looked up in PATH and is not checked.
-func (a *app) mayRun(program string) error {
-	paths := []string{a.config, filepath.Dir(a.config)}
-	if real, err := filepath.EvalSymlinks(a.config); err == nil {
+func (o *Opener) mayRun(program string) error {
+	paths := []string{o.File, filepath.Dir(o.File)}
+	if real, err := filepath.EvalSymlinks(o.File); err == nil {
 		paths = append(paths, filepath.Dir(real))
 	}
 	if strings.ContainsRune(program, filepath.Separator) {

@@ -44,7 +44,7 @@ func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("a child of TestCrash")
 	}
-	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, step: signalAt(*crashStep)}
+	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, open: Opener{Step: signalAt(*crashStep)}}
 	args := []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}
 	if *crashOf != "" {
 		args = append(args, "--source", *crashOf)

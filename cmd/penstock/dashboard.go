@@ -46,10 +46,10 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer,
 	}})
 	d.configure(c)
 	feed := &board.Feed{}
-	d.facts = boardfacts.New(boardfacts.Config{Destinations: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
+	d.facts = boardfacts.New(boardfacts.Config{Destinations: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.open.State(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.open.State(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Queue: queue, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
+		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Queue: queue, Version: versionNow().Version, Log: a.log, Clock: a.open.State(c).Now,
 	})
 	return d, err
 }
@@ -100,7 +100,7 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 }
 
 // clock returns the current time by the clock of the state, for the audit log.
-func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
+func (d *dashboard) clock() time.Time { return d.a.open.State(d.conf.Load()).Now() }
 
 // maxSeparate is the number of per-source parts of a destination up to which the dashboard shows all parts. If
 // there are more, it shows only the part of the source that a visitor selects.
@@ -134,17 +134,17 @@ func (d *dashboard) places() []boardfacts.DestinationPart {
 // open opens the part of a source in a destination. If source is "", it opens the whole destination.
 func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
-	p, err := destinationKindOf(c, to)
+	p, err := d.a.open.Kind(c, to)
 	if err != nil {
 		return nil, err
 	}
-	if p.absent != nil && p.absent(to) != nil {
+	if p.Absent != nil && p.Absent(to) != nil {
 		return nil, fmt.Errorf("open destination %s: %w", to.Name, fs.ErrNotExist) // the first run creates it
 	}
 	if source == "" {
-		return d.a.openDestination(ctx, c, to)
+		return d.a.open.Destination(ctx, c, to)
 	}
-	return d.a.openPart(ctx, c, to, source)
+	return d.a.open.Part(ctx, c, to, source)
 }
 
 // sources returns the names of the sources that multi-source pipelines read.

@@ -27,7 +27,7 @@ type applier struct {
 	inbox    state.Inbox
 	trimmer  *inboxTrimmer
 
-	open   *openedRun
+	run    *Run
 	deltas *pipeline.Deltas
 }
 
@@ -46,7 +46,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		x.close() // the next call opens the credential again, and so finds a later sign-in
 	}
 	switch {
-	case errors.Is(err, state.ErrLocked), isElsewhere(err):
+	case errors.Is(err, state.ErrLocked), IsElsewhere(err):
 		return serve.Deltas{ApplyAfter: lockedAgain}, nil
 	case err != nil:
 		return serve.Deltas{}, err
@@ -62,12 +62,12 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 
 // once takes the pipeline's lock and applies the events that are ready.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
-	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
+	ctx, unlock, err := x.open.Locks.Take(ctx, x.open.State(x.conf), x.pipeline.Key())
 	if err != nil {
 		return none, err
 	}
 	defer unlock()
-	if err := x.claim(ctx, x.conf, x.pipeline); err != nil {
+	if err := x.open.Claim(ctx, x.conf, x.pipeline); err != nil {
 		x.close() // the open destinations may now belong to another host
 		return none, err
 	}
@@ -90,7 +90,7 @@ func (x *applier) source() string { return x.pipeline.From[0].Text }
 // watch opens the pipeline. From then on, each new pass of this process lets webhook deltas commit between its
 // own commits.
 func (x *applier) watch(ctx context.Context) error {
-	ctx, unlock, err := x.locks.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
+	ctx, unlock, err := x.open.Locks.Take(ctx, x.open.State(x.conf), x.pipeline.Key())
 	if err != nil {
 		return err
 	}
@@ -107,29 +107,29 @@ func (x *applier) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := x.openRun(ctx, x.conf, x.pipeline, nil, false)
+	r, err := x.open.Pipeline(ctx, x.conf, x.pipeline, nil, false)
 	if err != nil {
 		return err
 	}
-	cfg := r.config()
-	cfg.Locks = x.locks.turnsOf(x.pipeline.Key())
+	cfg := r.Config()
+	cfg.Locks = x.open.Locks.StreamLocks(x.pipeline.Key())
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
 		Config:     cfg,
-		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),
+		Inbox:      extract.NewInbox(x.inbox, x.source(), known, Plain(r.Streams)),
 		Quarantine: x.inbox.Quarantine,
 	})
 	if err != nil {
-		r.close(x.app)
+		r.Close()
 		return err
 	}
-	x.open, x.deltas = r, d
+	x.run, x.deltas = r, d
 	return nil
 }
 
 // close closes what ready has opened. Committed data stays.
 func (x *applier) close() {
-	if x.open != nil {
-		x.open.close(x.app)
+	if x.run != nil {
+		x.run.Close()
 	}
-	x.open, x.deltas = nil, nil
+	x.run, x.deltas = nil, nil
 }

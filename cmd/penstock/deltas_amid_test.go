@@ -57,8 +57,8 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()
-	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), locks: newPipelineLocks(), destinations: newDestinationPool()}
-	c, err := a.load()
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
 	defer x.close()
@@ -71,14 +71,14 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	}
 	settled() // opens the applier: from now on, passes let events commit between their commits
 
-	r, err := a.openRun(t.Context(), c, c.Pipelines[0], nil, false)
+	r, err := a.open.Pipeline(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)
-	defer r.close(a)
+	defer r.Close()
 	ids := p.ids(t, "v2.contacts")
 	first, last := ids[0], ids[len(ids)-1]
-	cfg := r.config()
-	cfg.Locks, cfg.GroupBytes = a.locks.turnsOf("all"), 1 // each page is a commit
-	cfg.Source = &slowSource{r.source.client, func() {
+	cfg := r.Config()
+	cfg.Locks, cfg.GroupBytes = a.open.Locks.StreamLocks("all"), 1 // each page is a commit
+	cfg.Source = &slowSource{r.Source.Client, func() {
 		for _, id := range []string{first, last} {
 			p.write(t, "PUT", "/v2/contacts/"+id, `{"name":"Amid"}`)
 			p.announce(t, b, "contact.updated", id)

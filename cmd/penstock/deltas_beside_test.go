@@ -36,8 +36,8 @@ func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	p.write(t, "DELETE", "/v2/contacts/"+contacts[1], "")
 	p.announce(t, b, "contact.deleted", contacts[1])
 	var said bytes.Buffer
-	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
-	c, err := a.load()
+	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	_, err = a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))
 	require.NoError(t, err)

@@ -104,8 +104,8 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	require.NoError(t, err)
 	defer b.Close()
 	s := &webhookStory{platform: p, t: t, random: rand.New(rand.NewPCG(seed, 9)), inbox: b}
-	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
-	c, err := a.load()
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	trims := newInboxTrimmer(c)
 	apply := func() {

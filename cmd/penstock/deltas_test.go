@@ -73,8 +73,8 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	p.announce(t, b, "gadget.updated", "7")
 
 	var said bytes.Buffer
-	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
-	c, err := a.load()
+	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
 	waits, err := a.applyOne(t.Context(), x)
@@ -130,8 +130,8 @@ func TestWebhooksDrain(t *testing.T) {
 		})
 	}
 	require.NoError(t, senders.Wait())
-	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
-	c, err := a.load()
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	began := time.Now()
 	waits, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))

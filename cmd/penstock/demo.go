@@ -76,14 +76,14 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "sandbox at %s, configuration in %s\n\n", s.url, a.config)
+	fmt.Fprintf(a.out, "sandbox at %s, configuration in %s\n\n", s.url, a.open.File)
 	if err := a.demoRun(ctx, c, "first run", false); err != nil {
 		return err
 	}
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
-		err := a.read(ctx, selection{}, func(d *reader) error {
-			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &render.Printer{W: a.out}) })
+		err := a.open.Read(ctx, Selection{}, func(d *Reader) error {
+			return d.Ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &render.Printer{W: a.out}) })
 		})
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err := a.demoRun(ctx, c, "second run", true); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "next: penstock query -c %s \"SELECT * FROM crm_leads LIMIT 5\"\n", a.config)
+	fmt.Fprintf(a.out, "next: penstock query -c %s \"SELECT * FROM crm_leads LIMIT 5\"\n", a.open.File)
 	return nil
 }
 
@@ -108,12 +108,12 @@ func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 			return nil, fmt.Errorf("remove the earlier demo: %w", err)
 		}
 	}
-	a.config = filepath.Join(dir, "pipelines.yaml")
+	a.open.File = filepath.Join(dir, "pipelines.yaml")
 	text := fmt.Appendf(nil, demoConfig, url, sandboxAPIKey, sandboxAppToken, file, filepath.Join(dir, ".penstock"))
-	if err := os.WriteFile(a.config, text, 0o600); err != nil {
+	if err := os.WriteFile(a.open.File, text, 0o600); err != nil {
 		return nil, fmt.Errorf("write demo configuration: %w", err)
 	}
-	return a.load()
+	return a.open.Load()
 }
 
 // demoRun makes one run and prints its result. If unchanged is true, it returns an error if the run has changed

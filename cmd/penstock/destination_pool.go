@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// destinationPool shares a daemon's open destinations between its runs, webhook events and dashboard. Otherwise
+// DestinationPool shares a daemon's open destinations between its runs, webhook events and dashboard. Otherwise
 // each would open the same file with its own database engine. The engines would wait for each other's locks, and
 // an engine that commits rarely might never get the lock.
 //
 // It is safe for concurrent use. A nil *destinationPool shares nothing.
-type destinationPool struct {
+type DestinationPool struct {
 	mu  sync.Mutex
 	all map[config.Destination]*pooledDestination
 }
@@ -27,13 +27,13 @@ type pooledDestination struct {
 	dest load.Destination
 }
 
-func newDestinationPool() *destinationPool {
-	return &destinationPool{all: map[config.Destination]*pooledDestination{}}
+func NewDestinationPool() *DestinationPool {
+	return &DestinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
 // open returns a handle of the destination that d configures. The function open opens the destination if
 // it is not open. Each caller must close its handle.
-func (l *destinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
+func (l *DestinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()
 	}
@@ -51,7 +51,7 @@ func (l *destinationPool) open(d config.Destination, open func() (load.Destinati
 	return &sharedDestination{Destination: e.dest, from: e}, nil
 }
 
-func (l *destinationPool) of(d config.Destination) *pooledDestination {
+func (l *DestinationPool) of(d config.Destination) *pooledDestination {
 	d.At = config.Pos{} // a destination that has moved within the configuration file is the same
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,10 +83,10 @@ func (b *sharedDestination) Close() (err error) {
 // Pooled returns the pooled destination.
 func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
-// whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
-func whole(d load.Destination) load.Destination {
+// Whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
+func Whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
-		return whole(in.Pooled())
+		return Whole(in.Pooled())
 	}
 	return d
 }
@@ -104,13 +104,13 @@ func (s *sharedPart) Close() error { return s.whole.Close() }
 // Pooled returns the whole destination, from which this part was taken.
 func (s *sharedPart) Pooled() load.Destination { return s.whole }
 
-// openPart opens the part of a source in a destination.
-func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {
-	dest, err := a.openDestination(ctx, c, d.For(source))
+// Part opens the part of a source in a destination.
+func (o *Opener) Part(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {
+	dest, err := o.Destination(ctx, c, d.For(source))
 	if err != nil || !c.Shared(d) {
 		return dest, err
 	}
-	part, err := load.Share(whole(dest), source)
+	part, err := load.Share(Whole(dest), source)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open destination %s: %w", d.Name, err), dest.Close())
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) runsDiffCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
@@ -38,8 +38,8 @@ if the pipeline or the stream has changes: true.`,
 			case args[0] > args[1]:
 				return failure.Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
-			return a.read(cmd.Context(), to, func(d *reader) error {
-				if err := d.one(); err != nil {
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
+				if err := d.One(); err != nil {
 					return err
 				}
 				return a.diffRuns(cmd.Context(), d, table, args[0], args[1])
@@ -52,8 +52,8 @@ if the pipeline or the stream has changes: true.`,
 }
 
 // diffRuns prints the net effect of all changes to a table between the ends of two runs.
-func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) error {
-	t, err := d.table(ctx, table)
+func (a *app) diffRuns(ctx context.Context, d *Reader, table, from, to string) error {
+	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
 			if f.requests < 0 {
 				return failure.Usage("", "--requests cannot be negative")
 			}
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -112,23 +112,22 @@ func (d *discovery) pipelines() []config.Pipeline {
 // pipeline probes the streams of one pipeline, and stores the conventions in its destinations.
 func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []config.Stream) error {
 	d.any = true
-	r := &openedRun{conf: d.conf, pipeline: p, streams: streams}
-	var err error
-	if r.source, err = d.openSource(d.conf, p, streams, nil); err != nil {
+	r, err := d.open.Streams(d.conf, p, streams)
+	if err != nil {
 		return err
 	}
-	defer r.close(d.app)
+	defer r.Close()
 	if len(p.To) > 0 {
 		var unlock func()
-		if ctx, unlock, err = (*pipelineLocks)(nil).take(ctx, d.stateOf(d.conf), p.Name); err != nil {
+		if ctx, unlock, err = (*PipelineLocks)(nil).Take(ctx, d.open.State(d.conf), p.Name); err != nil {
 			return err
 		}
 		defer unlock()
-		if r.dests, err = d.openDestinations(ctx, d.conf, p); err != nil {
+		if err = r.OpenDestinations(ctx); err != nil {
 			return err
 		}
 	}
-	if r.streams, err = d.open(ctx, r); err != nil {
+	if r.Streams, err = d.unlearned(ctx, r); err != nil {
 		return err
 	}
 	found := d.ask(ctx, r)
@@ -138,24 +137,24 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	if len(p.To) == 0 || len(found) == 0 {
 		return nil
 	}
-	return pipeline.Remember(ctx, r.config(), found)
+	return pipeline.Remember(ctx, r.Config(), found)
 }
 
-// open returns the streams to probe. If streams are named, or with --all, these are all streams of r. Otherwise
+// unlearned returns the streams to probe. If streams are named, or with --all, these are all streams of r. Otherwise
 // they are the streams for which at least one destination has no convention that still fits. Child streams and
 // streams of files are then left out.
-func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
+func (d *discovery) unlearned(ctx context.Context, r *Run) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
-		return r.streams, nil
+		return r.Streams, nil
 	}
-	known := make([]pipeline.Memories, len(r.dests))
-	for i, dest := range r.dests {
+	known := make([]pipeline.Memories, len(r.Destinations))
+	for i, dest := range r.Destinations {
 		var err error
-		if known[i], err = pipeline.Recall(ctx, dest, r.pipeline.Name); err != nil {
+		if known[i], err = pipeline.Recall(ctx, dest, r.Pipeline.Name); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", dest.Name, err)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool {
+	return slices.DeleteFunc(slices.Clone(r.Streams), func(s config.Stream) bool {
 		fits := func(m pipeline.Memories) bool { return m[s.Name].Fits(s.Stream) }
 		return s.Parent != "" || s.Class == schemas.ClassFile || len(known) > 0 && !slices.ContainsFunc(known, func(m pipeline.Memories) bool { return !fits(m) })
 	}), nil
@@ -163,11 +162,11 @@ func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, er
 
 // ask probes several streams at a time, and prints the result of each. It returns the conventions that it found,
 // by stream.
-func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Convention {
+func (d *discovery) ask(ctx context.Context, r *Run) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
 	probes.SetLimit(pipeline.DefaultWorkers)
-	for _, s := range r.streams {
+	for _, s := range r.Streams {
 		probes.Go(func() error {
 			c, err := d.one(ctx, r, s)
 			if ctx.Err() != nil {
@@ -193,8 +192,8 @@ var (
 
 // one returns the convention of a stream. It probes the stream, unless it has done so for another pipeline. It
 // returns an error for a child stream, for a stream of files, and if the request budget is used up.
-func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (extract.Convention, error) {
-	of := r.pipeline.From[0].Text + " " + s.Name
+func (d *discovery) one(ctx context.Context, r *Run, s config.Stream) (extract.Convention, error) {
+	of := r.Pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()
 	c, known := d.found[of]
 	d.mu.Unlock()
@@ -208,7 +207,7 @@ func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (ext
 	case d.flags.requests > 0 && d.spent.Load() >= int64(d.flags.requests):
 		return c, errNoBudget
 	}
-	c, err := r.source.client.Explore(ctx, s.Stream)
+	c, err := r.Source.Client.Explore(ctx, s.Stream)
 	d.spent.Add(int64(c.Requests))
 	if err == nil {
 		d.mu.Lock()
@@ -230,7 +229,7 @@ type discovered struct {
 }
 
 // print prints what was learned about a stream. The caller must hold d.mu.
-func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, err error) error {
+func (d *discovery) print(r *Run, s config.Stream, c extract.Convention, err error) error {
 	known := errors.Is(err, errByParent) || errors.Is(err, errFile)
 	switch {
 	case err == nil:
@@ -239,7 +238,7 @@ func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, e
 		d.failed++
 	}
 	k := knowledge{stream: s, learned: c}
-	out := discovered{Stream: s.Name, Pipeline: r.pipeline.Name, Settled: err == nil, Requests: c.Requests, Facts: []extract.Fact{}}
+	out := discovered{Stream: s.Name, Pipeline: r.Pipeline.Name, Settled: err == nil, Requests: c.Requests, Facts: []extract.Fact{}}
 	if err == nil {
 		out.Facts = k.facts()
 	} else {

@@ -44,20 +44,20 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	if err != nil || len(before) > 0 {
 		return err
 	}
-	streams, err := h.choose(c, p, o.Streams)
+	streams, err := h.open.Choose(c, p, o.Streams)
 	if err != nil {
 		return err
 	}
 	var units []state.Unit
 	if !p.MultiSource {
-		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
+		units = fleet.Plan(o.Run, p.Name, "", Plain(streams))
 	} else {
 		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).startOrder(ctx, p.From)
 		if err != nil {
 			return err
 		}
 		for _, s := range turns {
-			units = append(units, fleet.Plan(o.Run, p.Name, s.name, plain(streams))...)
+			units = append(units, fleet.Plan(o.Run, p.Name, s.name, Plain(streams))...)
 		}
 	}
 	added, err := h.claimer.Units.AddUnits(ctx, units)

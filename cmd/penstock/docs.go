@@ -34,7 +34,7 @@ var docsForms = map[string]struct {
 }
 
 func (a *app) docsCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	var format, file string
 	cmd := &cobra.Command{
 		Use:   "docs",
@@ -61,7 +61,7 @@ freshness and key tests.`,
 			if s, err := os.Stat(file); err == nil && s.IsDir() {
 				file = filepath.Join(file, form.file)
 			}
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.docs(cmd.Context(), d, file, write) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.docs(cmd.Context(), d, file, write) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -70,7 +70,7 @@ freshness and key tests.`,
 	return cmd
 }
 
-func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, render.Dictionary) error) error {
+func (a *app) docs(ctx context.Context, d *Reader, file string, write func(io.Writer, render.Dictionary) error) error {
 	dict, err := d.dictionary(ctx)
 	if err != nil {
 		return err
@@ -79,13 +79,13 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 }
 
 // dictionary collects what is loaded.
-func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
-	out := render.Dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
+func (d *Reader) dictionary(ctx context.Context) (render.Dictionary, error) {
+	out := render.Dictionary{Destination: d.Name, Kind: d.Config.Scheme, Schema: d.Config.Schema, At: time.Now().UTC().Truncate(time.Second)}
 	done, err := history.Changes(ctx, d)
 	if err != nil {
 		return out, err
 	}
-	tables, err := d.tables(ctx)
+	tables, err := d.LoadedTables(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -101,9 +101,9 @@ func (d *reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 			return out, err
 		}
 		setLastPass(&doc, newest)
-		if known && d.kind.files != nil {
-			doc.Files = d.kind.files(d.of, s.Name, name)
-			doc.Certificates = d.kind.files(d.of, s.Name, load.Certificates.Name)
+		if known && d.Kind.Files != nil {
+			doc.Files = d.Kind.Files(d.Config, s.Name, name)
+			doc.Certificates = d.Kind.Files(d.Config, s.Name, load.Certificates.Name)
 		}
 		out.Add(cmp.Or(s.Group, "Other"), doc)
 	}
@@ -127,19 +127,19 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 
 // streams returns the streams of the pipelines that load into this destination, with the pipelines' settings.
 // All streams of the configuration follow.
-func (d *reader) streams() []config.Stream {
+func (d *Reader) streams() []config.Stream {
 	var all []config.Stream
-	for _, p := range d.conf.Pipelines {
-		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.name }) {
+	for _, p := range d.Conf.Pipelines {
+		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
 			continue
 		}
-		loaded, err := d.conf.Select(p, nil)
+		loaded, err := d.Conf.Select(p, nil)
 		if err != nil {
 			continue // cannot happen: app.load refuses such a configuration
 		}
 		all = append(all, loaded...)
 	}
-	return append(all, d.conf.Streams...)
+	return append(all, d.Conf.Streams...)
 }
 
 // streamOf returns the stream that fills a table or its ancestor.

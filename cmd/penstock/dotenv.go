@@ -54,12 +54,12 @@ func (d *dotenv) lookup(name string) (string, bool) {
 // read reads the file. It rejects a file that other users can read.
 func (d *dotenv) read() {
 	d.values, d.text, d.hides = nil, "", false
-	text, err := readSecret(d.path)
+	text, err := ReadSecret(d.path)
 	if err == nil {
 		d.values, err = parseDotenv(text)
 	}
 	if d.err = err; err != nil {
-		data, _ := readUpTo(d.path, maxSecret) // if this fails too, err already has the cause
+		data, _ := ReadUpTo(d.path, maxSecret) // if this fails too, err already has the cause
 		d.text = string(data)
 	}
 }

@@ -29,7 +29,7 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 		if err != nil || len(carried) != 1 {
 			continue
 		}
-		limitColumns(c, p, carried)
+		a.open.LimitColumns(c, p, carried)
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
 			if len(p.From) > 0 {
@@ -89,14 +89,14 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 // newest certificates. It also counts the members of table t that have no column because of the column limit. If the
 // destination does not exist yet, storedKnowledge returns nothing.
 func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
-	p, err := destinationKindOf(c, d)
+	p, err := a.open.Kind(c, d)
 	if err != nil {
 		return nil, nil, history.Overflow{}, err
 	}
-	if p.absent != nil && p.absent(d) != nil {
+	if p.Absent != nil && p.Absent(d) != nil {
 		return nil, nil, history.Overflow{}, nil
 	}
-	dest, err := a.openDestination(ctx, c, d)
+	dest, err := a.open.Destination(ctx, c, d)
 	if err != nil {
 		return nil, nil, history.Overflow{}, err
 	}

@@ -49,13 +49,13 @@ func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 // grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and
 // failed is the last such error. The other sign-ins are still read.
 func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.GrantsSeen, failed error) {
-	seen.At = a.stateOf(c).Now()
+	seen.At = a.open.State(c).Now()
 	for _, src := range c.Sources {
 		if src.Faults != nil || ctx.Err() != nil {
 			seen.Unread = append(seen.Unread, src.Name)
 			continue
 		}
-		all, err := a.signIns(c, src.Name)
+		all, err := a.open.SignIns(c, src.Name)
 		if err != nil {
 			failed, seen.Unread = err, append(seen.Unread, src.Name)
 			continue

@@ -20,7 +20,7 @@ const healthTime = 4 * time.Second
 
 // health prints the health of this configuration's daemon. It fails if the daemon is not healthy or does not respond.
 func (a *app) health(ctx context.Context) error {
-	c, err := a.loadPlaces()
+	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return err
 	}

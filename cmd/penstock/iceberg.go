@@ -12,24 +12,24 @@ import (
 )
 
 // icebergKind is the kind of destination that stores Iceberg tables in a folder or a bucket.
-func icebergKind() destinationKind {
+func icebergKind() Kind {
 	p := parquetKind()
-	return destinationKind{
-		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, onHost: p.onHost, memory: p.memory,
-		check: func(ctx context.Context, a *app, d config.Destination) error {
-			path, _ := filePath(d)
+	return Kind{
+		Scheme: "iceberg", Missing: icebergMissing(), Open: openIceberg, Absent: absentLake, OnHost: p.OnHost, Memory: p.Memory,
+		Check: func(ctx context.Context, opener *Opener, d config.Destination) error {
+			path, _ := FilePath(d)
 			if !inBucket(path) {
-				return p.check(ctx, a, d)
+				return p.Check(ctx, opener, d)
 			}
-			l, err := openIceberg(ctx, a, d)
+			l, err := openIceberg(ctx, opener, d)
 			if err != nil {
 				return err
 			}
 			return l.Close()
 		},
-		locate: p.locate,
-		folder: p.folder,
-		asker:  func(_ context.Context, r *reader) (querier, error) { return askBucket(r) },
+		Locate:  p.Locate,
+		Folder:  p.Folder,
+		Querier: func(_ context.Context, r *Reader) (Querier, error) { return askBucket(r) },
 	}
 }
 
@@ -43,9 +43,9 @@ func icebergMissing() string {
 
 // openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and
 // catalog=sqlite:PATH, catalog=postgres://… and catalog_name=lake. The destination's schema is the namespace.
-func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
-	path, query := filePath(d)
-	o := iceberg.Options{Options: parquet.Options{Path: path, Log: a.log, Step: a.step}, Namespace: d.Schema}
+func openIceberg(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
+	path, query := FilePath(d)
+	o := iceberg.Options{Options: parquet.Options{Path: path, Log: opener.Log, Step: opener.Step}, Namespace: d.Schema}
 	readers := map[string]func(string) error{
 		"catalog":      textOption(&o.Catalog),
 		"catalog_name": textOption(&o.Name),

@@ -93,7 +93,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	if err := f.check(format); err != nil {
 		return err
 	}
-	data, err := readUpTo(file, imports.MaxBytes+1)
+	data, err := ReadUpTo(file, imports.MaxBytes+1)
 	if err != nil {
 		return failure.Usage("", "read description: %w", err)
 	}
@@ -103,7 +103,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	}
 	target := f.output
 	if f.write {
-		target = a.config
+		target = a.open.File
 	}
 	have, err := existing(target, f.write)
 	if err != nil {
@@ -224,7 +224,7 @@ func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := readUpTo(file, maxConfig)
+	data, err := ReadUpTo(file, MaxConfig)
 	if errors.Is(err, fs.ErrNotExist) && !needed {
 		return nil, nil
 	}
@@ -241,7 +241,7 @@ func (a *app) platform() (catalogue []schemas.Stream, origins []string, err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("load catalogue: %w", err)
 	}
-	c, err := a.load()
+	c, err := a.open.Load()
 	if err != nil {
 		return cat.Streams(), nil, nil // the configuration may not exist yet
 	}

@@ -56,11 +56,11 @@ only you can read.`,
 
 // init collects the answers, checks them, and writes the configuration.
 func (a *app) init(ctx context.Context, f initFlags) error {
-	if _, err := os.Lstat(a.config); err == nil && !f.force {
-		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.config)
+	if _, err := os.Lstat(a.open.File); err == nil && !f.force {
+		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.open.File)
 	}
 	s := f.setup
-	s.typed, s.State = map[string]string{}, defaultState(a.config)
+	s.typed, s.State = map[string]string{}, defaultState(a.open.File)
 	if err := s.refuse(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeConfig(a.config, text, f.force); err != nil {
+	if err := writeConfig(a.open.File, text, f.force); err != nil {
 		return err
 	}
 	return a.finishInit(ctx, p, s)
@@ -101,7 +101,7 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 		return failure.Usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
 	}
 	if err := a.check(ctx, c, c.Pipelines); err != nil {
-		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.config)
+		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.open.File)
 		return err
 	}
 	return nil
@@ -109,7 +109,7 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 
 // finishInit offers to store typed secrets, and prints the next steps.
 func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
-	if err := a.say("wrote %s\n", a.config); err != nil {
+	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
 	env, err := a.keepTyped(ctx, p, s)
@@ -127,14 +127,14 @@ func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
 		next = append(next, "export "+strings.Join(s.variables(), "=… ")+"=…")
 	}
 	with := ""
-	if a.config != defaultConfig {
-		with = " -c " + shellWord(a.config)
+	if a.open.File != defaultConfig {
+		with = " -c " + shellWord(a.open.File)
 	}
 	for _, verb := range []string{"check", "plan", "sync"} {
 		next = append(next, "penstock "+verb+with)
 	}
 	if a.json {
-		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
+		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.open.File, "env": env, "next": next})
 	}
 	for _, line := range next {
 		if err := a.say("next: %s\n", line); err != nil {

@@ -235,7 +235,7 @@ func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) 
 	if p == nil || len(s.typed) == 0 {
 		return "", nil
 	}
-	path := filepath.Join(filepath.Dir(a.config), ".env")
+	path := filepath.Join(filepath.Dir(a.open.File), ".env")
 	agreed, err := p.yes(ctx, "store the secrets in "+path+", which only you can read?")
 	if err != nil || !agreed {
 		return "", err

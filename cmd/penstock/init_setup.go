@@ -51,7 +51,7 @@ func (s *setup) fill() {
 
 // defaultDestination returns the URL of a DuckDB file, or of an SQLite file if this build lacks DuckDB.
 func defaultDestination() string {
-	if duckdbKind().missing != "" {
+	if duckdbKind().Missing != "" {
 		return "sqlite:warehouse.db"
 	}
 	return "duckdb:warehouse.duckdb"
@@ -157,7 +157,7 @@ func (a *app) parseSetup(s setup) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.parse(text, func(name string) (string, bool) {
+	return a.open.Parse(text, func(name string) (string, bool) {
 		v, ok := s.lookup(name)
 		switch {
 		case ok:
@@ -168,7 +168,7 @@ func (a *app) parseSetup(s setup) (*config.Config, error) {
 			return "postgres://localhost/penstock", true
 		}
 		return "not set yet", true
-	}, false, a.listed)
+	}, false, a.open.Listed)
 }
 
 // shellWord quotes text as one word of a shell.

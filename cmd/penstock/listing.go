@@ -23,29 +23,29 @@ import (
 // Limits of a list of sources, in rows and bytes. // Invariant 15
 const (
 	maxListed    = 100_000
-	maxListBytes = 64 << 20
+	MaxListBytes = 64 << 20
 )
 
-// listed reads a list of sources from a file, a command or a query. Its errors contain no values of rows, because these
+// Listed reads a list of sources from a file, a command or a query. Its errors contain no values of rows, because these
 // may be secret. // Invariant 5
-func (a *app) listed(l config.Listing) ([]config.Row, error) {
-	ctx, cancel := context.WithTimeout(a.processContext(), l.Timeout)
+func (o *Opener) Listed(l config.Listing) ([]config.Row, error) {
+	ctx, cancel := context.WithTimeout(o.processContext(), l.Timeout)
 	defer cancel()
 	switch {
 	case l.File != "":
 		return listedIn(l.File)
 	case l.Command != nil:
-		if err := a.mayRun(l.Command[0]); err != nil {
+		if err := o.mayRun(l.Command[0]); err != nil {
 			return nil, err
 		}
 		return listedBy(ctx, l.Command)
 	}
-	return a.listedByQuery(ctx, l)
+	return o.listedByQuery(ctx, l)
 }
 
 // listedIn reads a list from a file. The extension says which format the file has.
 func listedIn(path string) ([]config.Row, error) {
-	text, err := readUpTo(path, maxListBytes)
+	text, err := ReadUpTo(path, MaxListBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, failure.PathCause(err))
 	}
@@ -142,7 +142,7 @@ func asTexts(fields map[string]any) map[string]string {
 
 // listedBy runs a command, without a shell, and parses the JSON objects that it prints.
 func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
-	out, err := runProgram(ctx, argv, maxListBytes)
+	out, err := runProgram(ctx, argv, MaxListBytes)
 	if err != nil {
 		return nil, fmt.Errorf("command %s: %w", argv[0], err)
 	}
@@ -195,22 +195,22 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // listedByQuery reads a list with a query to a destination, or to another Postgres database.
-func (a *app) listedByQuery(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
+func (o *Opener) listedByQuery(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
 	d := l.Destination
 	if l.URL != "" {
 		d = config.Destination{Name: "sources", Scheme: "postgres", URL: l.URL}
 	}
-	p, err := destinationKindOf(&config.Config{}, d)
+	p, err := o.Kind(&config.Config{}, d)
 	if err != nil {
 		return nil, err
 	}
-	dest, err := p.open(ctx, a, d)
+	dest, err := p.Open(ctx, o, d)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dest.Close()) }()
-	r := &reader{Destination: dest, name: d.Name, of: d, kind: p, conf: &config.Config{}}
-	err = r.ask(ctx, func(q load.Querier) error {
+	r := &Reader{Destination: dest, Name: d.Name, Config: d, Kind: p, Conf: &config.Config{}}
+	err = r.Ask(ctx, func(q load.Querier) error {
 		return q.Query(ctx, l.Query, func(b arrow.RecordBatch) error {
 			for i := range int(b.NumRows()) {
 				row := config.Row{Fields: map[string]string{}}

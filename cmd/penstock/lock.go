@@ -15,11 +15,11 @@ import (
 // the lock to apply webhook events.
 const lockWait = 3 * time.Second
 
-// lockPipeline takes the lease of a pipeline, or of one of its sources. key is a [config.Pipeline.Key]. Until the lease is
+// LockPipeline takes the lease of a pipeline, or of one of its sources. key is a [config.Pipeline.Key]. Until the lease is
 // released, no other process with the same state can run the pipeline. If another process has the lease, lockPipeline
 // waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see the lease. For them,
 // the destination refuses a commit if another process has committed in the meantime. // Invariant 13
-func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
+func LockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
 	switch {
@@ -28,7 +28,7 @@ func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.L
 	case errors.Is(err, state.ErrLocked), ctx.Err() != nil:
 		return nil, err
 	}
-	return nil, stateTrouble(err)
+	return nil, StateTrouble(err)
 }
 
 // errLeaseLost is the cause of a context that ends because its lease was lost.
@@ -49,12 +49,12 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// pipelineLocks has the locks of the pipelines that a daemon works on. A run of a pipeline and the application of its
+// PipelineLocks has the locks of the pipelines that a daemon works on. A run of a pipeline and the application of its
 // webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
 // committing to the same stream at the same time: see turnsOf.
 //
 // It is safe for concurrent use. A nil *pipelineLocks shares nothing.
-type pipelineLocks struct {
+type PipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
 	turns map[string]*pipeline.StreamLocks
@@ -68,15 +68,15 @@ type heldLock struct {
 	lease state.Lease   // if n > 0
 }
 
-func newPipelineLocks() *pipelineLocks {
-	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
+func NewPipelineLocks() *PipelineLocks {
+	return &PipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 
-// take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
+// Take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
 // the context held, which ends when the lock is lost, and must call release at the end.
-func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
+func (h *PipelineLocks) Take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
-		l, err := lockPipeline(ctx, s, name)
+		l, err := LockPipeline(ctx, s, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -91,7 +91,7 @@ func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (h
 	}
 	defer func() { <-l.busy }()
 	if l.n == 0 {
-		if l.lease, err = lockPipeline(ctx, s, name); err != nil {
+		if l.lease, err = LockPipeline(ctx, s, name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -107,7 +107,7 @@ func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (h
 	}, nil
 }
 
-func (h *pipelineLocks) of(name string) *heldLock {
+func (h *PipelineLocks) of(name string) *heldLock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.locks[name] == nil {
@@ -116,9 +116,9 @@ func (h *pipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// turnsOf returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
+// StreamLocks returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
 // to a stream at the same time. It returns nil if h is nil, because then this process makes only one run.
-func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
+func (h *PipelineLocks) StreamLocks(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil
 	}

@@ -55,7 +55,7 @@ other tokens of the user.`,
 			if f.paste && f.device {
 				return failure.Usage("use only one of the two flags", "--paste and --device contradict each other")
 			}
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error
 		if len(args) > 0 && s.Name != args[0] {
 			continue
 		}
-		some, err := a.signIns(c, s.Name)
+		some, err := a.open.SignIns(c, s.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -135,26 +135,11 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 }
 
 func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
-	client, done, err := a.signInClient(ctx, at, s)
+	client, done, err := a.open.SignInClient(ctx, at, s)
 	if err != nil {
 		return err
 	}
 	return errors.Join(client.SignIn(ctx, a.signInBy(ctx, s, f)), client.Close(), done())
-}
-
-// signInClient returns a client for the requests of a sign-in, and a function that closes its request budget.
-func (a *app) signInClient(ctx context.Context, at *config.Config, s config.SignIn) (*wire.Client, func() error, error) {
-	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
-	var counted sourceClient
-	as := config.Client{Account: s.Account, Options: s.Options}
-	if err := counted.govern(ctx, a, at, &as); err != nil {
-		return nil, nil, err
-	}
-	client, err := wire.New(as.Options)
-	if err != nil {
-		return nil, nil, errors.Join(err, counted.close())
-	}
-	return client, counted.close, nil
 }
 
 // signInBy returns the functions with which a sign-in talks to the user.

@@ -27,7 +27,7 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
   penstock logout main v2`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
 // logout signs out of one surface.
 func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, local bool) error {
 	name := s.Name + " " + string(s.Surface)
-	client, done, err := a.signInClient(ctx, at, s)
+	client, done, err := a.open.SignInClient(ctx, at, s)
 	if err != nil {
 		return err
 	}

@@ -10,49 +10,22 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// defaultHeap is the size of the Go heap that the garbage collector aims for, in bytes. GOMEMLIMIT or a destination may
-// set another size. Most of the heap is column buffers. They are large, short-lived and without pointers, so frequent
-// collections are cheap. // Invariant 6
-const defaultHeap = 128 << 20
-
 func main() {
 	if err := forbidCore(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
 		os.Exit(failure.ExitFailed)
 	}
-	keepHeap(defaultHeap)
+	KeepHeap(DefaultHeap)
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// keepHeap sets the size of the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
-func keepHeap(bytes int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bytes)
-	}
-}
-
-// raiseHeap raises the heap size to what a run needs. It never lowers it, so in a daemon the largest run decides.
-func (a *app) raiseHeap(bytes int64) {
-	for {
-		was := a.heap.Load()
-		if bytes <= was {
-			return
-		}
-		if a.heap.CompareAndSwap(was, bytes) {
-			keepHeap(bytes)
-			return
-		}
-	}
 }
 
 // withSignals returns a context that the first SIGINT or SIGTERM cancels, with the signal as its cause. The

@@ -21,8 +21,8 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if err != nil {
 		return err
 	}
-	if a.locks == nil {
-		a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
+	if a.open.Locks == nil {
+		a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
 	}
 	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
 	if a.json {
@@ -59,7 +59,7 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	}
 	run := m.flags.run
 	if run == "" {
-		run = pipeline.NewRunID(m.stateOf(m.conf).Now())
+		run = pipeline.NewRunID(m.open.State(m.conf).Now())
 	}
 	t = fleet.NewOutcomes(run, m.pipeline.Name)
 	done, err := m.keepOpen(ctx)
@@ -83,8 +83,8 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	defer shown.close()
 	ended := make(chan ending)
 	jobs := make([]fleet.Job, len(turn))
-	room := memoryFor(m.conf, m.pipeline)
-	budget := pipeline.NewBudget(or(m.byteBudget, room.budget, pipeline.DefaultByteBudget))
+	room := m.open.MemoryFor(m.conf, m.pipeline)
+	budget := pipeline.NewBudget(or(m.byteBudget, room.Budget, pipeline.DefaultByteBudget))
 	for i, s := range turn {
 		f := m.flags
 		f.run, f.budget, f.ledger, f.worker = run, budget, ledger, worker
@@ -162,7 +162,7 @@ func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
 		if d.PerSource() {
 			continue
 		}
-		dest, err := m.openDestination(ctx, m.conf, d)
+		dest, err := m.open.Destination(ctx, m.conf, d)
 		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
 			continue // the other destinations still get their rows
 		}
@@ -181,7 +181,7 @@ func (m *multiSource) openLedger(ctx context.Context) (state.UnitStore, error) {
 	if m.flags.options.DryRun || m.conf.State.URL != "" {
 		return nil, nil
 	}
-	return m.stateOf(m.conf).OpenUnits(ctx)
+	return m.open.State(m.conf).OpenUnits(ctx)
 }
 
 // or returns the first number that is not 0.

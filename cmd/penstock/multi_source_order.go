@@ -21,7 +21,7 @@ type sourceRecords struct {
 // readSources reads the records for one pipeline, or for all if pipeline is "". They are empty if
 // nothing is stored yet.
 func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourceRecords, err error) {
-	s, err := a.stateOf(c).ReadSources(ctx)
+	s, err := a.open.State(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
 	}
@@ -40,7 +40,7 @@ func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string
 
 // readPauses reads only which sources are paused.
 func (a *app) readPauses(ctx context.Context, c *config.Config) (map[string]state.Pause, error) {
-	s, err := a.stateOf(c).ReadSources(ctx)
+	s, err := a.open.State(c).ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -56,12 +56,12 @@ func sourcesTrouble(err error) error {
 	if errors.Is(err, state.ErrLocked) {
 		return err
 	}
-	return stateTrouble(err)
+	return StateTrouble(err)
 }
 
 // keepSources stores the outcomes of sources.
 func (a *app) keepSources(ctx context.Context, c *config.Config, records []state.SourceRecord) error {
-	s, err := a.stateOf(c).OpenSources(ctx)
+	s, err := a.open.State(c).OpenSources(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (m *multiSource) record(run string, o fleet.Outcome, silent bool) state.Sou
 	r := state.SourceRecord{
 		Pipeline: m.pipeline.Name, Source: o.Source, Run: run, Status: string(o.Status),
 		Error: wire.NewRedactor(m.conf.Secrets...).Redact(o.Error), // Invariant 5
-		At:    m.stateOf(m.conf).Now(), Rows: o.Written, Requests: o.Requests,
+		At:    m.open.State(m.conf).Now(), Rows: o.Written, Requests: o.Requests,
 	}
 	if !o.Complete() {
 		r.Failures, r.Silent = 1, silent

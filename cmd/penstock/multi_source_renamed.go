@@ -66,7 +66,7 @@ func addressesOf(s config.Source) (all []string) {
 		if surface == nil {
 			continue
 		}
-		if address := addressOf(surface.BaseURL); !slices.Contains(all, address) {
+		if address := Address(surface.BaseURL); !slices.Contains(all, address) {
 			all = append(all, address)
 		}
 	}
@@ -76,7 +76,7 @@ func addressesOf(s config.Source) (all []string) {
 // addressesIn returns the addresses in a source's cursors in the pipeline's first destination.
 func (m *multiSource) addressesIn(ctx context.Context, source string) (all []string, err error) {
 	d, _ := m.conf.Destination(m.pipeline.To[0].Text)
-	dest, err := m.openPart(ctx, m.conf, d, source)
+	dest, err := m.open.Part(ctx, m.conf, d, source)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // list.
 func (a *app) serveMany(ctx context.Context, c *config.Config, p config.Pipeline, o serve.RunRequest) (pipeline.Report, error) {
 	if c.Listing != nil {
-		if now, err := a.load(); err != nil {
+		if now, err := a.open.Load(); err != nil {
 			a.log.Warn("cannot read the list of sources; using the previous list", "pipeline", p.Name, "error", err)
 		} else if q, ok := now.Pipeline(p.Name); ok && q.MultiSource {
 			c, p = now, q

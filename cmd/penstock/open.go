@@ -12,42 +12,40 @@ import (
 	"strings"
 	_ "time/tzdata" // time zones for schedules, on machines without a time zone database
 
-	"github.com/spf13/cobra"
-
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
-// maxConfig is one byte more than the largest configuration: enough to see that a file is too large.
-const maxConfig = 1<<20 + 1
+// MaxConfig is one byte more than the largest configuration: enough to see that a file is too large.
+const MaxConfig = 1<<20 + 1
 
-// load reads the configuration for a verb that reads sources. It runs the commands that list sources.
-func (a *app) load() (*config.Config, error) { return a.loadWith(false, a.listed) }
+// Load reads the configuration for a verb that reads sources. It runs the commands that list sources.
+func (o *Opener) Load() (*config.Config, error) { return o.loadWith(false, o.Listed) }
 
-// loadPlaces reads the configuration for a verb that needs no source. It does not run the commands that list sources, so
+// LoadDestinations reads the configuration for a verb that needs no source. It does not run the commands that list sources, so
 // these sources are missing in the result.
-func (a *app) loadPlaces() (*config.Config, error) {
-	return a.loadWith(true, func(l config.Listing) ([]config.Row, error) {
+func (o *Opener) LoadDestinations() (*config.Config, error) {
+	return o.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
 			return nil, config.ErrUnread
 		}
-		return a.listed(l)
+		return o.Listed(l)
 	})
 }
 
-func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
-	data, err := readUpTo(a.config, maxConfig)
+func (o *Opener) loadWith(places bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
+	data, err := ReadUpTo(o.File, MaxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, failure.Usage("`penstock init` writes one; -c names another file",
-			"no configuration: %s does not exist", a.config)
+			"no configuration: %s does not exist", o.File)
 	case err != nil:
 		return nil, failure.Usage("", "read configuration: %w", err)
 	}
-	env := newDotenv(a.config)
-	c, err := a.parse(data, env.lookup, places, rows)
+	env := newDotenv(o.File)
+	c, err := o.Parse(data, env.lookup, places, rows)
 	switch unread, missed := env.trouble(); {
 	case unread != nil && err != nil:
 		return nil, failure.Usage("", "%w\n%w", err, unread)
@@ -57,21 +55,21 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	return c, err
 }
 
-// parse parses a configuration. env looks up environment variables, and rows reads a list of sources.
-func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
+// Parse parses a configuration. env looks up environment variables, and rows reads a list of sources.
+func (o *Opener) Parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
 		return nil, fmt.Errorf("load catalogue: %w", err)
 	}
 	var schemes []string
-	for _, p := range destinationKinds() {
-		schemes = append(schemes, p.scheme)
+	for _, p := range o.Kinds {
+		schemes = append(schemes, p.Scheme)
 	}
 	return config.Parse(data, config.Input{
-		File:             a.config,
+		File:             o.File,
 		Env:              env,
-		Read:             readSecret,
-		Run:              a.printed,
+		Read:             ReadSecret,
+		Run:              o.printed,
 		DestinationsOnly: onlyPlaces,
 		Rows:             rows,
 		Catalogue:        cat.Streams(),
@@ -79,7 +77,7 @@ func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces boo
 	})
 }
 
-func readUpTo(path string, n int64) ([]byte, error) {
+func ReadUpTo(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -91,9 +89,9 @@ func readUpTo(path string, n int64) ([]byte, error) {
 // maxSecret is the largest size of a secret in bytes. Every common credential is smaller, even a private key.
 const maxSecret = 64 << 10
 
-// readSecret reads the file of a ${file:…} reference. It rejects a file that other users can read, unless a container
+// ReadSecret reads the file of a ${file:…} reference. It rejects a file that other users can read, unless a container
 // runtime has mounted it.
-func readSecret(path string) (string, error) {
+func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -107,7 +105,7 @@ func readSecret(path string) (string, error) {
 	case info.Mode().Perm()&0o077 != 0 && !mounted(path):
 		return "", fmt.Errorf("other users can read it (mode %04o); run chmod 600 on it", info.Mode().Perm())
 	}
-	data, err := readUpTo(path, maxSecret)
+	data, err := ReadUpTo(path, maxSecret)
 	if err != nil {
 		return "", errors.Unwrap(err)
 	}
@@ -123,19 +121,19 @@ func mounted(path string) bool {
 	})
 }
 
-// pickPipeline returns the pipeline that args name. Without a name, it returns the only pipeline.
-func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
+// PickPipeline returns the pipeline that args name. Without a name, it returns the only pipeline.
+func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	name := ""
 	if len(args) > 0 {
 		name = args[0]
 	}
-	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
+	return Pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// pick returns the element of all with the given name. If name is "" and there is only one element, it returns that
+// Pick returns the element of all with the given name. If name is "" and there is only one element, it returns that
 // element. Otherwise the error lists names to choose from. flag is the flag with which the user chooses; it is "" if the
 // user chooses with an argument.
-func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
+func Pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
 		names[i] = called(one)
@@ -157,46 +155,41 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	return none, failure.Usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
-// loadPipeline reads the configuration and picks the pipeline that args name.
-func (a *app) loadPipeline(args []string) (*config.Config, config.Pipeline, error) {
-	c, err := a.load()
+// LoadPipeline reads the configuration and picks the pipeline that args name.
+func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, error) {
+	c, err := o.Load()
 	if err != nil {
 		return nil, config.Pipeline{}, err
 	}
-	p, err := pickPipeline(c, args)
+	p, err := PickPipeline(c, args)
 	return c, p, err
 }
 
-// loadOneSource is like loadPipeline, for a verb that works on one source. If the pipeline has several sources, source
+// LoadOneSource is like loadPipeline, for a verb that works on one source. If the pipeline has several sources, source
 // selects one.
-func (a *app) loadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
-	c, p, err := a.loadPipeline(args)
+func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
+	c, p, err := o.LoadPipeline(args)
 	if err != nil || !p.MultiSource {
 		return c, p, err
 	}
-	from, err := pick(c.File, "source", "--source", p.From, func(r config.Ref) string { return r.Text }, source)
+	from, err := Pick(c.File, "source", "--source", p.From, func(r config.Ref) string { return r.Text }, source)
 	return c, p.ForSource(from.Text), err
 }
 
-// addSourceFlag adds the flag that selects the source for [app.loadOneSource].
-func addSourceFlag(cmd *cobra.Command, source *string) {
-	cmd.Flags().StringVar(source, "source", "", "`name` of the source, if the pipeline reads several")
-}
-
-// choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask needs a
+// Choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask needs a
 // key and none is configured, choose sets the key that is stored with the state.
-func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
+func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
-	limitColumns(c, p, streams)
+	o.LimitColumns(c, p, streams)
 	if err != nil || p.MaskKey != "" || !config.MasksKeyed(streams) {
 		return streams, err
 	}
-	key, made, where, err := a.maskKey(c)
+	key, made, where, err := o.maskKey(c)
 	if err != nil {
 		return nil, failure.Usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
-		a.log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
+		o.Log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
 	}
 	for i := range streams {
 		streams[i].Rules.MaskKey = schemas.MaskKey(key)
@@ -206,13 +199,13 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 
 // maskKey returns the mask key that is stored in the state folder or the state database, and where it is stored. If there
 // is none, maskKey creates it, and made is true.
-func (a *app) maskKey(c *config.Config) (key string, made bool, where string, err error) {
+func (o *Opener) maskKey(c *config.Config) (key string, made bool, where string, err error) {
 	if c.State.Dir != "" {
 		where = filepath.Join(c.State.Dir, "mask.key")
 		key, made, err = state.MaskKey(where)
 		return key, made, where, err
 	}
-	slot := a.stateOf(c).Vault().Slot("mask-key")
+	slot := o.State(c).Vault().Slot("mask-key")
 	key, made, err = state.MaskKeyIn(slot)
 	return key, made, slot.Where(), err
 }

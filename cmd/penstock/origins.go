@@ -10,22 +10,22 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// originsOf returns the address that each stream of a source is read from, by stream name.
-func originsOf(s config.Source, streams []config.Stream) map[string]load.Origin {
+// Origins returns the address that each stream of a source is read from, by stream name.
+func Origins(s config.Source, streams []config.Stream) map[string]load.Origin {
 	out := make(map[string]load.Origin, len(streams))
 	for _, st := range streams {
 		base := st.Origin
 		if surface := s.Surface(st.Surface); base == "" && surface != nil {
 			base = surface.BaseURL
 		}
-		out[st.Name] = load.Origin{Source: s.Name, Address: addressOf(base)}
+		out[st.Name] = load.Origin{Source: s.Name, Address: Address(base)}
 	}
 	return out
 }
 
-// addressOf returns a form of a base URL that may be shown: scheme, host, port, and a fingerprint of the path. The path
+// Address returns a form of a base URL that may be shown: scheme, host, port, and a fingerprint of the path. The path
 // itself may contain a secret. // Invariant 5
-func addressOf(base string) string {
+func Address(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return ""

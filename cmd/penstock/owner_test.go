@@ -30,10 +30,10 @@ func (p *platform) sharedState(t *testing.T) {
 }
 
 // on runs a command line as if this process ran on host h.
-func (p *platform) on(t *testing.T, h host, args ...string) (code int, out string) {
+func (p *platform) on(t *testing.T, h Host, args ...string) (code int, out string) {
 	t.Helper()
 	var all bytes.Buffer
-	a := &app{out: &all, err: &all, as: h}
+	a := &app{out: &all, err: &all, open: Opener{As: h}}
 	code = a.execute(t.Context(), append(args, "-c", p.config(), "--no-progress"))
 	return code, all.String()
 }
@@ -41,7 +41,7 @@ func (p *platform) on(t *testing.T, h host, args ...string) (code int, out strin
 // TestOwner: a file belongs to the host that wrote it first. Commands on other hosts refuse to use the file, until `state
 // own` makes one of these hosts its owner.
 func TestOwner(t *testing.T) {
-	alpha, beta := host{Name: "alpha", Machine: "1"}, host{Name: "beta", Machine: "1"}
+	alpha, beta := Host{Name: "alpha", Machine: "1"}, Host{Name: "beta", Machine: "1"}
 	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, to)
@@ -55,7 +55,7 @@ func TestOwner(t *testing.T) {
 				require.Contains(t, out, "this is beta", args)
 				require.Contains(t, out, "penstock state own --to warehouse", args)
 			}
-			code, out = p.on(t, host{Name: "alpha", Machine: "2"}, "sync")
+			code, out = p.on(t, Host{Name: "alpha", Machine: "2"}, "sync")
 			require.Equal(t, failure.ExitUsage, code, out)
 			require.Contains(t, out, "this is another machine with that name")
 			code, out = p.on(t, alpha, "sync")
@@ -82,7 +82,7 @@ func TestOwnerFirst(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range codes {
 		all.Go(func() {
-			a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, as: host{Name: fmt.Sprint("host", i)}}
+			a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, open: Opener{As: Host{Name: fmt.Sprint("host", i)}}}
 			codes[i] = a.execute(t.Context(), []string{"sync", "-c", p.config(), "--no-progress"})
 		})
 	}
@@ -98,11 +98,11 @@ func TestOwnerFirst(t *testing.T) {
 // TestOwnerOfNone: a path has no owner if the state is a folder.
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
-	code, out := p.on(t, host{Name: "alpha"}, "sync")
+	code, out := p.on(t, Host{Name: "alpha"}, "sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = p.on(t, host{Name: "beta"}, "sync")
+	code, out = p.on(t, Host{Name: "beta"}, "sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = p.on(t, host{Name: "beta"}, "state", "own")
+	code, out = p.on(t, Host{Name: "beta"}, "state", "own")
 	require.Equal(t, failure.ExitUsage, code, out)
 	require.Contains(t, out, "has no owner")
 }

@@ -19,17 +19,17 @@ import (
 )
 
 // parquetKind describes the destinations that are Parquet files, in a folder or in a bucket.
-func parquetKind() destinationKind {
-	return destinationKind{
-		scheme: "parquet", open: openParquet, absent: absentLake,
-		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
+func parquetKind() Kind {
+	return Kind{
+		Scheme: "parquet", Open: openParquet, Absent: absentLake,
+		OnHost: func(d config.Destination) bool { path, _ := FilePath(d); return !inBucket(path) },
 		// The heap has the columns of all files that are being written. With a lower limit, garbage collection
 		// takes a third of the CPU.
-		memory: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
-		check: func(ctx context.Context, a *app, d config.Destination) error {
-			path, _ := filePath(d)
+		Memory: MemoryPlan{Heap: 208 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
+		Check: func(ctx context.Context, opener *Opener, d config.Destination) error {
+			path, _ := FilePath(d)
 			if inBucket(path) {
-				return checkBucket(ctx, a, d)
+				return checkBucket(ctx, opener, d)
 			}
 			if absentFile(d) == nil {
 				return checkFolder(path, "let penstock write to it")
@@ -42,11 +42,11 @@ func parquetKind() destinationKind {
 			}
 			return checkFolder(above, "create the folder and let penstock write to it")
 		},
-		locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {
+		Locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {
 			return l.(*parquet.Lake).Path(ctx, table)
 		},
-		files: func(d config.Destination, stream, table string) string {
-			path, _ := filePath(d)
+		Files: func(d config.Destination, stream, table string) string {
+			path, _ := FilePath(d)
 			if inBucket(path) {
 				return "" // no pattern matches only the current files
 			}
@@ -55,22 +55,22 @@ func parquetKind() destinationKind {
 			}
 			return filepath.Join(path, stream, "current", table, "**", "*.parquet")
 		},
-		modes: true,
-		folder: func(d config.Destination) string {
-			path, _ := filePath(d)
+		Modes: true,
+		Folder: func(d config.Destination) string {
+			path, _ := FilePath(d)
 			if inBucket(path) {
 				return ""
 			}
 			return filepath.Join(path, "_files") // no stream has this name
 		},
-		asker: askLake,
+		Querier: askLake,
 	}
 }
 
 // askLake returns a querier that runs DuckDB over the files of a lake. It has the same views as other
 // destinations.
-func askLake(ctx context.Context, r *reader) (querier, error) {
-	if path, _ := filePath(r.of); inBucket(path) {
+func askLake(ctx context.Context, r *Reader) (Querier, error) {
+	if path, _ := FilePath(r.Config); inBucket(path) {
 		return askBucket(r)
 	}
 	files, err := r.Destination.(*parquet.Lake).Files(ctx)
@@ -85,7 +85,7 @@ func askLake(ctx context.Context, r *reader) (querier, error) {
 }
 
 // over opens DuckDB over files and views. A table and a view may have the same name: then the view is left out.
-func over(ctx context.Context, files map[string][]string, views map[string]string) (querier, error) {
+func over(ctx context.Context, files map[string][]string, views map[string]string) (Querier, error) {
 	for name := range views {
 		if files[name] != nil {
 			delete(views, name)
@@ -103,8 +103,8 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 
 // lakeViews returns the views of a lake, by name. A table that also has deleted or old rows gets a view of its
 // current rows, TABLE_current. A predefined view is included if its tables exist.
-func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
-	tables, err := r.tables(ctx)
+func lakeViews(ctx context.Context, r *Reader) (map[string]string, error) {
+	tables, err := r.LoadedTables(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +140,12 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 // openParquet opens parquet:FOLDER or parquet:URL, where URL is that of a bucket. The options are
 // ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has
 // endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
-func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
+func openParquet(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a Parquet destination does not support schema")
 	}
-	path, query := filePath(d)
-	o := parquet.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
+	path, query := FilePath(d)
+	o := parquet.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
 	readers := map[string]func(string) error{"wait_lock": waitOption(&o.WaitLock)}
 	lakeOptions(&o, readers)
 	if inBucket(path) {

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) pathCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
 		Short: "print where a table is: the folder of its Parquet files, the DuckDB or SQLite file, or the qualified name in Postgres",
@@ -25,20 +25,20 @@ by a later run, by default after at least 24 hours.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.path(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.path(cmd.Context(), d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
 	return cmd
 }
 
-func (a *app) path(ctx context.Context, d *reader, table string) error {
+func (a *app) path(ctx context.Context, d *Reader, table string) error {
 	if !load.IsInternal(table) {
-		if _, err := d.table(ctx, table); err != nil {
+		if _, err := d.LoadedTable(ctx, table); err != nil {
 			return err
 		}
 	}
-	at, err := d.kind.locate(ctx, d.of, d.Destination, table)
+	at, err := d.Kind.Locate(ctx, d.Config, d.Destination, table)
 	if err != nil {
 		return err
 	}

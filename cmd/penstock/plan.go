@@ -41,7 +41,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 			if deadline < 0 {
 				return failure.Usage("", "--deadline %s: want a duration, such as 30m", deadline)
 			}
-			c, p, err := a.loadOneSource(args, source)
+			c, p, err := a.open.LoadOneSource(args, source)
 			if err != nil {
 				return err
 			}
@@ -64,19 +64,19 @@ and how many workspaces they could read within the deadline (default 8h).`,
 }
 
 func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, options fleetFlags) error {
-	r, err := a.openRun(ctx, c, p, only, true)
+	r, err := a.open.Pipeline(ctx, c, p, only, true)
 	if err != nil {
 		return err
 	}
-	defer r.close(a)
+	defer r.Close()
 	var past history.PastRuns
 	to, _ := c.Destination(p.To[0].Text)
-	q, source := selection{to: to.Name}, p.From[0].Text
+	q, source := Selection{To: to.Name}, p.From[0].Text
 	if to.PerSource() || c.Shared(to) {
-		q.source = source
+		q.Source = source
 	}
 	if a.hasData(c, to.For(source)) {
-		err = a.read(ctx, q, func(d *reader) error {
+		err = a.open.Read(ctx, q, func(d *Reader) error {
 			past, err = history.ReadPastRuns(ctx, d, p.Name)
 			return err
 		})
@@ -97,25 +97,25 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 
 // hasData reports whether a destination exists, so that it can be read.
 func (a *app) hasData(c *config.Config, d config.Destination) bool {
-	p, err := destinationKindOf(c, d)
-	return err == nil && (p.absent == nil || p.absent(d) == nil)
+	p, err := a.open.Kind(c, d)
+	return err == nil && (p.Absent == nil || p.Absent(d) == nil)
 }
 
 // forecast returns what the run is expected to take, based on past runs.
-func (r *openedRun) forecast(past history.PastRuns, deadline time.Duration) forecast.Forecast {
+func (r *Run) forecast(past history.PastRuns, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
-		Streams: plain(r.streams), History: past.Streams, Lane: r.lane,
+		Streams: Plain(r.Streams), History: past.Streams, Lane: r.lane,
 		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
 	})
 }
 
 // forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
 // returns nil if there is no open destination, or if the history cannot be read.
-func (r *openedRun) forecastFromHistory(ctx context.Context) *forecast.Forecast {
-	if len(r.dests) == 0 {
+func (r *Run) forecastFromHistory(ctx context.Context) *forecast.Forecast {
+	if len(r.Destinations) == 0 {
 		return nil
 	}
-	past, err := history.ReadPastRuns(ctx, r.dests[0], r.pipeline.Name)
+	past, err := history.ReadPastRuns(ctx, r.Destinations[0], r.Pipeline.Name)
 	if err != nil {
 		return nil
 	}
@@ -124,14 +124,14 @@ func (r *openedRun) forecastFromHistory(ctx context.Context) *forecast.Forecast 
 }
 
 // lane returns the lane of a stream: the client that the stream uses, and the client's rate.
-func (r *openedRun) lane(stream string) forecast.Lane {
+func (r *Run) lane(stream string) forecast.Lane {
 	name := stream
-	if r.source.wires[name] == nil {
-		s, _ := r.conf.Stream(stream)
+	if r.Source.Wires[name] == nil {
+		s, _ := r.Conf.Stream(stream)
 		name = string(s.Surface)
 	}
 	l := forecast.Lane{Name: name, Rate: guessedRate}
-	if w := r.source.wires[name]; w != nil {
+	if w := r.Source.Wires[name]; w != nil {
 		if g := w.Governor().Stats(); g.Limit.Limit > 0 {
 			l.Rate, l.Known = g.Allowed, true
 		}

@@ -131,9 +131,9 @@ func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.U
 }
 
 // familiesOf returns the names of the streams of each family, which one unit reads together.
-func (r *openedRun) familiesOf() [][]string {
+func (r *Run) familiesOf() [][]string {
 	var all [][]string
-	for _, f := range fleet.Families(plain(r.streams)) {
+	for _, f := range fleet.Families(Plain(r.Streams)) {
 		var names []string
 		for _, s := range f {
 			names = append(names, s.Name)
@@ -143,7 +143,7 @@ func (r *openedRun) familiesOf() [][]string {
 	return all
 }
 
-func (a *app) printFleetPlan(r *openedRun, f forecast.Forecast, options fleetFlags, within time.Duration) error {
+func (a *app) printFleetPlan(r *Run, f forecast.Forecast, options fleetFlags, within time.Duration) error {
 	p, err := planFleet(f, r.familiesOf(), options, within)
 	if err != nil {
 		return err

@@ -17,14 +17,14 @@ import (
 
 // postgresKind describes the destinations that are a schema of a Postgres database. scheme is "postgres" or
 // "postgresql".
-func postgresKind(scheme string) destinationKind {
-	return destinationKind{
-		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
+func postgresKind(scheme string) Kind {
+	return Kind{
+		Scheme: scheme, Open: openPostgres, Check: checkPostgres, Warn: warnPostgres,
 		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
 		// server never waits for rows.
-		memory:  memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
-		columns: postgres.Columns,
-		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
+		Memory:  MemoryPlan{Heap: 38 << 20, Budget: 16 << 20, Group: 4 << 20},
+		Columns: postgres.Columns,
+		Locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return render.SQLName(cmp.Or(d.Schema, "public")) + "." + render.SQLName(table), nil
 		},
 	}
@@ -32,16 +32,16 @@ func postgresKind(scheme string) destinationKind {
 
 // openPostgres opens the database at a libpq URL. The URL may also have our own options: json=json, wait=1m and
 // wait_lock=10s.
-func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
-	db, err := dialPostgres(ctx, a, d)
+func openPostgres(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
+	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return nil, err
 	}
 	return db, nil
 }
 
-func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, IdleTimeout: a.life / 2, LoggedWarnings: &a.warned}
+func dialPostgres(ctx context.Context, opener *Opener, d config.Destination) (*postgres.DB, error) {
+	o := postgres.Options{Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {
@@ -90,8 +90,8 @@ func splitOptions(query string, names ...string) (theirs, ours string, err error
 }
 
 // checkPostgres checks the rights that a run needs.
-func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
-	db, err := dialPostgres(ctx, a, d)
+func checkPostgres(ctx context.Context, opener *Opener, d config.Destination) error {
+	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 }
 
 // warnPostgres returns a warning for each right that a run does not need: of the role, or of another role.
-func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, error) {
-	db, err := dialPostgres(ctx, a, d)
+func warnPostgres(ctx context.Context, opener *Opener, d config.Destination) ([]string, error) {
+	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return nil, err
 	}

@@ -31,11 +31,11 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 			if n < 1 || n > render.MaxRows {
 				return failure.Usage("", "-n %d: want 1 to %d", n, render.MaxRows)
 			}
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
-			src, err := pick(c.File, "source", "--from", c.Sources, func(s config.Source) string { return s.Name }, from)
+			src, err := Pick(c.File, "source", "--from", c.Sources, func(s config.Source) string { return s.Name }, from)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func previewPipeline(c *config.Config, src config.Source, name string) config.Pi
 // preview reads the start of a stream and prints it. Nothing is stored.
 func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
 	p := previewPipeline(c, src, name)
-	streams, err := a.choose(c, p, []string{name})
+	streams, err := a.open.Choose(c, p, []string{name})
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 		return err
 	}
 	streams[0].Stream = k.learned.Apply(streams[0].Stream)
-	source, err := a.openSource(c, p, streams, nil)
+	source, err := a.open.Source(c, p, streams, nil)
 	if err != nil {
 		return err
 	}
-	defer source.close()
+	defer source.Close()
 	m := transform.NewMapper(streams[0].Stream, transform.Stamp{SyncedAt: time.Now().UTC(), Via: "poll"}, nil)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, false)
@@ -106,8 +106,8 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 }
 
 // readRecords reads pages until the mapper has n rows.
-func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *transform.Mapper, n int) error {
-	for page, err := range s.client.Pages(ctx, st, "") {
+func readRecords(ctx context.Context, s *Source, st schemas.Stream, m *transform.Mapper, n int) error {
+	for page, err := range s.Client.Pages(ctx, st, "") {
 		if err != nil {
 			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: render.Remedy(err, st.Name)}
 		}

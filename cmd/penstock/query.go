@@ -18,7 +18,7 @@ import (
 
 // queryFlags are the flags of query.
 type queryFlags struct {
-	to           selection
+	to           Selection
 	format, file string
 	exact        bool
 }
@@ -41,11 +41,11 @@ a formula gets a ' before it, unless --exact is set.`,
 			if err != nil {
 				return err
 			}
-			return a.read(cmd.Context(), f.to, func(d *reader) error {
-				if err := d.together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.source)); err != nil {
+			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
+				if err := d.Together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.Source)); err != nil {
 					return err
 				}
-				return d.ask(cmd.Context(), func(q load.Querier) error {
+				return d.Ask(cmd.Context(), func(q load.Querier) error {
 					return a.writeTo(f.file, func(w io.Writer) error {
 						return ask(cmd.Context(), q, args[0], &render.Printer{W: w, Form: form, Exact: f.exact})
 					})

@@ -18,9 +18,9 @@ func quick() {
 	if err != nil {
 		life = 2 * time.Second
 	}
-	a := &app{out: os.Stdout, err: os.Stderr, life: life}
+	a := &app{out: os.Stdout, err: os.Stderr, open: Opener{Life: life}}
 	if step := os.Getenv(stepEnv); step != "" {
-		a.step = signalAt(step)
+		a.open.Step = signalAt(step)
 	}
 	code := a.execute(ctx, os.Args[1:])
 	stop()

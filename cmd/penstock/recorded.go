@@ -20,30 +20,30 @@ import (
 // progress and to cancel it. A run that was put off continues with the units that are left. Rows do not depend on
 // units: if the units cannot be stored, the run is made without them. This process must hold the lease of the
 // source.
-func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
+func (a *app) recorded(ctx context.Context, r *Run, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
-		f.run = pipeline.NewRunID(r.now())
+		f.run = pipeline.NewRunID(r.Now())
 	}
 	if f.worker == "" {
 		f.worker = a.workerName()
 	}
 	ledger := f.ledger
 	if ledger == nil {
-		if ledger, err = a.stateOf(r.conf).OpenUnits(ctx); err != nil {
+		if ledger, err = a.open.State(r.Conf).OpenUnits(ctx); err != nil {
 			a.unrecorded(ctx, r, err)
 			return a.runPipeline(ctx, r, f)
 		}
 		defer ledger.Close() // its error loses nothing: every write was durable
 	}
-	units := fleet.Plan(f.run, r.pipeline.Name, r.unitSource(), plain(r.streams))
+	units := fleet.Plan(f.run, r.Pipeline.Name, r.unitSource(), Plain(r.Streams))
 	if err := fleet.AddSourceUnits(ctx, ledger, f.worker, units); err != nil {
 		a.unrecorded(ctx, r, err)
 		return a.runPipeline(ctx, r, f)
 	}
 	source := r.unitSource()
 	var last []state.Unit
-	hand := fleet.Claimer{Units: ledger, Name: f.worker, Life: a.life, Alone: true}
-	_, lerr := hand.Work(ctx, state.Claim{Run: f.run, Pipeline: r.pipeline.Name, Source: &source},
+	hand := fleet.Claimer{Units: ledger, Name: f.worker, Life: a.open.Life, Alone: true}
+	_, lerr := hand.Work(ctx, state.Claim{Run: f.run, Pipeline: r.Pipeline.Name, Source: &source},
 		func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 			last = units
 			report, units, err = a.attempt(ctx, r, f, units, settle)
@@ -66,11 +66,11 @@ var errCancelled = &failure.Error{Err: errors.New("cancelled by `penstock runs c
 
 // attempt makes one attempt at the units, and returns them with their outcome. If the source was put off, another
 // attempt follows.
-func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
-	f.try = fleet.NewAttempt(units, len(r.pipeline.To), r.now, wire.NewRedactor(r.conf.Secrets...).Redact, settle)
+func (a *app) attempt(ctx context.Context, r *Run, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
+	f.try = fleet.NewAttempt(units, len(r.Pipeline.To), r.Now, wire.NewRedactor(r.Conf.Secrets...).Redact, settle)
 	names := fleet.StreamsOf(units)
 	left := *r
-	left.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool { return !slices.Contains(names, s.Name) })
+	left.Streams = slices.DeleteFunc(slices.Clone(r.Streams), func(s config.Stream) bool { return !slices.Contains(names, s.Name) })
 	report, err := a.runPipeline(ctx, &left, f)
 	cause := context.Cause(ctx)
 	if ctx.Err() != nil && len(report.Streams) == 0 {
@@ -88,22 +88,22 @@ func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []st
 }
 
 // unitSource returns the source of the run's units.
-func (r *openedRun) unitSource() string {
-	if r.pipeline.MultiSource {
-		return r.pipeline.From[0].Text
+func (r *Run) unitSource() string {
+	if r.Pipeline.MultiSource {
+		return r.Pipeline.From[0].Text
 	}
 	return ""
 }
 
 // unrecorded warns that other processes cannot see the progress of a run.
-func (a *app) unrecorded(ctx context.Context, r *openedRun, err error) {
+func (a *app) unrecorded(ctx context.Context, r *Run, err error) {
 	if ctx.Err() != nil {
 		return // the run ends anyway
 	}
-	a.log.Warn("units of the run are not recorded", "pipeline", r.pipeline.Name, "source", r.unitSource(), "error", err)
+	a.log.Warn("units of the run are not recorded", "pipeline", r.Pipeline.Name, "source", r.unitSource(), "error", err)
 }
 
 // workerName returns a name that no other worker has.
 func (a *app) workerName() string {
-	return fmt.Sprintf("%s/%d/%s", a.host().Name, os.Getpid(), rand.Text()[:8])
+	return fmt.Sprintf("%s/%d/%s", a.open.Host().Name, os.Getpid(), rand.Text()[:8])
 }

@@ -107,7 +107,7 @@ func TestCancelledRun(t *testing.T) {
 	ended := make(chan ending)
 	go func() {
 		var out, errs bytes.Buffer
-		code := (&app{out: &out, err: &errs, life: 2 * time.Second}).execute(t.Context(), []string{"sync", "-c", w.config(), "--no-progress"})
+		code := (&app{out: &out, err: &errs, open: Opener{Life: 2 * time.Second}}).execute(t.Context(), []string{"sync", "-c", w.config(), "--no-progress"})
 		ended <- ending{code, out.String() + errs.String()}
 	}()
 	require.Eventually(t, func() bool {

@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) rejectsCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	cmd := &cobra.Command{
 		Use:   "rejects",
 		Short: "count, list, retry or accept records and values that are not in the tables",
@@ -29,7 +29,7 @@ A record that no table can hold keeps its stream partial (exit 75) until a later
 stores it, or until you accept the loss with "penstock rejects accept".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.countRejects(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.countRejects(cmd.Context(), d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -47,9 +47,9 @@ type rejectCount struct {
 	Resolved int64  `json:"resolved"` // later runs have stored these; the other fields do not count them
 }
 
-func (a *app) countRejects(ctx context.Context, d *reader) error {
+func (a *app) countRejects(ctx context.Context, d *Reader) error {
 	counts := map[[2]string]*rejectCount{}
-	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
+	_, err := d.Project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		id := [2]string{r.Text("source"), r.Text("stream")}
 		c := counts[id]
 		if c == nil {
@@ -107,7 +107,7 @@ func (a *app) countRejects(ctx context.Context, d *reader) error {
 }
 
 func (a *app) rejectsListCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	var stream string
 	var all bool
 	cmd := &cobra.Command{
@@ -117,7 +117,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
   penstock rejects list --stream crm.leads`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -129,11 +129,11 @@ func (a *app) rejectsListCmd() *cobra.Command {
 // rejectColumns are the columns shown of a reject.
 var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
-func (a *app) listRejects(ctx context.Context, d *reader, stream string, all bool) error {
+func (a *app) listRejects(ctx context.Context, d *Reader, stream string, all bool) error {
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
-	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
+	out, err := d.Project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		if !all && r.Value("resolved_at") != nil {
 			return false
 		}
@@ -174,7 +174,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 	var source string
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, p, err := a.loadOneSource(args, source)
+		c, p, err := a.open.LoadOneSource(args, source)
 		if err != nil {
 			return err
 		}
@@ -187,17 +187,17 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 
 // rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
-	ctx, unlock, err := (*pipelineLocks)(nil).take(ctx, a.stateOf(c), p.Key())
+	ctx, unlock, err := (*PipelineLocks)(nil).Take(ctx, a.open.State(c), p.Key())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r, err := a.openRun(ctx, c, p, streams, false)
+	r, err := a.open.Pipeline(ctx, c, p, streams, false)
 	if err != nil {
 		return err
 	}
-	defer r.close(a)
-	return do(ctx, r.config())
+	defer r.Close()
+	return do(ctx, r.Config())
 }
 
 // concludeRetry prints the outcome of a retry and returns the verb's exit code.

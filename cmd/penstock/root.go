@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,14 +19,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/state"
 )
 
 // app has what all verbs share: the global flags and the outputs. Data is written to out, everything
 // else to err.
 type app struct {
-	config     string
 	logFormat  string
 	verbose    bool
 	quiet      bool
@@ -39,22 +35,12 @@ type app struct {
 	umask    fs.FileMode    // umask of the process when it started
 	screen   *render.Screen // writes messages to err, and progress below the messages
 	log      *slog.Logger
-	started  bool            // the command line was parsed
-	ctx      context.Context // context of the process; see processContext
+	started  bool // the command line was parsed
 
-	redactor  *wire.Redactor                                               // redactor of a daemon, with every secret of its configurations
-	attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
+	open     Opener         // opens sources, destinations and the state; it has the name of the configuration file
+	redactor *wire.Redactor // redactor of a daemon, with every secret of its configurations
 
-	locks        *pipelineLocks     // locks of the pipelines of a daemon; nil in a process that makes only one run
-	destinations *destinationPool   // destinations that parts of this process share; nil if each opens its own
-	stores       stores             // open state stores
-	governors    budget.Governors   // governors of the accounts of sources
-	byteBudget   int64              // byte budget of a run; 0 for the default
-	life         time.Duration      // how long leases and units live without renewal; 0 for the default
-	warned       sync.Map           // warnings about the rights of database roles that were already logged
-	heap         atomic.Int64       // largest heap limit that a run of this process has set; see raiseHeap
-	as           host               // for tests: the host that this process claims to run on; zero for the real one
-	step         func(string) error // called at each step of a commit, so that tests can end the process there
+	byteBudget int64 // byte budget of a run; 0 for the default
 }
 
 // defaultConfig is the file that is read without -c.
@@ -66,8 +52,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (a *app) execute(ctx context.Context, args []string) int {
-	a.ctx = ctx
-	a.log = slog.New(slog.DiscardHandler)
+	a.open.Context, a.open.Kinds, a.open.UserAgent = ctx, destinationKinds(), "penstock/"+versionNow().Version
+	a.setLog(slog.DiscardHandler)
 	out := &render.Output{Writer: a.out}
 	a.out = out
 	root := a.root()
@@ -75,7 +61,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
-	if cerr := a.stores.close(); err == nil {
+	if cerr := a.open.Close(); err == nil {
 		err = cerr
 	}
 	switch {
@@ -88,15 +74,6 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	a.printError(err)
 	return failure.CodeOf(ctx, err)
-}
-
-// processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
-// context, because it may run commands and query databases. // Invariant 15
-func (a *app) processContext() context.Context {
-	if a.ctx == nil {
-		return context.Background()
-	}
-	return a.ctx
 }
 
 // root returns the command tree.
@@ -112,7 +89,7 @@ func (a *app) root() *cobra.Command {
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.config, "config", "c", defaultConfig, "configuration `file`")
+	f.StringVarP(&a.open.File, "config", "c", defaultConfig, "configuration `file`")
 	f.StringVar(&a.logFormat, "log-format", "text", "how messages on stderr are written: text or json")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print more details")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
@@ -136,6 +113,12 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("no verb %q", args[0])
 }
 
+// setLog sets the log of the verb, and of what it opens.
+func (a *app) setLog(h slog.Handler) {
+	a.log = slog.New(h)
+	a.open.Log = a.log
+}
+
 // start sets up the log once the flags are parsed.
 func (a *app) start() error {
 	level := slog.LevelInfo
@@ -150,9 +133,9 @@ func (a *app) start() error {
 	a.screen = &render.Screen{W: a.err}
 	switch a.logFormat {
 	case "json":
-		a.log = slog.New(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
+		a.setLog(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
 	case "text":
-		a.log = slog.New(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.terminal()}))
+		a.setLog(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.terminal()}))
 	default:
 		return fmt.Errorf("--log-format %q: want text or json", a.logFormat)
 	}

@@ -24,7 +24,7 @@ const maxRuns = 50
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 func (a *app) runsCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "list past runs, or show one run in detail",
@@ -33,12 +33,12 @@ rejects, and the changes that it made to tables.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.read(cmd.Context(), to, func(d *reader) error { return a.listRuns(cmd.Context(), d) })
+				return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.listRuns(cmd.Context(), d) })
 			}
 			if err := checkRunID(args[0]); err != nil {
 				return err
 			}
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.showRun(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.showRun(cmd.Context(), d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -55,8 +55,8 @@ func checkRunID(s string) error {
 	return nil
 }
 
-func (a *app) listRuns(ctx context.Context, d *reader) error {
-	out, err := d.project(ctx, load.Runs, runColumns, nil)
+func (a *app) listRuns(ctx context.Context, d *Reader) error {
+	out, err := d.Project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (a *app) listRuns(ctx context.Context, d *reader) error {
 }
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
-func (a *app) showRun(ctx context.Context, d *reader, run string) error {
+func (a *app) showRun(ctx context.Context, d *Reader, run string) error {
 	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
-	out, err := d.project(ctx, load.Runs, runColumns, of)
+	out, err := d.Project(ctx, load.Runs, runColumns, of)
 	switch {
 	case err != nil:
 		return err
@@ -91,7 +91,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 		{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"source", "stream", "ordinal"}},
 		{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
 	} {
-		out, err := d.project(ctx, part.table, part.columns, of)
+		out, err := d.Project(ctx, part.table, part.columns, of)
 		if err != nil {
 			return err
 		}

@@ -37,12 +37,12 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.stateOf(c).ReadUnits(ctx)
+	l, err := a.open.State(c).ReadUnits(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noUnits(run)
 	}
 	if err != nil {
-		return stateTrouble(err)
+		return StateTrouble(err)
 	}
 	defer l.Close()
 	units, err := allUnits(ctx, l, run)
@@ -76,7 +76,7 @@ func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
 	}
-	return a.loadPlaces()
+	return a.open.LoadDestinations()
 }
 
 // unlessZero returns t as a cell, nil for the zero time.

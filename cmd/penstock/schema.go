@@ -23,18 +23,18 @@ func (a *app) schemaCmd() *cobra.Command {
 	}
 	for _, verb := range []struct {
 		name, short, long string
-		run               func(context.Context, *reader, string) error
+		run               func(context.Context, *Reader, string) error
 	}{
 		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
 changes made to the table: when, by which run, and why.`, a.showSchema},
 		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream continues.
 A removed column is created again by its next value; a column whose type was changed keeps the new type.`, a.acceptSchema},
 	} {
-		var to selection
+		var to Selection
 		sub := &cobra.Command{
 			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.read(cmd.Context(), to, func(d *reader) error { return verb.run(cmd.Context(), d, args[0]) })
+				return a.open.Read(cmd.Context(), to, func(d *Reader) error { return verb.run(cmd.Context(), d, args[0]) })
 			},
 		}
 		addDestinationFlag(sub, &to)
@@ -66,8 +66,8 @@ mistakes while you type. Editors find the schema by this first line of pipelines
 }
 
 // showSchema prints a table's columns and the log of its changes; with --json only the log.
-func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
-	t, err := d.table(ctx, table)
+func (a *app) showSchema(ctx context.Context, d *Reader, table string) error {
+	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 }
 
 // acceptSchema accepts a table as it is and prints what that changes.
-func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
-	if err := d.together("accept applies to all of them: omit --source"); err != nil {
+func (a *app) acceptSchema(ctx context.Context, d *Reader, table string) error {
+	if err := d.Together("accept applies to all of them: omit --source"); err != nil {
 		return err
 	}
-	if _, err := d.table(ctx, table); err != nil {
+	if _, err := d.LoadedTable(ctx, table); err != nil {
 		return err
 	}
 	changes, err := d.Accept(ctx, table)

@@ -286,9 +286,9 @@ func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 // signInGrant signs in like a person with a browser.
 func signInGrant(t *testing.T, dir string) {
 	t.Helper()
-	c, err := (&app{config: filepath.Join(dir, "pipelines.yaml")}).load()
+	c, err := (&app{open: Opener{File: filepath.Join(dir, "pipelines.yaml"), Kinds: destinationKinds()}}).open.Load()
 	require.NoError(t, err)
-	all, err := c.SignIns("grant", (&app{}).stateOf(c).Vault())
+	all, err := c.SignIns("grant", (&app{}).open.State(c).Vault())
 	require.NoError(t, err)
 	require.NoError(t, allow(t, all[0]))
 }

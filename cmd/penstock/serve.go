@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +19,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/state"
 )
 
 func (a *app) serveCmd() *cobra.Command {
@@ -50,13 +47,13 @@ penstock worker.`,
 
 // serve runs the daemon until it is stopped.
 func (a *app) serve(ctx context.Context, slots int) error {
-	c, err := a.load()
+	c, err := a.open.Load()
 	if err != nil {
 		return err
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
-	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
+	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
+	a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
 	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {
@@ -76,7 +73,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 		Journal:    p.journal,
 		Encode:     encodeReport,
 		Log:        a.log,
-		Now:        a.stateOf(c).Now,
+		Now:        a.open.State(c).Now,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
 		Reload:     p.reload,
@@ -122,17 +119,6 @@ func stoppedBy(ctx context.Context) error {
 		return failure.Exit(failure.SignalCode(s.Signal))
 	}
 	return nil
-}
-
-// openJournal opens the journal of the state. Only one daemon at a time may use the journal of a state
-// folder.
-func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal, error) {
-	j, err := a.stateOf(c).OpenJournal(ctx)
-	switch {
-	case err == nil, errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
-		return j, err
-	}
-	return nil, stateTrouble(err)
 }
 
 // encodeReport encodes a report as `sync --json` prints it.
@@ -197,17 +183,17 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		return a.sync(ctx, c, p, syncFlags{
 			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,
-			opened: func(s *sourceClient) { o.Rates(s.rates) },
+			opened: func(s *Source) { o.Rates(s.rates) },
 		})
 	}
 	return sp
 }
 
 // rates returns the current rate limits and usage.
-func (s *sourceClient) rates() []serve.Rate {
-	all := make([]serve.Rate, 0, len(s.names))
-	for _, name := range s.names {
-		g := s.wires[name].Governor().Stats()
+func (s *Source) rates() []serve.Rate {
+	all := make([]serve.Rate, 0, len(s.Names))
+	for _, name := range s.Names {
+		g := s.Wires[name].Governor().Stats()
 		all = append(all, serve.Rate{
 			Surface: name, Limit: g.Limit.String(), Allowed: g.Allowed, Used: g.Used, Sent: g.Sent, Refused: g.Refused,
 			InFlight: g.InFlight, WaitsFor: g.WaitsFor, Until: g.GateUntil,

@@ -42,9 +42,9 @@ func TestServeGoverned(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	require.NoError(t, os.WriteFile(defaultConfig, []byte(strings.Replace(governedConfig, "SANDBOX", server.URL, 1)), 0o600))
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, locks: newPipelineLocks(), destinations: newDestinationPool()}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: Opener{File: defaultConfig, Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
-	c, err := a.load()
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	all, err := a.served(c, nil)
 	require.NoError(t, err)

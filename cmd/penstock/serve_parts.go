@@ -27,7 +27,7 @@ type parts struct {
 // close, even after an error.
 func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
-	if p.journal, err = a.openJournal(ctx, c); err != nil {
+	if p.journal, err = a.open.Journal(ctx, c); err != nil {
 		return p, nil, err
 	}
 	if p.units, err = a.openUnitWorker(ctx, c, slots); err != nil {
@@ -81,7 +81,7 @@ func (p *parts) run(ctx context.Context) (wait func()) {
 
 // reload reads the configuration again. If it returns an error, nothing has changed.
 func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
-	c, err := p.a.load()
+	c, err := p.a.open.Load()
 	if err != nil {
 		return nil, err
 	}

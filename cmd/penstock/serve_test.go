@@ -230,9 +230,9 @@ func TestServeSoak(t *testing.T) {
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, locks: newPipelineLocks(), destinations: newDestinationPool()}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: Opener{File: defaultConfig, Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
-	c, err := a.load()
+	c, err := a.open.Load()
 	require.NoError(t, err)
 	pipelines, err := a.served(c, nil)
 	require.NoError(t, err)

@@ -38,21 +38,21 @@ type signals struct {
 
 // openSignals opens the signals of a configuration.
 func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{grantsOf: a.grantsOf, log: a.log, redactor: a.redactor, now: a.stateOf(c).Now, statuses: func() []serve.Status { return nil }}
+	s := &signals{grantsOf: a.grantsOf, log: a.log, redactor: a.redactor, now: a.open.State(c).Now, statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
 	s.alerts, err = signal.OpenAlerts(ctx, signal.AlertOptions{
-		Notes: a.stateOf(c).Notes(), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
+		Notes: a.open.State(c).Notes(), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
 	})
 	if err != nil {
-		return nil, stateTrouble(fmt.Errorf("open alerts: %w", err))
+		return nil, StateTrouble(fmt.Errorf("open alerts: %w", err))
 	}
 	if err := a.openCollectors(ctx, c, s); err != nil {
 		return nil, err
 	}
 	s.configure(c, pipelines)
-	a.attempted = s.metrics.Request
+	a.open.Attempted = s.metrics.Request
 	return s, nil
 }
 

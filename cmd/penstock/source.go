@@ -16,50 +16,50 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sourceClient is a configured source, ready for reading.
-type sourceClient struct {
-	client *extract.Client
-	names  []string // keys of wires, in order of creation
-	wires  map[string]*wire.Client
+// Source is a configured source, ready for reading.
+type Source struct {
+	Client *extract.Client
+	Names  []string // keys of wires, in order of creation
+	Wires  map[string]*wire.Client
 
 	governors map[*budget.Governor]*budget.Governor // from a governor of the configuration to the governor that this process shares
 	leave     []func() error                        // releases the shared governors
 }
 
-// openSource creates the clients that the streams need. If adjust is not nil, it may change the options of each
+// Source creates the clients that the streams need. If adjust is not nil, it may change the options of each
 // client.
-func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
-	if _, err := a.signIns(c, p.From[0].Text); err != nil {
+func (o *Opener) Source(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*Source, error) {
+	if _, err := o.SignIns(c, p.From[0].Text); err != nil {
 		return nil, err
 	}
-	clients, err := c.Clients(p.From[0].Text, streams, a.stateOf(c).Vault())
+	clients, err := c.Clients(p.From[0].Text, streams, o.State(c).Vault())
 	if err != nil {
 		return nil, err
 	}
-	s := &sourceClient{wires: map[string]*wire.Client{}}
+	s := &Source{Wires: map[string]*wire.Client{}}
 	redactor := wire.NewRedactor(c.Secrets...)
 	for _, cl := range clients {
-		cl.Redactor, cl.UserAgent = redactor, "penstock/"+versionNow().Version
-		if tell := a.attempted; tell != nil {
+		cl.Redactor, cl.UserAgent = redactor, o.UserAgent
+		if tell := o.Attempted; tell != nil {
 			cl.Attempted = func(t wire.Attempt) { tell(p.From[0].Text, cl.Name, t.Status, t.Elapsed) }
 		}
 		if adjust != nil {
 			adjust(&cl.Options)
 		}
-		if err := s.govern(context.Background(), a, c, &cl); err != nil {
-			return nil, errors.Join(err, s.close())
+		if err := s.govern(context.Background(), o, c, &cl); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 		w, err := wire.New(cl.Options)
 		if err != nil {
-			return nil, errors.Join(err, s.close())
+			return nil, errors.Join(err, s.Close())
 		}
-		s.wires[cl.Name] = w
-		s.names = append(s.names, cl.Name)
+		s.Wires[cl.Name] = w
+		s.Names = append(s.Names, cl.Name)
 	}
 	cfg := s.config(c, streams)
-	cfg.Now = a.stateOf(c).Now
-	if s.client, err = extract.New(cfg); err != nil {
-		return nil, errors.Join(err, s.close())
+	cfg.Now = o.State(c).Now
+	if s.Client, err = extract.New(cfg); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -70,13 +70,13 @@ const budgetDir = "budget"
 // govern replaces a client's governor by the one that all sources of this process with the same account share.
 // Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an
 // error, because two processes would spend the budget twice. // Invariant 4
-func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
+func (s *Source) govern(ctx context.Context, o *Opener, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g
 		return nil
 	}
 	shared := budget.Name(cl.Account.Reveal())
-	g, leave, err := a.governors.Open(c.State.Dir+c.State.URL.Reveal()+" "+shared, cl.Governor, func(g *budget.Governor) error { return a.share(ctx, c, g, shared) })
+	g, leave, err := o.governors.Open(c.State.Dir+c.State.URL.Reveal()+" "+shared, cl.Governor, func(g *budget.Governor) error { return o.share(ctx, c, g, shared) })
 	if err != nil {
 		return fmt.Errorf("open source %s: %w", cl.Options.Name, err)
 	}
@@ -90,10 +90,10 @@ func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl 
 
 // share shares the budget of a governor with other processes, through a ledger in the state database or a file
 // in the state folder.
-func (a *app) share(ctx context.Context, c *config.Config, g *budget.Governor, name string) error {
-	if ledger, many := a.stateOf(c).(budget.Ledger); many {
+func (o *Opener) share(ctx context.Context, c *config.Config, g *budget.Governor, name string) error {
+	if ledger, many := o.State(c).(budget.Ledger); many {
 		if err := g.ShareLedger(ctx, ledger, name); err != nil {
-			return stateTrouble(err)
+			return StateTrouble(err)
 		}
 		return nil
 	}
@@ -104,16 +104,16 @@ func (a *app) share(ctx context.Context, c *config.Config, g *budget.Governor, n
 }
 
 // config assigns a client to each stream.
-func (s *sourceClient) config(c *config.Config, streams []config.Stream) extract.Config {
+func (s *Source) config(c *config.Config, streams []config.Stream) extract.Config {
 	cfg := extract.Config{
 		Streams:  map[string]*wire.Client{},
-		Selected: plain(streams),
+		Selected: Plain(streams),
 		Find: func(name string) (schemas.Stream, bool) {
 			st, ok := c.Stream(name)
 			return st.Stream, ok
 		},
 	}
-	for name, w := range s.wires {
+	for name, w := range s.Wires {
 		switch name {
 		case string(schemas.SurfaceV2):
 			cfg.V2 = w
@@ -126,8 +126,8 @@ func (s *sourceClient) config(c *config.Config, streams []config.Stream) extract
 	return cfg
 }
 
-// plain returns the streams without the fields that only the configuration has.
-func plain(streams []config.Stream) []schemas.Stream {
+// Plain returns the streams without the fields that only the configuration has.
+func Plain(streams []config.Stream) []schemas.Stream {
 	all := make([]schemas.Stream, len(streams))
 	for i, s := range streams {
 		all[i] = s.Stream
@@ -135,22 +135,22 @@ func plain(streams []config.Stream) []schemas.Stream {
 	return all
 }
 
-// limit returns the known rate limits as text.
-func (s *sourceClient) limit() string {
+// Limit returns the known rate limits as text.
+func (s *Source) Limit() string {
 	var parts []string
-	for _, name := range s.names {
-		if l := s.wires[name].Governor().Stats().Limit.String(); l != "" {
+	for _, name := range s.Names {
+		if l := s.Wires[name].Governor().Stats().Limit.String(); l != "" {
 			parts = append(parts, name+" "+l)
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// waiting returns which surfaces must wait before the next request, until when and why; "" if none must.
-func (s *sourceClient) waiting() string {
+// Waiting returns which surfaces must wait before the next request, until when and why; "" if none must.
+func (s *Source) Waiting() string {
 	var parts []string
-	for _, name := range s.names {
-		g := s.wires[name].Governor().Stats()
+	for _, name := range s.Names {
+		g := s.Wires[name].Governor().Stats()
 		if g.WaitsFor != "" && time.Until(g.GateUntil) > time.Second {
 			parts = append(parts, fmt.Sprintf("%s waits until %s: %s", name, g.GateUntil.Local().Format(time.TimeOnly), g.WaitsFor))
 		}
@@ -158,17 +158,32 @@ func (s *sourceClient) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// close closes the connections and releases the governors.
-func (s *sourceClient) close() error {
+// Close closes the connections and releases the governors.
+func (s *Source) Close() error {
 	var errs []error
-	if s.client != nil {
-		errs = append(errs, s.client.Close())
+	if s.Client != nil {
+		errs = append(errs, s.Client.Close())
 	}
-	for _, w := range s.wires {
+	for _, w := range s.Wires {
 		errs = append(errs, w.Close())
 	}
 	for _, leave := range s.leave {
 		errs = append(errs, leave())
 	}
 	return errors.Join(errs...)
+}
+
+// SignInClient returns a client for the requests of a sign-in, and a function that releases its request budget.
+func (o *Opener) SignInClient(ctx context.Context, c *config.Config, s config.SignIn) (*wire.Client, func() error, error) {
+	s.MaxAttempts, s.UserAgent = 2, o.UserAgent
+	var counted Source
+	as := config.Client{Account: s.Account, Options: s.Options}
+	if err := counted.govern(ctx, o, c, &as); err != nil {
+		return nil, nil, err
+	}
+	client, err := wire.New(as.Options)
+	if err != nil {
+		return nil, nil, errors.Join(err, counted.Close())
+	}
+	return client, counted.Close, nil
 }

@@ -39,7 +39,7 @@ Sources that failed come first.`,
   penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -168,22 +168,22 @@ func (a *app) sourcesResumeCmd() *cobra.Command {
 
 // changeSources checks that all named sources exist, then calls do for each.
 func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
-	c, err := a.load()
+	c, err := a.open.Load()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, err := pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, name); err != nil {
+		if _, err := Pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, name); err != nil {
 			return err
 		}
 	}
-	s, err := a.stateOf(c).OpenSources(ctx)
+	s, err := a.open.State(c).OpenSources(ctx)
 	if err != nil {
 		return sourcesTrouble(err)
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, do(ctx, s, a.stateOf(c).Now(), name))
+		errs = append(errs, do(ctx, s, a.open.State(c).Now(), name))
 	}
 	return errors.Join(append(errs, s.Close())...)
 }

@@ -26,7 +26,7 @@ are written only if no other user can read the file.`,
 		Example: `  penstock sources add acme --set api_key="$KEY"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func appendRow(path string, fields map[string]string) error {
 		return failure.Usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
 			"other users can read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
 	}
-	text, err := readUpTo(path, maxListBytes)
+	text, err := ReadUpTo(path, MaxListBytes)
 	if err != nil {
 		return failure.PathCause(err)
 	}

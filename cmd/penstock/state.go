@@ -34,7 +34,7 @@ from that file.`,
 }
 
 func (a *app) stateShowCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "print the cursor of every stream, as stored in the destination",
@@ -42,8 +42,8 @@ func (a *app) stateShowCmd() *cobra.Command {
   penstock state show --to lake --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error {
-				out, err := d.project(cmd.Context(), load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
+				out, err := d.Project(cmd.Context(), load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
 				if err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 
 // moveFlags are the flags for changing cursors.
 type moveFlags struct {
-	to       selection
+	to       Selection
 	pipeline string
 	streams  []string
 	yes      bool
@@ -83,7 +83,7 @@ positions are read again; after a move forward, they are not read.`,
 			if err := pipeline.CheckCursor(next); err != nil || next == "" {
 				return failure.Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
-			return a.read(cmd.Context(), f.to, func(d *reader) error {
+			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
 				p, err := f.carrier(d, args[:1])
 				if err != nil {
 					return err
@@ -99,12 +99,12 @@ positions are read again; after a move forward, they are not read.`,
 
 // carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams, or if one
 // of several sources must be selected first.
-func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err error) {
-	if err := d.one(); err != nil {
+func (f *moveFlags) carrier(d *Reader, streams []string) (p config.Pipeline, err error) {
+	if err := d.One(); err != nil {
 		return p, err
 	}
-	c := d.conf
-	p, err = pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+	c := d.Conf
+	p, err = Pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
 	if err != nil {
 		return p, err
 	}
@@ -113,10 +113,10 @@ func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err
 }
 
 // key returns the key of a stream in the destination.
-func (r *reader) key(pipeline, stream string) state.Key {
+func (r *Reader) key(pipeline, stream string) state.Key {
 	k := state.Key{Pipeline: pipeline, Stream: stream}
-	if r.shared {
-		k.Source = r.source
+	if r.Shared {
+		k.Source = r.Source
 	}
 	return k
 }
@@ -136,7 +136,7 @@ that have not changed are counted as unchanged.`,
 			if len(f.streams) == 0 {
 				return failure.Usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
 			}
-			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.resetCursors(cmd.Context(), d, f) })
+			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error { return a.resetCursors(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
@@ -145,12 +145,12 @@ that have not changed are counted as unchanged.`,
 	return cmd
 }
 
-func (a *app) resetCursors(ctx context.Context, d *reader, f moveFlags) error {
+func (a *app) resetCursors(ctx context.Context, d *Reader, f moveFlags) error {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return err
 	}
-	streams, err := d.conf.Select(p, f.streams)
+	streams, err := d.Conf.Select(p, f.streams)
 	if err != nil {
 		return err
 	}
@@ -162,14 +162,14 @@ func (a *app) resetCursors(ctx context.Context, d *reader, f moveFlags) error {
 }
 
 func (a *app) stateExportCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "print the cursors of the streams as JSON lines, for import",
 		Example: `  penstock state export > cursors.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error {
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
 				all, err := cursorsOf(cmd.Context(), d)
 				if err != nil {
 					return err
@@ -193,7 +193,7 @@ type cursorLine struct {
 }
 
 // cursorsOf returns the cursors of the streams in one destination, sorted.
-func cursorsOf(ctx context.Context, d *reader) ([]cursorLine, error) {
+func cursorsOf(ctx context.Context, d *Reader) ([]cursorLine, error) {
 	var all []cursorLine
 	err := history.Scan(ctx, d, load.State, func(r history.Row) error {
 		k := history.KeyOf(r)

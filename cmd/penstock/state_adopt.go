@@ -33,8 +33,8 @@ workspace, use state reset instead: its records then replace the rows.`,
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.sources = true // their addresses are compared with those of the tables
-			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.adopt(cmd.Context(), d, f) })
+			f.to.Sources = true // their addresses are compared with those of the tables
+			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error { return a.adopt(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
@@ -51,7 +51,7 @@ type adoption struct {
 }
 
 // adopt executes `state adopt`.
-func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
+func (a *app) adopt(ctx context.Context, d *Reader, f moveFlags) error {
 	todo, err := a.adoptions(ctx, d, f)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 			fmt.Fprintf(a.err, "%s\n", t.why)
 		}
 	}
-	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", render.Plural(len(todo), "table"), d.name))
+	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", render.Plural(len(todo), "table"), d.Name))
 	if err != nil {
 		return err
 	}
@@ -80,20 +80,20 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 }
 
 // adoptions returns the tables of a pipeline's streams that have another owner.
-func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []adoption, err error) {
+func (a *app) adoptions(ctx context.Context, d *Reader, f moveFlags) (todo []adoption, err error) {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return nil, err
 	}
-	streams, err := d.conf.Select(p, f.streams)
+	streams, err := d.Conf.Select(p, f.streams)
 	if err != nil {
 		return nil, err
 	}
-	source, known := d.conf.Source(cmp.Or(d.source, p.From[0].Text))
+	source, known := d.Conf.Source(cmp.Or(d.Source, p.From[0].Text))
 	if !known {
-		return nil, failure.Usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
+		return nil, failure.Usage("", "no source %q in %s", cmp.Or(d.Source, p.From[0].Text), d.Conf.File)
 	}
-	origins := originsOf(source, streams)
+	origins := Origins(source, streams)
 	for _, s := range streams {
 		t := adoption{move: move{Key: d.key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
 		if t.was, err = d.Cursor(ctx, t.Key); err != nil {
@@ -129,8 +129,8 @@ type adopted struct {
 }
 
 // commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
-func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
-	now := a.stateOf(d.conf).Now
+func (a *app) commitAdoption(ctx context.Context, d *Reader, t adoption) error {
+	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})
 	if err != nil {
 		return err

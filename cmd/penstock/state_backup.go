@@ -68,12 +68,12 @@ token that was renewed since is no longer valid: penstock login signs in again.`
 
 // stateDir returns the state folder of the configuration.
 func (a *app) stateDir() (string, error) {
-	c, err := a.loadPlaces()
+	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", failure.Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", stateHost(c))
+		return "", failure.Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", StateHost(c))
 	}
 	return c.State.Dir, nil
 }

@@ -33,8 +33,8 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
   penstock state import .penstock/backups/cursors-warehouse-20261121T020000.000000Z.jsonl --stream crm.leads`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.to.sources = true
-			return a.read(cmd.Context(), f.to, func(d *reader) error {
+			f.to.Sources = true
+			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
 				moves, err := readMoves(args[0], d, f.streams)
 				if err != nil {
 					return err
@@ -49,7 +49,7 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
 }
 
 // readMoves reads an export. If lines are invalid, the error lists them all.
-func readMoves(path string, d *reader, only []string) ([]move, error) {
+func readMoves(path string, d *Reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {
 		f, err := os.Open(path)
@@ -85,7 +85,7 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 			continue
 		}
 		seen[m.Key] = true
-		if (len(only) == 0 || wanted[m.Stream]) && (!d.shared || d.source == "" || d.source == m.Source) {
+		if (len(only) == 0 || wanted[m.Stream]) && (!d.Shared || d.Source == "" || d.Source == m.Source) {
 			moves = append(moves, m)
 		}
 	}
@@ -101,8 +101,8 @@ func readMoves(path string, d *reader, only []string) ([]move, error) {
 	return moves, nil
 }
 
-func readMove(line []byte, d *reader) (move, error) {
-	c := d.conf
+func readMove(line []byte, d *Reader) (move, error) {
+	c := d.Conf
 	var l cursorLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return move{}, fmt.Errorf("not a line of an export: %w", err)
@@ -112,11 +112,11 @@ func readMove(line []byte, d *reader) (move, error) {
 		return m, fmt.Errorf("no pipeline %q in %s", l.Pipeline, c.File)
 	}
 	switch _, known := c.Source(l.Source); {
-	case d.shared && l.Source == "":
-		return m, fmt.Errorf("the line names no source, but several share the tables of %s", d.name)
-	case !d.shared && l.Source != "":
-		return m, fmt.Errorf("the line names source %s, but %s has the rows of only one source", l.Source, d.name)
-	case d.shared && !known:
+	case d.Shared && l.Source == "":
+		return m, fmt.Errorf("the line names no source, but several share the tables of %s", d.Name)
+	case !d.Shared && l.Source != "":
+		return m, fmt.Errorf("the line names source %s, but %s has the rows of only one source", l.Source, d.Name)
+	case d.Shared && !known:
 		return m, fmt.Errorf("no source %q in %s", l.Source, c.File)
 	}
 	if l.Stream == "" || pipeline.OwnCursor(l.Stream) {

@@ -36,7 +36,7 @@ type moved struct {
 
 // moveCursors asks for confirmation, locks the pipelines so that none of them runs, and backs up all cursors of
 // the destination. Then it changes the cursors that differ, each in its own commit. // Invariants 2, 13
-func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool) error {
+func (a *app) moveCursors(ctx context.Context, d *Reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
 		var err error
@@ -55,7 +55,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
-	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.name))
+	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.Name))
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 
 // beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
 // must call unlock.
-func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
+func (a *app) beginMoves(ctx context.Context, d *Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
 	if err := a.confirm(ctx, yes, question); err != nil {
 		return "", nil, err
 	}
@@ -91,7 +91,7 @@ func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, 
 
 // lockAll takes the lock of every pipeline whose cursors are moved. For a pipeline with several
 // sources, it takes the lock of the source.
-func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
+func (a *app) lockAll(ctx context.Context, d *Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
 		for _, l := range held {
@@ -100,13 +100,13 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 	}
 	for _, m := range moves {
 		key := m.Pipeline
-		if p, _ := d.conf.Pipeline(m.Pipeline); p.MultiSource {
-			key = p.ForSource(cmp.Or(m.Source, d.source)).Key()
+		if p, _ := d.Conf.Pipeline(m.Pipeline); p.MultiSource {
+			key = p.ForSource(cmp.Or(m.Source, d.Source)).Key()
 		}
 		if held[key] != nil {
 			continue
 		}
-		l, err := lockPipeline(ctx, a.stateOf(d.conf), key)
+		l, err := LockPipeline(ctx, a.open.State(d.Conf), key)
 		if err != nil {
 			unlock()
 			return nil, err
@@ -117,8 +117,8 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 }
 
 // commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
-func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
-	now := a.stateOf(d.conf).Now
+func (a *app) commitMove(ctx context.Context, d *Reader, m move, backup string) error {
+	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
 	if err != nil {
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
@@ -152,7 +152,7 @@ func (a *app) say(format string, args ...any) error {
 
 // backUp writes all cursors of the destination to a new file in the state folder. When it returns the path, the
 // file is durable.
-func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
+func (a *app) backUp(ctx context.Context, d *Reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {
 		return "", err
@@ -161,11 +161,11 @@ func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
 	if err := writeCursors(&text, all); err != nil {
 		return "", err
 	}
-	folder := filepath.Join(cmp.Or(d.conf.State.Dir, config.DefaultState), "backups")
+	folder := filepath.Join(cmp.Or(d.Conf.State.Dir, config.DefaultState), "backups")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	path = filepath.Join(folder, "cursors-"+d.name+"-"+time.Now().UTC().Format("20060102T150405.000000Z")+".jsonl")
+	path = filepath.Join(folder, "cursors-"+d.Name+"-"+time.Now().UTC().Format("20060102T150405.000000Z")+".jsonl")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -30,7 +30,7 @@ With -v it prints all columns, with --json also long texts in full.`,
 			if health {
 				return a.health(cmd.Context())
 			}
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.status(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.status(cmd.Context(), d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -43,7 +43,7 @@ var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "reje
 
 // status prints for every stream the time of its cursor, its newest certificate, and why the last run did
 // not complete it.
-func (a *app) status(ctx context.Context, d *reader) error {
+func (a *app) status(ctx context.Context, d *Reader) error {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if a.verbose || a.json {
 		return out.Print(a.out, a.form())
 	}
-	render.Status(a.out, out, a.stateOf(d.conf).Now())
+	render.Status(a.out, out, a.open.State(d.Conf).Now())
 	return nil
 }
 

@@ -38,7 +38,7 @@ additional streams.`,
 // catalogue returns the built-in catalogue, or that of the configuration.
 func (a *app) catalogue(configured bool) ([]config.Stream, error) {
 	if configured {
-		c, err := a.loadPlaces()
+		c, err := a.open.LoadDestinations()
 		if err != nil {
 			return nil, err
 		}

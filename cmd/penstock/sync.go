@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -33,7 +31,7 @@ type syncFlags struct {
 	worker string               // name of the worker in the units; "" to create one
 	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
 	follow func(pipeline.Event) // called for each event; nil to show progress on the terminal
-	opened func(*sourceClient)  // called before the source is read
+	opened func(*Source)        // called before the source is read
 }
 
 func (a *app) syncCmd() *cobra.Command {
@@ -51,7 +49,7 @@ wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.
   penstock sync --dry-run --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, p, err := a.loadPipeline(args)
+			c, p, err := a.open.LoadPipeline(args)
 			if err != nil {
 				return err
 			}
@@ -93,8 +91,8 @@ func (a *app) conclude(r pipeline.Report) error {
 // summaryOptions returns how a run is summarized, as the global flags say.
 func (a *app) summaryOptions() render.SummaryOptions {
 	o := render.SummaryOptions{Verbose: a.verbose}
-	if a.config != defaultConfig {
-		o.Config = a.config
+	if a.open.File != defaultConfig {
+		o.Config = a.open.File
 	}
 	return o
 }
@@ -102,17 +100,17 @@ func (a *app) summaryOptions() render.SummaryOptions {
 // sync makes one run. It returns an error if the run could not begin. Errors of single streams are in the report.
 func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) (pipeline.Report, error) {
 	var none pipeline.Report
-	r, err := a.openRun(ctx, c, p, f.streams, f.options.DryRun)
+	r, err := a.open.Pipeline(ctx, c, p, f.streams, f.options.DryRun)
 	if err != nil {
 		return none, err
 	}
-	defer r.close(a)
+	defer r.Close()
 	if !f.options.DryRun {
-		if err := a.claim(ctx, c, p); err != nil {
+		if err := a.open.Claim(ctx, c, p); err != nil {
 			return none, err
 		}
 		var unlock func()
-		if ctx, unlock, err = a.locks.take(ctx, a.stateOf(c), p.Key()); err != nil {
+		if ctx, unlock, err = a.open.Locks.Take(ctx, a.open.State(c), p.Key()); err != nil {
 			return none, err
 		}
 		defer unlock()
@@ -141,14 +139,14 @@ func (a *app) syncSource(ctx context.Context, c *config.Config, p config.Pipelin
 }
 
 // runPipeline runs the opened pipeline.
-func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
-	p := r.pipeline
+func (a *app) runPipeline(ctx context.Context, r *Run, f syncFlags) (pipeline.Report, error) {
+	p := r.Pipeline
 	shown, hide := a.follow(r, f)
-	cfg := r.config()
+	cfg := r.Config()
 	if f.options.Backfill == nil {
 		cfg.Forecast = r.forecastFromHistory(ctx)
 	}
-	cfg.Files, cfg.Locks = a.files(r), a.locks.turnsOf(p.Key())
+	cfg.Files, cfg.Locks = a.open.Files(r), a.open.Locks.StreamLocks(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	cfg.Budget = f.budget
 	if f.try != nil {
@@ -158,7 +156,7 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 	hide()
 	if p.MultiSource {
 		report.Source = p.From[0].Text
-		r.forget()
+		r.Forget()
 	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
@@ -167,8 +165,8 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 		}
 		return report, err
 	}
-	report.Err = a.locateBases(ctx, r.conf, p, report)
-	if err := r.publish(ctx); err != nil {
+	report.Err = a.locateBases(ctx, r.Conf, p, report)
+	if err := r.Publish(ctx); err != nil {
 		report.Err = errors.Join(report.Err, err)
 		if report.Status == pipeline.StatusComplete {
 			report.Status = pipeline.StatusPartial // Invariant 14
@@ -179,9 +177,9 @@ func (a *app) runPipeline(ctx context.Context, r *openedRun, f syncFlags) (pipel
 
 // follow returns the function that gets each event of a run: f.follow, or one that shows progress on the terminal
 // until hide is called.
-func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hide func()) {
+func (a *app) follow(r *Run, f syncFlags) (event func(pipeline.Event), hide func()) {
 	if f.opened != nil {
-		f.opened(r.source)
+		f.opened(r.Source)
 	}
 	if f.follow != nil {
 		return f.follow, func() {}
@@ -191,127 +189,13 @@ func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hid
 }
 
 // progressOptions returns how the progress of a run is shown, as the global flags say.
-func (a *app) progressOptions(r *openedRun) render.ProgressOptions {
+func (a *app) progressOptions(r *Run) render.ProgressOptions {
 	o := render.ProgressOptions{
-		Total: len(r.streams), Log: a.log, Silent: a.noProgress || a.quiet,
-		Rates: func() (limit, waiting string) { return r.source.limit(), r.source.waiting() },
+		Total: len(r.Streams), Log: a.log, Silent: a.noProgress || a.quiet,
+		Rates: func() (limit, waiting string) { return r.Source.Limit(), r.Source.Waiting() },
 	}
 	if a.live() {
 		o.Screen = a.screen
 	}
 	return o
-}
-
-// openedRun is a pipeline opened for a verb: its streams, source and destinations.
-type openedRun struct {
-	conf     *config.Config
-	pipeline config.Pipeline
-	streams  []config.Stream
-	source   *sourceClient
-	dests    opened
-	memory   memoryPlan       // memory that the run may use
-	now      func() time.Time // the clock of the state
-}
-
-// openRun opens a pipeline with the streams that match the patterns in only. If dry is true, it does
-// not open the destinations.
-func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
-	r = &openedRun{conf: c, pipeline: p, now: a.stateOf(c).Now}
-	if r.streams, err = a.choose(c, p, only); err != nil {
-		return nil, err
-	}
-	if r.source, err = a.openSource(c, p, r.streams, nil); err != nil {
-		return nil, err
-	}
-	if dry {
-		return r, nil
-	}
-	if r.dests, err = a.openDestinations(ctx, c, p); err != nil {
-		return nil, errors.Join(err, r.source.close())
-	}
-	r.memory = memoryFor(c, p)
-	a.raiseHeap(r.memory.heap)
-	return r, nil
-}
-
-// config returns the run's configuration for package pipeline.
-func (r *openedRun) config() pipeline.Config {
-	cfg := pipeline.Config{
-		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.memory.budget, GroupBytes: r.memory.group, GroupRows: r.memory.rows,
-	}
-	if from, ok := r.conf.Source(r.pipeline.From[0].Text); ok {
-		cfg.Origins = originsOf(from, r.streams)
-	}
-	for _, s := range r.streams {
-		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
-	}
-	return cfg
-}
-
-// publish copies the loaded data for readers, for each destination with `publish:` in the configuration. A
-// stopped run publishes nothing.
-func (r *openedRun) publish(ctx context.Context) error {
-	var errs []error
-	for _, d := range r.dests {
-		_, unreached := d.Destination.(unavailable)
-		of, _ := r.conf.Destination(d.Name)
-		of = of.For(r.pipeline.From[0].Text)
-		if of.Publish == "" || unreached || ctx.Err() != nil {
-			continue
-		}
-		p, err := destinationKindOf(r.conf, of)
-		if err == nil {
-			err = p.publish(ctx, of, whole(d.Destination))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("destination %s: %w; the rows were loaded, but readers keep the previous copy", d.Name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// forget frees the memory that the destinations use for the run's source, because the process goes on with other
-// sources. // Invariant 6
-func (r *openedRun) forget() {
-	for _, d := range r.dests {
-		if s, ok := whole(d.Destination).(load.Sharer); ok {
-			s.Forget(r.pipeline.Name, r.pipeline.From[0].Text)
-		}
-	}
-}
-
-func (r *openedRun) close(a *app) {
-	r.dests.close(a)
-	_ = r.source.close() // closing a connection loses nothing
-}
-
-// opened are the open destinations of a run.
-type opened []pipeline.Destination
-
-// openDestinations opens the destinations of a run. If one of several cannot be reached, the others still get
-// their rows.
-func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.Pipeline) (opened, error) {
-	var all opened
-	for _, to := range p.To {
-		d, _ := c.Destination(to.Text)
-		dest, err := a.openPart(ctx, c, d, p.From[0].Text)
-		if err != nil && len(p.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
-			dest, err = unavailable{err}, nil
-		}
-		if err != nil {
-			all.close(a)
-			return nil, err
-		}
-		all = append(all, pipeline.Destination{Name: d.Name, Destination: dest})
-	}
-	return all, nil
-}
-
-func (o opened) close(a *app) {
-	for _, d := range o {
-		if err := d.Close(); err != nil {
-			a.log.Warn("close destination", "destination", d.Name, "error", err)
-		}
-	}
 }

@@ -40,7 +40,7 @@ const defaultSlots = 8
 // openUnitWorker opens the unit worker of this process on its state database. It returns nil if the state is a
 // folder.
 func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (*unitWorker, error) {
-	db, ok := a.stateOf(c).(*postgres.Store)
+	db, ok := a.open.State(c).(*postgres.Store)
 	if !ok {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 	}
 	h := &unitWorker{
 		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{}, logged: map[string]bool{},
-		claimer: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.life},
+		claimer: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.open.Life},
 	}
 	h.slotsByQueue = map[string]*fleet.Slots{}
 	for name, width := range queue.Widths(slots) {
@@ -58,7 +58,7 @@ func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (
 	}
 	var room int64
 	for _, p := range c.Pipelines {
-		room = max(room, memoryFor(c, p).budget)
+		room = max(room, a.open.MemoryFor(c, p).Budget)
 	}
 	h.bytes = pipeline.NewBudget(or(a.byteBudget, room, pipeline.DefaultByteBudget))
 	return h, nil
@@ -78,13 +78,13 @@ func (h *unitWorker) configure(c *config.Config) {
 func (h *unitWorker) work(ctx context.Context) error {
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
-		return stateTrouble(err)
+		return StateTrouble(err)
 	}
 	if err := inspectQueue(ctx, h.db); err != nil {
-		return stateTrouble(err)
+		return StateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Life: cmp.Or(h.life, fleet.DefaultLife), Now: h.db.Now,
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Life: cmp.Or(h.open.Life, fleet.DefaultLife), Now: h.db.Now,
 		Do: h.do, Drain: h.drain,
 		Cancel: func(ctx context.Context, u queue.Unit) error {
 			_, err := h.claimer.Units.CancelUnits(ctx, unitsOf(u))
@@ -106,7 +106,7 @@ func (h *unitWorker) pages(ctx context.Context) (http.Handler, error) {
 	}
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
-		return nil, stateTrouble(err)
+		return nil, StateTrouble(err)
 	}
 	return queue.UI(ctx, pool, schema, queuePath)
 }
@@ -159,7 +159,7 @@ func (h *unitWorker) known(u queue.Unit) (*config.Config, config.Pipeline, bool)
 	p, ok := find()
 	if !ok && time.Since(h.read) > rereadPause {
 		h.read = time.Now()
-		if c, err := h.load(); err == nil {
+		if c, err := h.open.Load(); err == nil {
 			h.conf = c
 			h.redactor.Add(c.Secrets...) // Invariant 5
 			p, ok = find()

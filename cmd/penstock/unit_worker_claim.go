@@ -70,13 +70,13 @@ func (h *unitWorker) do(ctx context.Context, u queue.Unit, cancelled <-chan stru
 // host owns a destination of the pipeline; that host then executes the units. If the path has no owner yet,
 // this host becomes its owner. // Invariant 13
 func (h *unitWorker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
-	err := h.claim(ctx, c, p)
-	e, ok := errors.AsType[*elsewhereError](err)
+	err := h.open.Claim(ctx, c, p)
+	e, ok := errors.AsType[*ElsewhereError](err)
 	if !ok {
 		return 0, err
 	}
-	if h.first(p.Key() + " " + e.owner.Name) {
-		h.log.Info("runs left to another host", "pipeline", p.Name, "source", p.From[0].Text, "host", e.owner.Name, "reason", e)
+	if h.first(p.Key() + " " + e.Owner.Name) {
+		h.log.Info("runs left to another host", "pipeline", p.Name, "source", p.From[0].Text, "host", e.Owner.Name, "reason", e)
 	}
 	return ownerPause, nil
 }

@@ -37,7 +37,7 @@ found but not everything could be compared.`,
 			if f.options.Requests < 0 || f.options.Keys < 1 {
 				return failure.Usage("", "--requests cannot be negative, and --rows must be at least 1")
 			}
-			c, p, err := a.loadOneSource(args, source)
+			c, p, err := a.open.LoadOneSource(args, source)
 			if err != nil {
 				return err
 			}
@@ -67,12 +67,12 @@ found but not everything could be compared.`,
 // verify compares a pipeline's streams with what its destinations have.
 func (a *app) verify(ctx context.Context, c *config.Config, p config.Pipeline, f verifyFlags) (pipeline.VerifyReport, error) {
 	var none pipeline.VerifyReport
-	r, err := a.openRun(ctx, c, p, f.streams, false)
+	r, err := a.open.Pipeline(ctx, c, p, f.streams, false)
 	if err != nil {
 		return none, err
 	}
-	defer r.close(a)
-	report, err := pipeline.Verify(ctx, r.config(), f.options)
+	defer r.Close()
+	report, err := pipeline.Verify(ctx, r.Config(), f.options)
 	if err != nil {
 		return none, fmt.Errorf("verify %s: %w", p.Name, err)
 	}

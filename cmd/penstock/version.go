@@ -75,8 +75,8 @@ func versionNow() versionInfo {
 	}
 	v := versionOf(info)
 	for _, p := range destinationKinds() {
-		if p.missing == "" {
-			v.Places = append(v.Places, p.scheme)
+		if p.Missing == "" {
+			v.Places = append(v.Places, p.Scheme)
 		}
 	}
 	return v

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) viewsCmd() *cobra.Command {
-	var to selection
+	var to Selection
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "views",
@@ -28,7 +28,7 @@ penstock are replaced, anything else with the same name is not changed.`,
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error { return a.views(cmd.Context(), d, apply) })
+			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.views(cmd.Context(), d, apply) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -45,24 +45,24 @@ type viewLine struct {
 	SQL   string   `json:"sql,omitempty"`
 }
 
-func (a *app) views(ctx context.Context, d *reader, apply bool) error {
+func (a *app) views(ctx context.Context, d *Reader, apply bool) error {
 	kit, err := schemas.LoadViews()
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}
-	if why := d.kind.noViews; why != "" {
-		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.name, d.of.Scheme)
+	if why := d.Kind.NoViews; why != "" {
+		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.Name, d.Config.Scheme)
 	}
-	if err := d.together("views cover all of them: omit --source"); err != nil {
+	if err := d.Together("views cover all of them: omit --source"); err != nil {
 		return err
 	}
-	tables, err := d.tables(ctx)
+	tables, err := d.LoadedTables(ctx)
 	if err != nil {
 		return err
 	}
 	viewer, able := d.Destination.(load.Viewer)
 	if apply && !able {
-		return failure.Usage("`penstock query` offers these views without creating them", "destination %s (%s) does not support views", d.name, d.of.Scheme)
+		return failure.Usage("`penstock query` offers these views without creating them", "destination %s (%s) does not support views", d.Name, d.Config.Scheme)
 	}
 	taken, schema := 0, ""
 	if able {

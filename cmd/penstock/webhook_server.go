@@ -23,25 +23,25 @@ type webhookServer struct {
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.
 func (a *app) openWebhookServer(ctx context.Context, c *config.Config) (*webhookServer, error) {
-	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
+	in, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {
 	case err == nil:
 		return &webhookServer{a: a, inbox: in}, nil
 	case errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	}
-	return nil, stateTrouble(err)
+	return nil, StateTrouble(err)
 }
 
 // mount adds the receiver to the daemon.
 func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
-	h.receiver, err = newReceiver(ctx, c, h.a.stateOf(c).Notes(), receive.Options{
+	h.receiver, err = newReceiver(ctx, c, h.a.open.State(c).Notes(), receive.Options{
 		Inbox:    h.inbox,
 		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
 		Received: d.Received,
 		Hinted:   d.Hinted,
 		Log:      h.a.log,
-		Now:      h.a.stateOf(c).Now,
+		Now:      h.a.open.State(c).Now,
 	})
 	d.Handlers.Webhooks = h.receiver
 	return err

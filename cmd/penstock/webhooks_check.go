@@ -21,7 +21,7 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 		return nil
 	}
 	part := "source " + source + " webhooks"
-	pins, err := readPins(ctx, c, a.stateOf(c).Notes())
+	pins, err := readPins(ctx, c, a.open.State(c).Notes())
 	if err == nil {
 		_, err = verifiers(c, pins)
 	}
@@ -70,7 +70,7 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 
 // countCaptures returns the number of captured deliveries of a source.
 func (a *app) countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
-	inbox, err := a.stateOf(c).ReadInbox(ctx)
+	inbox, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -44,7 +44,7 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
   penstock webhooks learn main --without 7,12`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
+			c, err := a.open.Load()
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 
 // pin stores the scheme learned for a source. It replaces the previous scheme.
 func (a *app) pin(ctx context.Context, c *config.Config, source string, text []byte) error {
-	notes := a.stateOf(c).Notes()
+	notes := a.open.State(c).Notes()
 	was, err := notes.Note(ctx, pinName(source))
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *app) pin(ctx context.Context, c *config.Config, source string, text []b
 func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := failure.Hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
-	inbox, err := a.stateOf(c).ReadInbox(ctx)
+	inbox, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, none
 	}
@@ -225,14 +225,14 @@ func indented(text string) string {
 // adoptNow turns the captured deliveries into events, and returns their number. It returns nil if a running serve
 // has the inbox, because serve then makes the events.
 func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
-	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
+	inbox, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReceiver(ctx, c, a.stateOf(c).Notes(), receive.Options{Inbox: inbox})
+	r, err := newReceiver(ctx, c, a.open.State(c).Notes(), receive.Options{Inbox: inbox})
 	n := 0
 	if err == nil {
 		n, err = r.Adopt(ctx, source)

@@ -38,13 +38,13 @@ func newClassroom(t *testing.T, webhooks string) *classroom {
 	t.Helper()
 	c := &classroom{t: t, dir: t.TempDir()}
 	c.write(webhooks)
-	c.app = &app{config: c.path("pipelines.yaml")}
-	conf, err := c.app.load()
+	c.app = &app{open: Opener{File: c.path("pipelines.yaml"), Kinds: destinationKinds()}}
+	conf, err := c.app.open.Load()
 	require.NoError(t, err)
 	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.inbox.Close() })
-	c.recv, err = newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{Inbox: c.inbox})
+	c.recv, err = newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.NoError(t, err)
 	c.server = httptest.NewServer(c.recv)
 	t.Cleanup(c.server.Close)
@@ -158,13 +158,13 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "# stored")
 	c.write("\n      secret: whsec_hush\n      scheme:\n        " + strings.ReplaceAll(strings.TrimSpace(block), "\n  ", "\n        "))
-	conf, err := c.app.load()
+	conf, err := c.app.open.Load()
 	require.NoError(t, err)
 	require.Equal(t, "learned", conf.Sources[0].Webhooks.Schemes[0].Name)
 	code, _, stderr = c.learn("--yes")
 	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, stderr, "nothing to learn")
-	pins, err := readPins(t.Context(), conf, c.app.stateOf(conf).Notes())
+	pins, err := readPins(t.Context(), conf, c.app.open.State(conf).Notes())
 	require.NoError(t, err)
 	require.Empty(t, pins)
 }
@@ -211,9 +211,9 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
-	conf, err := c.app.load()
+	conf, err := c.app.open.Load()
 	require.NoError(t, err)
-	_, err = newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{Inbox: c.inbox})
+	_, err = newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not include the body")
 	c.recv.refresh(t.Context())
 	c.recv.refresh(t.Context())
@@ -227,7 +227,7 @@ func TestCheckWebhooks(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	told := func() finding {
 		t.Helper()
-		conf, err := c.app.load()
+		conf, err := c.app.open.Load()
 		require.NoError(t, err)
 		all := c.app.checkWebhooks(t.Context(), conf, "main", at)
 		require.Len(t, all, 1)
@@ -236,9 +236,9 @@ func TestCheckWebhooks(t *testing.T) {
 		return all[0]
 	}
 	shown := func() string {
-		conf, err := c.app.load()
+		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		r, err := newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{})
+		r, err := newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
 		d := &dashboard{webhooks: &webhookServer{receiver: r}, guard: access.New(access.Options{})}
 		d.configure(conf)

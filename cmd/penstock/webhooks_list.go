@@ -82,11 +82,11 @@ type shownEvent struct {
 }
 
 func (a *app) listWebhooks(ctx context.Context, k eventFilter) error {
-	c, err := a.loadPlaces()
+	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return err
 	}
-	b, err := a.stateOf(c).ReadInbox(ctx)
+	b, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a.printEvents(nil)
 	}
@@ -158,7 +158,7 @@ func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, erro
 			if err != nil {
 				return nil, err
 			}
-			streams = append(streams, plain(chosen)...)
+			streams = append(streams, Plain(chosen)...)
 		}
 		read[s.Name] = extract.NewInbox(b, s.Name, known, streams)
 	}

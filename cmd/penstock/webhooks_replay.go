@@ -48,11 +48,11 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
 		return failure.Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
-	c, err := a.load()
+	c, err := a.open.Load()
 	if err != nil {
 		return err
 	}
-	b, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
+	b, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
 		return failure.Hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
 	}

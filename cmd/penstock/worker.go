@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	if slots < 1 {
 		return failure.Usage("", "--slots %d: want at least 1", slots)
 	}
-	c, err := a.load()
+	c, err := a.open.Load()
 	if err != nil {
 		return err
 	}
@@ -44,8 +43,8 @@ func (a *app) worker(ctx context.Context, slots int) error {
 			"a worker needs a state database, but the state is the folder %s", c.State.Dir)
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
-	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.locks, a.destinations = newPipelineLocks(), newDestinationPool()
+	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
+	a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
 	h, err := a.openUnitWorker(ctx, c, slots)
 	if err != nil {
 		return err

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
+)
+
+// textOption, countOption and waitOption parse the values of options.
+func textOption(to *string) func(string) error {
+	return func(v string) error { *to = v; return nil }
+}
+
+func countOption(to *int) func(string) error {
+	return func(v string) (err error) {
+		if *to, err = strconv.Atoi(v); err != nil || *to < 1 {
+			return errors.New("want a positive number")
+		}
+		return nil
+	}
+}
+
+// waitOption parses how long to wait. 0s means not to wait. It is stored as -1, because 0 means the default.
+func waitOption(to *time.Duration) func(string) error {
+	return func(v string) (err error) {
+		if *to, err = time.ParseDuration(v); err != nil {
+			return errors.New("want a duration such as 30s")
+		}
+		if *to == 0 {
+			*to = -1
+		}
+		return nil
+	}
+}
+
+// absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls it
+// before it opens the destination. Opening would create an empty file or folder, which would hide a wrong path.
+func absentFile(d config.Destination) error {
+	path, _ := FilePath(d)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist", path)
+	}
+	return nil
+}
+
+// checkFile checks that penstock can create and write the file and its write-ahead log. It returns an error if
+// everyone may write to the file.
+func checkFile(_ context.Context, _ *Opener, d config.Destination) error {
+	path, _ := FilePath(d)
+	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && d.Mode == 0 && info.Mode().Perm()&0o002 != 0 {
+		return failure.Hinted(fmt.Errorf("everyone may write to %s (mode %04o)", path, info.Mode().Perm()),
+			fmt.Sprintf("run chmod o-w on it, or set mode: %04o on the destination if this is intended", info.Mode().Perm()))
+	}
+	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+		return f.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return failure.Hinted(fmt.Errorf("write %s: %w", path, failure.PathCause(err)), "let penstock write to it")
+	}
+	return nil
+}
+
+// checkFolder creates a file in dir and removes it.
+func checkFolder(dir, hint string) error {
+	f, err := os.CreateTemp(dir, ".penstock-check-*")
+	if err != nil {
+		return failure.Hinted(fmt.Errorf("write to %s: %w", dir, failure.PathCause(err)), hint)
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	return nil
+}
+
+// options parses the part after the ? of a destination's URL. readers has a function for each option, which
+// parses and stores the value.
+func options(query string, readers map[string]func(string) error) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return failure.Usage("", "invalid options: want ?name=value&name=value")
+	}
+	for _, name := range sortedKeys(values) {
+		read, ok := readers[name]
+		if !ok {
+			return failure.Usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+		}
+		if err := read(values.Get(name)); err != nil {
+			return failure.Usage("", "%s %q: %w", name, values.Get(name), err)
+		}
+	}
+	return nil
+}

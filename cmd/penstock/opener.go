@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
+)
+
+// Opener opens what a configuration describes: sources, destinations, the state and its locks. Its exported fields are set
+// before use.
+type Opener struct {
+	File      string // configuration file
+	Kinds     []Kind // kinds of destinations
+	UserAgent string // of requests to sources
+	Log       *slog.Logger
+	Context   context.Context                                              // ends when the process is stopped; nil for one that never ends
+	Attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
+
+	Locks  *PipelineLocks     // locks of the pipelines of a daemon; nil in a process that makes only one run
+	Pool   *DestinationPool   // destinations that parts of this process share; nil if each opens its own
+	Life   time.Duration      // how long leases and units live without renewal; 0 for the default
+	As     Host               // for tests: the host that this process claims to run on; zero for the real one
+	Step   func(string) error // called at each step of a commit, so that tests can end the process there
+	Warned sync.Map           // warnings about the rights of database roles that were already logged
+
+	stores    stores           // open state stores
+	governors budget.Governors // governors of the accounts of sources
+	heap      atomic.Int64     // largest heap limit that a run of this process has set; see raiseHeap
+}
+
+// processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
+// context, because it may run commands and query databases. // Invariant 15
+func (o *Opener) processContext() context.Context {
+	if o.Context == nil {
+		return context.Background()
+	}
+	return o.Context
+}
+
+// Close closes the state stores.
+func (o *Opener) Close() error { return o.stores.close() }

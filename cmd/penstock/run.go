@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+// Run is a pipeline opened for a verb: its streams, source and destinations.
+type Run struct {
+	Conf         *config.Config
+	Pipeline     config.Pipeline
+	Streams      []config.Stream
+	Source       *Source
+	Destinations []pipeline.Destination
+	Memory       MemoryPlan       // memory that the run may use
+	Now          func() time.Time // the clock of the state
+
+	opener *Opener
+}
+
+// Pipeline opens a pipeline with the streams that match the patterns in only. If dry is true, it does not open the
+// destinations.
+func (o *Opener) Pipeline(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (*Run, error) {
+	streams, err := o.Choose(c, p, only)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.Streams(c, p, streams)
+	if err != nil || dry {
+		return r, err
+	}
+	if err := r.OpenDestinations(ctx); err != nil {
+		return nil, errors.Join(err, r.Source.Close())
+	}
+	r.Memory = o.MemoryFor(c, p)
+	o.raiseHeap(r.Memory.Heap)
+	return r, nil
+}
+
+// Streams opens streams of a pipeline, without the destinations.
+func (o *Opener) Streams(c *config.Config, p config.Pipeline, streams []config.Stream) (*Run, error) {
+	r := &Run{Conf: c, Pipeline: p, Streams: streams, Now: o.State(c).Now, opener: o}
+	var err error
+	r.Source, err = o.Source(c, p, streams, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Config returns the run's configuration for package pipeline.
+func (r *Run) Config() pipeline.Config {
+	cfg := pipeline.Config{
+		Name: r.Pipeline.Name, Source: r.Source.Client, Destinations: r.Destinations, Streams: Plain(r.Streams),
+		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
+	}
+	if from, ok := r.Conf.Source(r.Pipeline.From[0].Text); ok {
+		cfg.Origins = Origins(from, r.Streams)
+	}
+	for _, s := range r.Streams {
+		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
+	}
+	return cfg
+}
+
+// Publish copies the loaded data for readers, for each destination with `publish:` in the configuration. A
+// stopped run publishes nothing.
+func (r *Run) Publish(ctx context.Context) error {
+	var errs []error
+	for _, d := range r.Destinations {
+		_, unreached := d.Destination.(Unavailable)
+		of, _ := r.Conf.Destination(d.Name)
+		of = of.For(r.Pipeline.From[0].Text)
+		if of.Publish == "" || unreached || ctx.Err() != nil {
+			continue
+		}
+		p, err := r.opener.Kind(r.Conf, of)
+		if err == nil {
+			err = p.Publish(ctx, of, Whole(d.Destination))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("destination %s: %w; the rows were loaded, but readers keep the previous copy", d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Forget frees the memory that the destinations use for the run's source, because the process goes on with other
+// sources. // Invariant 6
+func (r *Run) Forget() {
+	for _, d := range r.Destinations {
+		if s, ok := Whole(d.Destination).(load.Sharer); ok {
+			s.Forget(r.Pipeline.Name, r.Pipeline.From[0].Text)
+		}
+	}
+}
+
+// Close closes the destinations and the source. A run can be closed before its destinations are open.
+func (r *Run) Close() {
+	r.closeDestinations()
+	_ = r.Source.Close() // closing a connection loses nothing
+}
+
+// OpenDestinations opens the destinations of the run. If one of several cannot be reached, the others still get their
+// rows.
+func (r *Run) OpenDestinations(ctx context.Context) error {
+	for _, to := range r.Pipeline.To {
+		d, _ := r.Conf.Destination(to.Text)
+		dest, err := r.opener.Part(ctx, r.Conf, d, r.Pipeline.From[0].Text)
+		if err != nil && len(r.Pipeline.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
+			dest, err = Unavailable{err}, nil
+		}
+		if err != nil {
+			r.closeDestinations()
+			return err
+		}
+		r.Destinations = append(r.Destinations, pipeline.Destination{Name: d.Name, Destination: dest})
+	}
+	return nil
+}
+
+func (r *Run) closeDestinations() {
+	for _, d := range r.Destinations {
+		if err := d.Close(); err != nil {
+			r.opener.Log.Warn("close destination", "destination", d.Name, "error", err)
+		}
+	}
+	r.Destinations = nil
+}

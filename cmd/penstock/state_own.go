@@ -1,0 +1,39 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) stateOwnCmd() *cobra.Command {
+	var to Selection
+	cmd := &cobra.Command{
+		Use:   "own",
+		Short: "make this host the owner of a local destination",
+		Long: `Makes this host the owner of a local destination: a DuckDB or SQLite file, or a folder.
+If several hosts share a state database, a local destination belongs to the host that
+wrote it first. Other hosts refuse it, because the same path there is another file or a
+network file system. Before you run this command, stop penstock on the old host and copy
+the files here.`,
+		Example: `  penstock state own --to warehouse`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.own(cmd.Context(), to) },
+	}
+	addDestinationFlag(cmd, &to)
+	return cmd
+}
+
+// own executes `state own`.
+func (a *app) own(ctx context.Context, to Selection) error {
+	c, d, _, err := a.open.Named(to)
+	if err != nil {
+		return err
+	}
+	was, err := a.open.TakeOver(ctx, c, d)
+	if err != nil {
+		return err
+	}
+	return a.say("%s: owned by %s; previously by %s\n", d.Shown, a.open.Host().Name, cmp.Or(was.Name, "nobody"))
+}

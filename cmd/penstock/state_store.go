@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
+)
+
+// stores are the state stores that this process uses, each opened once.
+type stores struct {
+	mu  sync.Mutex
+	all map[config.State]state.Store
+}
+
+// State returns the state store of a configuration. It stays open until the verb ends.
+func (o *Opener) State(c *config.Config) state.Store {
+	at := c.State
+	at.At = config.Pos{} // the position in the file does not matter
+	o.stores.mu.Lock()
+	defer o.stores.mu.Unlock()
+	if s, open := o.stores.all[at]; open {
+		return s
+	}
+	if o.stores.all == nil {
+		o.stores.all = map[config.State]state.Store{}
+	}
+	o.stores.all[at] = openState(at, o.Life)
+	return o.stores.all[at]
+}
+
+func openState(at config.State, life time.Duration) state.Store {
+	if at.URL != "" {
+		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: life})
+	}
+	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
+	if at.Keyring {
+		f.Ring = state.Keyring{}
+	}
+	return f
+}
+
+// close closes all stores.
+func (s *stores) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, one := range s.all {
+		errs = append(errs, one.Close())
+	}
+	s.all = nil
+	return errors.Join(errs...)
+}
+
+// HintKey is the hint for creating a key of a state database.
+const HintKey = "create a key with `age-keygen -o state.key`, and set it with `state: {path: postgres://…, key: \"${file:state.key}\"}` or PENSTOCK_STATE_KEY, the same for every process"
+
+// StateTrouble adds a hint to an error of the state.
+func StateTrouble(err error) error {
+	switch {
+	case errors.Is(err, postgres.ErrUnmigrated):
+		return failure.Usage("run `penstock migrate` with a role that may create tables", "%w", err)
+	case errors.Is(err, state.ErrNewer):
+		return failure.Usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
+	case errors.Is(err, postgres.ErrNoKey):
+		return failure.Usage(HintKey, "%w", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):
+		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
+	}
+	return failure.Usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
+}
+
+// StateHost returns where a state database is, without user and password.
+func StateHost(c *config.Config) string {
+	u, err := url.Parse(c.State.URL.Reveal())
+	if err != nil {
+		return "the state database"
+	}
+	return u.Scheme + "://" + u.Host + "/" + strings.TrimPrefix(u.Path, "/")
+}
+
+// Journal opens the journal of the state. Only one daemon at a time may use the journal of a state
+// folder.
+func (o *Opener) Journal(ctx context.Context, c *config.Config) (state.Journal, error) {
+	j, err := o.State(c).OpenJournal(ctx)
+	switch {
+	case err == nil, errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
+		return j, err
+	}
+	return nil, StateTrouble(err)
+}
