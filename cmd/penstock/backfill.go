@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
@@ -104,8 +105,8 @@ const maxLeftOut = 4
 
 // skipUnranged removes from r the streams that cannot be read by range. It is called for a backfill with a
 // range. It returns an error if the command line names such a stream, or if no stream remains.
-func (a *app) skipUnranged(ctx context.Context, r *Run, named []string) error {
-	known := r.conventions(ctx)
+func (a *app) skipUnranged(ctx context.Context, r *open.Run, named []string) error {
+	known := storedConventions(r, ctx)
 	var left []string
 	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), func(s config.Stream) bool {
 		out := !canRange(s, known)
@@ -132,9 +133,9 @@ func (a *app) skipUnranged(ctx context.Context, r *Run, named []string) error {
 	return nil
 }
 
-// conventions returns the stored conventions of the streams. It reads them from the first destination that
+// storedConventions returns the stored conventions of the streams. It reads them from the first destination that
 // responds. It returns nil if no destination responds.
-func (r *Run) conventions(ctx context.Context) map[string]pipeline.Memory {
+func storedConventions(r *open.Run, ctx context.Context) map[string]pipeline.Memory {
 	for _, d := range r.Destinations {
 		if all, err := pipeline.Recall(ctx, d, r.Pipeline.Name); err == nil {
 			return all

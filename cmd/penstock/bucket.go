@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
@@ -38,7 +39,7 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 		}
 	case "gs":
 		if path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); o.Store.SecretKey == "" && path != "" {
-			o.Store.SecretKey, err = ReadSecret(path)
+			o.Store.SecretKey, err = open.ReadSecret(path)
 			if err != nil {
 				err = failure.Usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
 			}
@@ -52,14 +53,14 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 
 // absentLake returns an error if the lake's folder does not exist. A bucket is checked when it is opened.
 func absentLake(d config.Destination) error {
-	if path, _ := FilePath(d); inBucket(path) {
+	if path, _ := open.FilePath(d); inBucket(path) {
 		return nil
 	}
 	return absentFile(d)
 }
 
 // checkBucket checks that the key has the rights that a commit needs in the bucket.
-func checkBucket(ctx context.Context, opener *Opener, d config.Destination) error {
+func checkBucket(ctx context.Context, opener *open.Opener, d config.Destination) error {
 	l, err := openParquet(ctx, opener, d)
 	if err != nil {
 		return err
@@ -75,9 +76,9 @@ func checkBucket(ctx context.Context, opener *Opener, d config.Destination) erro
 
 // bucketAsker runs SQL queries on a lake in a bucket. It downloads the files of the tables that a query names to
 // the user's cache folder. The next query uses the cached files.
-type bucketAsker struct{ r *Reader }
+type bucketAsker struct{ r *open.Reader }
 
-func askBucket(r *Reader) (Querier, error) { return bucketAsker{r}, nil }
+func askBucket(r *open.Reader) (open.Querier, error) { return bucketAsker{r}, nil }
 
 // Close implements querier.
 func (bucketAsker) Close() error { return nil }

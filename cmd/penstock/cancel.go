@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 )
@@ -28,7 +29,7 @@ func (a *app) cancelRun(ctx context.Context, run string) error {
 	}
 	l, err := a.open.State(c).OpenUnits(ctx)
 	if err != nil {
-		return StateTrouble(err)
+		return open.StateTrouble(err)
 	}
 	defer l.Close()
 	n, err := l.CancelUnits(ctx, state.UnitFilter{Run: run})

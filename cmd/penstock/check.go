@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -37,7 +38,7 @@ wrong, where, and what to do. No table is changed.`,
 			}
 			pipelines := c.Pipelines
 			if len(args) > 0 {
-				p, err := PickPipeline(c, args)
+				p, err := open.PickPipeline(c, args)
 				if err != nil {
 					return err
 				}
@@ -379,17 +380,17 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 	}
 	switch {
 	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
-		return []finding{failed(ctx, "state", StateTrouble(err), "")}
+		return []finding{failed(ctx, "state", open.StateTrouble(err), "")}
 	case err != nil:
 		return []finding{failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
 		return []finding{failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
-	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", StateHost(c), h.Schema, h.Version, h.Server)}
+	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", open.StateHost(c), h.Schema, h.Version, h.Server)}
 	if db.Vault().Check() != nil {
 		f.Detail += "; without a key it cannot store tokens"
-		f.Hint = HintKey
+		f.Hint = open.HintKey
 	}
 	return append([]finding{f}, checkClock(h.Ahead)...)
 }

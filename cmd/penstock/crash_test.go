@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -44,7 +45,7 @@ func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("a child of TestCrash")
 	}
-	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, open: Opener{Step: signalAt(*crashStep)}}
+	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, open: open.Opener{Step: signalAt(*crashStep)}}
 	args := []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}
 	if *crashOf != "" {
 		args = append(args, "--source", *crashOf)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract"
@@ -27,7 +28,7 @@ type applier struct {
 	inbox    state.Inbox
 	trimmer  *inboxTrimmer
 
-	run    *Run
+	run    *open.Run
 	deltas *pipeline.Deltas
 }
 
@@ -46,7 +47,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		x.close() // the next call opens the credential again, and so finds a later sign-in
 	}
 	switch {
-	case errors.Is(err, state.ErrLocked), IsElsewhere(err):
+	case errors.Is(err, state.ErrLocked), open.IsElsewhere(err):
 		return serve.Deltas{ApplyAfter: lockedAgain}, nil
 	case err != nil:
 		return serve.Deltas{}, err
@@ -115,7 +116,7 @@ func (x *applier) ready(ctx context.Context) error {
 	cfg.Locks = x.open.Locks.StreamLocks(x.pipeline.Key())
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
 		Config:     cfg,
-		Inbox:      extract.NewInbox(x.inbox, x.source(), known, Plain(r.Streams)),
+		Inbox:      extract.NewInbox(x.inbox, x.source(), known, open.Plain(r.Streams)),
 		Quarantine: x.inbox.Quarantine,
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -57,7 +58,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
 	require.NoError(t, err)
 	defer b.Close()
-	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))

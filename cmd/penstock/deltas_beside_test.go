@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -36,7 +37,7 @@ func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	p.write(t, "DELETE", "/v2/contacts/"+contacts[1], "")
 	p.announce(t, b, "contact.deleted", contacts[1])
 	var said bytes.Buffer
-	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	_, err = a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))

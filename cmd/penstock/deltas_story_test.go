@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -104,7 +105,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	require.NoError(t, err)
 	defer b.Close()
 	s := &webhookStory{platform: p, t: t, random: rand.New(rand.NewPCG(seed, 9)), inbox: b}
-	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	trims := newInboxTrimmer(c)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
 )
@@ -73,7 +74,7 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	p.announce(t, b, "gadget.updated", "7")
 
 	var said bytes.Buffer
-	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
@@ -130,7 +131,7 @@ func TestWebhooksDrain(t *testing.T) {
 		})
 	}
 	require.NoError(t, senders.Wait())
-	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
+	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	began := time.Now()

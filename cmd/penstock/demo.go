@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -82,7 +83,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	}
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
-		err := a.open.Read(ctx, Selection{}, func(d *Reader) error {
+		err := a.open.Read(ctx, open.Selection{}, func(d *open.Reader) error {
 			return d.Ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &render.Printer{W: a.out}) })
 		})
 		if err != nil {

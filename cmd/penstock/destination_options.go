@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
 // textOption, countOption and waitOption parse the values of options.
@@ -47,7 +50,7 @@ func waitOption(to *time.Duration) func(string) error {
 // absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls it
 // before it opens the destination. Opening would create an empty file or folder, which would hide a wrong path.
 func absentFile(d config.Destination) error {
-	path, _ := FilePath(d)
+	path, _ := open.FilePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist", path)
 	}
@@ -56,8 +59,8 @@ func absentFile(d config.Destination) error {
 
 // checkFile checks that penstock can create and write the file and its write-ahead log. It returns an error if
 // everyone may write to the file.
-func checkFile(_ context.Context, _ *Opener, d config.Destination) error {
-	path, _ := FilePath(d)
+func checkFile(_ context.Context, _ *open.Opener, d config.Destination) error {
+	path, _ := open.FilePath(d)
 	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {
 		return err
 	}
@@ -92,10 +95,10 @@ func options(query string, readers map[string]func(string) error) error {
 	if err != nil {
 		return failure.Usage("", "invalid options: want ?name=value&name=value")
 	}
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		read, ok := readers[name]
 		if !ok {
-			return failure.Usage("options are "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+			return failure.Usage("options are "+strings.Join(slices.Sorted(maps.Keys(readers)), ", "), "unknown option %q", name)
 		}
 		if err := read(values.Get(name)); err != nil {
 			return failure.Usage("", "%s %q: %w", name, values.Get(name), err)

@@ -1,9 +1,11 @@
 package main
 
+import "github.com/penstock-data/penstock/cmd/internal/open"
+
 // destinationKinds lists the kinds of destinations. A new kind needs a folder under load, a file like duckdb.go, and
 // a line here.
-func destinationKinds() []Kind {
-	return []Kind{
+func destinationKinds() []open.Kind {
+	return []open.Kind{
 		duckdbKind(),
 		sqliteKind(),
 		postgresKind("postgres"),

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -77,7 +78,7 @@ streams: {h.x: {path: /x}, h.y: {path: /y, max_columns: 7}}
 	for name, want := range map[string]int{"duckdb": 500, "postgres": 400, "parquet": schemas.DefaultColumns, "all": 400} {
 		p, ok := c.Pipeline(name)
 		require.True(t, ok)
-		streams, err := (&Opener{Kinds: destinationKinds()}).Choose(c, p, nil)
+		streams, err := (&open.Opener{Kinds: destinationKinds()}).Choose(c, p, nil)
 		require.NoError(t, err)
 		require.Len(t, streams, 2)
 		require.Equal(t, []int{want, 7}, []int{streams[0].MaxColumns, streams[1].MaxColumns}, name)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,12 +11,13 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
 func (a *app) runsDiffCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
@@ -38,7 +40,7 @@ if the pipeline or the stream has changes: true.`,
 			case args[0] > args[1]:
 				return failure.Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error {
 				if err := d.One(); err != nil {
 					return err
 				}
@@ -52,7 +54,7 @@ if the pipeline or the stream has changes: true.`,
 }
 
 // diffRuns prints the net effect of all changes to a table between the ends of two runs.
-func (a *app) diffRuns(ctx context.Context, d *Reader, table, from, to string) error {
+func (a *app) diffRuns(ctx context.Context, d *open.Reader, table, from, to string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
@@ -107,7 +109,7 @@ func (a *app) printDiff(effects []history.NetChange) error {
 	for _, e := range effects {
 		count[e.Change]++
 		key := strings.Trim(string(e.Key), "[]")
-		for _, name := range sortedKeys(e.Columns) {
+		for _, name := range slices.Sorted(maps.Keys(e.Columns)) {
 			g.Add(e.Change, key, name, string(e.Columns[name].Before), string(e.Columns[name].After))
 		}
 		if e.Columns == nil {

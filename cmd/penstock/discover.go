@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
@@ -119,7 +120,7 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	defer r.Close()
 	if len(p.To) > 0 {
 		var unlock func()
-		if ctx, unlock, err = (*PipelineLocks)(nil).Take(ctx, d.open.State(d.conf), p.Name); err != nil {
+		if ctx, unlock, err = (*open.PipelineLocks)(nil).Take(ctx, d.open.State(d.conf), p.Name); err != nil {
 			return err
 		}
 		defer unlock()
@@ -143,7 +144,7 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 // unlearned returns the streams to probe. If streams are named, or with --all, these are all streams of r. Otherwise
 // they are the streams for which at least one destination has no convention that still fits. Child streams and
 // streams of files are then left out.
-func (d *discovery) unlearned(ctx context.Context, r *Run) ([]config.Stream, error) {
+func (d *discovery) unlearned(ctx context.Context, r *open.Run) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.Streams, nil
 	}
@@ -162,7 +163,7 @@ func (d *discovery) unlearned(ctx context.Context, r *Run) ([]config.Stream, err
 
 // ask probes several streams at a time, and prints the result of each. It returns the conventions that it found,
 // by stream.
-func (d *discovery) ask(ctx context.Context, r *Run) map[string]extract.Convention {
+func (d *discovery) ask(ctx context.Context, r *open.Run) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
 	probes.SetLimit(pipeline.DefaultWorkers)
@@ -192,7 +193,7 @@ var (
 
 // one returns the convention of a stream. It probes the stream, unless it has done so for another pipeline. It
 // returns an error for a child stream, for a stream of files, and if the request budget is used up.
-func (d *discovery) one(ctx context.Context, r *Run, s config.Stream) (extract.Convention, error) {
+func (d *discovery) one(ctx context.Context, r *open.Run, s config.Stream) (extract.Convention, error) {
 	of := r.Pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()
 	c, known := d.found[of]
@@ -229,7 +230,7 @@ type discovered struct {
 }
 
 // print prints what was learned about a stream. The caller must hold d.mu.
-func (d *discovery) print(r *Run, s config.Stream, c extract.Convention, err error) error {
+func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, err error) error {
 	known := errors.Is(err, errByParent) || errors.Is(err, errFile)
 	switch {
 	case err == nil:

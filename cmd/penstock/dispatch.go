@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/state"
@@ -50,14 +51,14 @@ func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeli
 	}
 	var units []state.Unit
 	if !p.MultiSource {
-		units = fleet.Plan(o.Run, p.Name, "", Plain(streams))
+		units = fleet.Plan(o.Run, p.Name, "", open.Plain(streams))
 	} else {
 		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).startOrder(ctx, p.From)
 		if err != nil {
 			return err
 		}
 		for _, s := range turns {
-			units = append(units, fleet.Plan(o.Run, p.Name, s.name, Plain(streams))...)
+			units = append(units, fleet.Plan(o.Run, p.Name, s.name, open.Plain(streams))...)
 		}
 	}
 	added, err := h.claimer.Units.AddUnits(ctx, units)

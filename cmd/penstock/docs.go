@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -34,7 +36,7 @@ var docsForms = map[string]struct {
 }
 
 func (a *app) docsCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	var format, file string
 	cmd := &cobra.Command{
 		Use:   "docs",
@@ -49,7 +51,7 @@ freshness and key tests.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			form, ok := docsForms[format]
 			if !ok {
-				return failure.Usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
+				return failure.Usage("", "--format %q: want %s", format, strings.Join(slices.Sorted(maps.Keys(docsForms)), ", "))
 			}
 			if a.json && cmd.Flags().Changed("format") {
 				return failure.Usage("", "--format and --json contradict each other")
@@ -61,7 +63,7 @@ freshness and key tests.`,
 			if s, err := os.Stat(file); err == nil && s.IsDir() {
 				file = filepath.Join(file, form.file)
 			}
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.docs(cmd.Context(), d, file, write) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.docs(cmd.Context(), d, file, write) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -70,16 +72,16 @@ freshness and key tests.`,
 	return cmd
 }
 
-func (a *app) docs(ctx context.Context, d *Reader, file string, write func(io.Writer, render.Dictionary) error) error {
-	dict, err := d.dictionary(ctx)
+func (a *app) docs(ctx context.Context, d *open.Reader, file string, write func(io.Writer, render.Dictionary) error) error {
+	dict, err := readDictionary(d, ctx)
 	if err != nil {
 		return err
 	}
 	return a.writeTo(file, func(w io.Writer) error { return write(w, dict) })
 }
 
-// dictionary collects what is loaded.
-func (d *Reader) dictionary(ctx context.Context) (render.Dictionary, error) {
+// readDictionary collects what is loaded.
+func readDictionary(d *open.Reader, ctx context.Context) (render.Dictionary, error) {
 	out := render.Dictionary{Destination: d.Name, Kind: d.Config.Scheme, Schema: d.Config.Schema, At: time.Now().UTC().Truncate(time.Second)}
 	done, err := history.Changes(ctx, d)
 	if err != nil {
@@ -93,8 +95,8 @@ func (d *Reader) dictionary(ctx context.Context) (render.Dictionary, error) {
 	if err != nil {
 		return out, err
 	}
-	streams := d.streams()
-	for _, name := range sortedKeys(tables) {
+	streams := streamsInto(d)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		s, known := streamOf(streams, name)
 		doc := render.DescribeTable(tables[name], s, known)
 		if doc.Rows, doc.Current, err = countRows(ctx, d, tables[name]); err != nil {
@@ -125,9 +127,9 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	}
 }
 
-// streams returns the streams of the pipelines that load into this destination, with the pipelines' settings.
+// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings.
 // All streams of the configuration follow.
-func (d *Reader) streams() []config.Stream {
+func streamsInto(d *open.Reader) []config.Stream {
 	var all []config.Stream
 	for _, p := range d.Conf.Pipelines {
 		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
@@ -135,7 +137,7 @@ func (d *Reader) streams() []config.Stream {
 		}
 		loaded, err := d.Conf.Select(p, nil)
 		if err != nil {
-			continue // cannot happen: app.load refuses such a configuration
+			continue // cannot happen: Opener.Load refuses such a configuration
 		}
 		all = append(all, loaded...)
 	}

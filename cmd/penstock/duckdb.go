@@ -7,28 +7,29 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 )
 
 // duckdbKind is the kind of destination that is a DuckDB file.
-func duckdbKind() Kind {
-	return Kind{
+func duckdbKind() open.Kind {
+	return open.Kind{
 		Scheme: "duckdb", Missing: duckdbMissing,
 		Open: openDuckDB, Check: checkFile, Absent: absentFile,
 		OnHost: func(config.Destination) bool { return true },
 		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows.
 		// A larger budget would only give the garbage collector more to scan.
-		Memory: MemoryPlan{Heap: DefaultHeap, Budget: 90 << 20, Group: pipeline.DefaultGroupBytes, Rows: duckdb.RowGroup},
+		Memory: open.MemoryPlan{Heap: open.DefaultHeap, Budget: 90 << 20, Group: pipeline.DefaultGroupBytes, Rows: duckdb.RowGroup},
 		Locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
-			path, _ := FilePath(d)
+			path, _ := open.FilePath(d)
 			return filepath.Abs(path)
 		},
 		Columns: duckdb.Columns,
 		Modes:   true,
 		Folder: func(d config.Destination) string {
-			path, _ := FilePath(d)
+			path, _ := open.FilePath(d)
 			return path + ".files"
 		},
 		Publish: func(ctx context.Context, d config.Destination, open load.Destination) error {
@@ -39,11 +40,11 @@ func duckdbKind() Kind {
 
 // openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, threads=2, wait_lock=30s and
 // storage_version=v1.0.0.
-func openDuckDB(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
+func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a DuckDB destination does not support schema in this release")
 	}
-	path, query := FilePath(d)
+	path, query := open.FilePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
 	if err := options(query, map[string]func(string) error{
 		"memory_limit":    textOption(&o.MemoryLimit),

@@ -19,7 +19,7 @@ func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 		}
 		streams, err := c.Select(p.ForSource(from.Text), nil)
 		if err != nil {
-			continue // cannot happen: app.load refuses such a pipeline
+			continue // cannot happen: Opener.Load refuses such a pipeline
 		}
 		if names := withParents(streams, s.Webhooks.Refresh); len(names) > 0 {
 			all[s.Name] = names

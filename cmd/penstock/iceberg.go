@@ -6,18 +6,19 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/iceberg"
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
 // icebergKind is the kind of destination that stores Iceberg tables in a folder or a bucket.
-func icebergKind() Kind {
+func icebergKind() open.Kind {
 	p := parquetKind()
-	return Kind{
+	return open.Kind{
 		Scheme: "iceberg", Missing: icebergMissing(), Open: openIceberg, Absent: absentLake, OnHost: p.OnHost, Memory: p.Memory,
-		Check: func(ctx context.Context, opener *Opener, d config.Destination) error {
-			path, _ := FilePath(d)
+		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
+			path, _ := open.FilePath(d)
 			if !inBucket(path) {
 				return p.Check(ctx, opener, d)
 			}
@@ -29,7 +30,7 @@ func icebergKind() Kind {
 		},
 		Locate:  p.Locate,
 		Folder:  p.Folder,
-		Querier: func(_ context.Context, r *Reader) (Querier, error) { return askBucket(r) },
+		Querier: func(_ context.Context, r *open.Reader) (open.Querier, error) { return askBucket(r) },
 	}
 }
 
@@ -43,8 +44,8 @@ func icebergMissing() string {
 
 // openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and
 // catalog=sqlite:PATH, catalog=postgres://… and catalog_name=lake. The destination's schema is the namespace.
-func openIceberg(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
-	path, query := FilePath(d)
+func openIceberg(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
+	path, query := open.FilePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: opener.Log, Step: opener.Step}, Namespace: d.Schema}
 	readers := map[string]func(string) error{
 		"catalog":      textOption(&o.Catalog),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/imports"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -56,7 +58,7 @@ are reported and kept.`,
   penstock import openapi platform.yaml --write
   penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
 		Args:      cobra.ExactArgs(2),
-		ValidArgs: sortedKeys(descriptions),
+		ValidArgs: slices.Sorted(maps.Keys(descriptions)),
 		RunE:      func(_ *cobra.Command, args []string) error { return a.importFile(args[0], args[1], f) },
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
@@ -70,7 +72,7 @@ are reported and kept.`,
 
 func (f importing) check(format string) error {
 	if _, ok := descriptions[format]; !ok {
-		return failure.Usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
+		return failure.Usage("", "import %q: want %s", format, strings.Join(slices.Sorted(maps.Keys(descriptions)), " or "))
 	}
 	if f.write && f.output != "" {
 		return failure.Usage("", "--write and -o contradict each other")
@@ -93,7 +95,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	if err := f.check(format); err != nil {
 		return err
 	}
-	data, err := ReadUpTo(file, imports.MaxBytes+1)
+	data, err := open.ReadUpTo(file, imports.MaxBytes+1)
 	if err != nil {
 		return failure.Usage("", "read description: %w", err)
 	}
@@ -224,7 +226,7 @@ func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := ReadUpTo(file, MaxConfig)
+	data, err := open.ReadUpTo(file, open.MaxConfig)
 	if errors.Is(err, fs.ErrNotExist) && !needed {
 		return nil, nil
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -242,14 +244,14 @@ func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) 
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", failure.Usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s already exists and was not changed", path)
+		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.typed)), ", ")+" to it yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)
 	}
 	var text strings.Builder
 	text.WriteString("# Made by `penstock init`. Load it with: set -a; . ./.env; set +a\n")
-	for _, name := range sortedKeys(s.typed) {
+	for _, name := range slices.Sorted(maps.Keys(s.typed)) {
 		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.typed[name], "'", `'\''`))
 	}
 	_, err = f.WriteString(text.String())

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -21,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
 		os.Exit(failure.ExitFailed)
 	}
-	KeepHeap(DefaultHeap)
+	open.KeepHeap(open.DefaultHeap)
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
@@ -50,15 +51,15 @@ func (a *app) migrate(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, state.ErrNewer):
-		return StateTrouble(err)
+		return open.StateTrouble(err)
 	case err != nil:
 		return failure.Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
 		return render.NewEncoder(a.out).Encode(migrated{from, to})
 	case from == to && steps == 0:
-		return a.say("%s: version %d, nothing to do\n", StateHost(c), to)
+		return a.say("%s: version %d, nothing to do\n", open.StateHost(c), to)
 	}
-	return a.say("%s: from version %d to %d\n", StateHost(c), from, to)
+	return a.say("%s: from version %d to %d\n", open.StateHost(c), from, to)
 }
 
 // migrateQueue upgrades the tables of the workers' queue to this version, and returns the number of steps.

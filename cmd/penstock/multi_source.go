@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -22,7 +23,7 @@ func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, 
 		return err
 	}
 	if a.open.Locks == nil {
-		a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
+		a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
 	}
 	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
 	if a.json {

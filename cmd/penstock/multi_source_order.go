@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
 )
@@ -56,7 +57,7 @@ func sourcesTrouble(err error) error {
 	if errors.Is(err, state.ErrLocked) {
 		return err
 	}
-	return StateTrouble(err)
+	return open.StateTrouble(err)
 }
 
 // keepSources stores the outcomes of sources.

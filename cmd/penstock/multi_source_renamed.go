@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 )
@@ -66,7 +67,7 @@ func addressesOf(s config.Source) (all []string) {
 		if surface == nil {
 			continue
 		}
-		if address := Address(surface.BaseURL); !slices.Contains(all, address) {
+		if address := open.Address(surface.BaseURL); !slices.Contains(all, address) {
 			all = append(all, address)
 		}
 	}

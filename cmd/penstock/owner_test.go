@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
@@ -30,10 +31,10 @@ func (p *platform) sharedState(t *testing.T) {
 }
 
 // on runs a command line as if this process ran on host h.
-func (p *platform) on(t *testing.T, h Host, args ...string) (code int, out string) {
+func (p *platform) on(t *testing.T, h open.Host, args ...string) (code int, out string) {
 	t.Helper()
 	var all bytes.Buffer
-	a := &app{out: &all, err: &all, open: Opener{As: h}}
+	a := &app{out: &all, err: &all, open: open.Opener{As: h}}
 	code = a.execute(t.Context(), append(args, "-c", p.config(), "--no-progress"))
 	return code, all.String()
 }
@@ -41,7 +42,7 @@ func (p *platform) on(t *testing.T, h Host, args ...string) (code int, out strin
 // TestOwner: a file belongs to the host that wrote it first. Commands on other hosts refuse to use the file, until `state
 // own` makes one of these hosts its owner.
 func TestOwner(t *testing.T) {
-	alpha, beta := Host{Name: "alpha", Machine: "1"}, Host{Name: "beta", Machine: "1"}
+	alpha, beta := open.Host{Name: "alpha", Machine: "1"}, open.Host{Name: "beta", Machine: "1"}
 	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, to)
@@ -55,7 +56,7 @@ func TestOwner(t *testing.T) {
 				require.Contains(t, out, "this is beta", args)
 				require.Contains(t, out, "penstock state own --to warehouse", args)
 			}
-			code, out = p.on(t, Host{Name: "alpha", Machine: "2"}, "sync")
+			code, out = p.on(t, open.Host{Name: "alpha", Machine: "2"}, "sync")
 			require.Equal(t, failure.ExitUsage, code, out)
 			require.Contains(t, out, "this is another machine with that name")
 			code, out = p.on(t, alpha, "sync")
@@ -82,7 +83,7 @@ func TestOwnerFirst(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range codes {
 		all.Go(func() {
-			a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, open: Opener{As: Host{Name: fmt.Sprint("host", i)}}}
+			a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, open: open.Opener{As: open.Host{Name: fmt.Sprint("host", i)}}}
 			codes[i] = a.execute(t.Context(), []string{"sync", "-c", p.config(), "--no-progress"})
 		})
 	}
@@ -98,11 +99,11 @@ func TestOwnerFirst(t *testing.T) {
 // TestOwnerOfNone: a path has no owner if the state is a folder.
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
-	code, out := p.on(t, Host{Name: "alpha"}, "sync")
+	code, out := p.on(t, open.Host{Name: "alpha"}, "sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = p.on(t, Host{Name: "beta"}, "sync")
+	code, out = p.on(t, open.Host{Name: "beta"}, "sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = p.on(t, Host{Name: "beta"}, "state", "own")
+	code, out = p.on(t, open.Host{Name: "beta"}, "state", "own")
 	require.Equal(t, failure.ExitUsage, code, out)
 	require.Contains(t, out, "has no owner")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -19,15 +20,15 @@ import (
 )
 
 // parquetKind describes the destinations that are Parquet files, in a folder or in a bucket.
-func parquetKind() Kind {
-	return Kind{
+func parquetKind() open.Kind {
+	return open.Kind{
 		Scheme: "parquet", Open: openParquet, Absent: absentLake,
-		OnHost: func(d config.Destination) bool { path, _ := FilePath(d); return !inBucket(path) },
+		OnHost: func(d config.Destination) bool { path, _ := open.FilePath(d); return !inBucket(path) },
 		// The heap has the columns of all files that are being written. With a lower limit, garbage collection
 		// takes a third of the CPU.
-		Memory: MemoryPlan{Heap: 208 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
-		Check: func(ctx context.Context, opener *Opener, d config.Destination) error {
-			path, _ := FilePath(d)
+		Memory: open.MemoryPlan{Heap: 208 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
+		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
+			path, _ := open.FilePath(d)
 			if inBucket(path) {
 				return checkBucket(ctx, opener, d)
 			}
@@ -46,7 +47,7 @@ func parquetKind() Kind {
 			return l.(*parquet.Lake).Path(ctx, table)
 		},
 		Files: func(d config.Destination, stream, table string) string {
-			path, _ := FilePath(d)
+			path, _ := open.FilePath(d)
 			if inBucket(path) {
 				return "" // no pattern matches only the current files
 			}
@@ -57,7 +58,7 @@ func parquetKind() Kind {
 		},
 		Modes: true,
 		Folder: func(d config.Destination) string {
-			path, _ := FilePath(d)
+			path, _ := open.FilePath(d)
 			if inBucket(path) {
 				return ""
 			}
@@ -69,8 +70,8 @@ func parquetKind() Kind {
 
 // askLake returns a querier that runs DuckDB over the files of a lake. It has the same views as other
 // destinations.
-func askLake(ctx context.Context, r *Reader) (Querier, error) {
-	if path, _ := FilePath(r.Config); inBucket(path) {
+func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
+	if path, _ := open.FilePath(r.Config); inBucket(path) {
 		return askBucket(r)
 	}
 	files, err := r.Destination.(*parquet.Lake).Files(ctx)
@@ -85,7 +86,7 @@ func askLake(ctx context.Context, r *Reader) (Querier, error) {
 }
 
 // over opens DuckDB over files and views. A table and a view may have the same name: then the view is left out.
-func over(ctx context.Context, files map[string][]string, views map[string]string) (Querier, error) {
+func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {
 		if files[name] != nil {
 			delete(views, name)
@@ -103,7 +104,7 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 
 // lakeViews returns the views of a lake, by name. A table that also has deleted or old rows gets a view of its
 // current rows, TABLE_current. A predefined view is included if its tables exist.
-func lakeViews(ctx context.Context, r *Reader) (map[string]string, error) {
+func lakeViews(ctx context.Context, r *open.Reader) (map[string]string, error) {
 	tables, err := r.LoadedTables(ctx)
 	if err != nil {
 		return nil, err
@@ -140,11 +141,11 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 // openParquet opens parquet:FOLDER or parquet:URL, where URL is that of a bucket. The options are
 // ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has
 // endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
-func openParquet(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
+func openParquet(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a Parquet destination does not support schema")
 	}
-	path, query := FilePath(d)
+	path, query := open.FilePath(d)
 	o := parquet.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
 	readers := map[string]func(string) error{"wait_lock": waitOption(&o.WaitLock)}
 	lakeOptions(&o, readers)

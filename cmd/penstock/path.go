@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
 func (a *app) pathCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
 		Short: "print where a table is: the folder of its Parquet files, the DuckDB or SQLite file, or the qualified name in Postgres",
@@ -25,14 +26,14 @@ by a later run, by default after at least 24 hours.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.path(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.path(cmd.Context(), d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
 	return cmd
 }
 
-func (a *app) path(ctx context.Context, d *Reader, table string) error {
+func (a *app) path(ctx context.Context, d *open.Reader, table string) error {
 	if !load.IsInternal(table) {
 		if _, err := d.LoadedTable(ctx, table); err != nil {
 			return err

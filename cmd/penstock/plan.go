@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
@@ -71,12 +72,12 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	defer r.Close()
 	var past history.PastRuns
 	to, _ := c.Destination(p.To[0].Text)
-	q, source := Selection{To: to.Name}, p.From[0].Text
+	q, source := open.Selection{To: to.Name}, p.From[0].Text
 	if to.PerSource() || c.Shared(to) {
 		q.Source = source
 	}
 	if a.hasData(c, to.For(source)) {
-		err = a.open.Read(ctx, q, func(d *Reader) error {
+		err = a.open.Read(ctx, q, func(d *open.Reader) error {
 			past, err = history.ReadPastRuns(ctx, d, p.Name)
 			return err
 		})
@@ -84,7 +85,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	if err != nil {
 		return err
 	}
-	f := r.forecast(past, deadline)
+	f := forecastOf(r, past, deadline)
 	if options.enabled {
 		return a.printFleetPlan(r, f, options, deadline)
 	}
@@ -101,17 +102,17 @@ func (a *app) hasData(c *config.Config, d config.Destination) bool {
 	return err == nil && (p.Absent == nil || p.Absent(d) == nil)
 }
 
-// forecast returns what the run is expected to take, based on past runs.
-func (r *Run) forecast(past history.PastRuns, deadline time.Duration) forecast.Forecast {
+// forecastOf returns what the run is expected to take, based on past runs.
+func forecastOf(r *open.Run, past history.PastRuns, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
-		Streams: Plain(r.Streams), History: past.Streams, Lane: r.lane,
+		Streams: open.Plain(r.Streams), History: past.Streams, Lane: func(stream string) forecast.Lane { return laneOf(r, stream) },
 		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
 	})
 }
 
 // forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
 // returns nil if there is no open destination, or if the history cannot be read.
-func (r *Run) forecastFromHistory(ctx context.Context) *forecast.Forecast {
+func forecastFromHistory(r *open.Run, ctx context.Context) *forecast.Forecast {
 	if len(r.Destinations) == 0 {
 		return nil
 	}
@@ -119,12 +120,12 @@ func (r *Run) forecastFromHistory(ctx context.Context) *forecast.Forecast {
 	if err != nil {
 		return nil
 	}
-	f := r.forecast(past, 0)
+	f := forecastOf(r, past, 0)
 	return &f
 }
 
-// lane returns the lane of a stream: the client that the stream uses, and the client's rate.
-func (r *Run) lane(stream string) forecast.Lane {
+// laneOf returns the lane of a stream: the client that the stream uses, and the client's rate.
+func laneOf(r *open.Run, stream string) forecast.Lane {
 	name := stream
 	if r.Source.Wires[name] == nil {
 		s, _ := r.Conf.Stream(stream)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -131,9 +132,9 @@ func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.U
 }
 
 // familiesOf returns the names of the streams of each family, which one unit reads together.
-func (r *Run) familiesOf() [][]string {
+func familiesOf(r *open.Run) [][]string {
 	var all [][]string
-	for _, f := range fleet.Families(Plain(r.Streams)) {
+	for _, f := range fleet.Families(open.Plain(r.Streams)) {
 		var names []string
 		for _, s := range f {
 			names = append(names, s.Name)
@@ -143,8 +144,8 @@ func (r *Run) familiesOf() [][]string {
 	return all
 }
 
-func (a *app) printFleetPlan(r *Run, f forecast.Forecast, options fleetFlags, within time.Duration) error {
-	p, err := planFleet(f, r.familiesOf(), options, within)
+func (a *app) printFleetPlan(r *open.Run, f forecast.Forecast, options fleetFlags, within time.Duration) error {
+	p, err := planFleet(f, familiesOf(r), options, within)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres"
@@ -17,12 +18,12 @@ import (
 
 // postgresKind describes the destinations that are a schema of a Postgres database. scheme is "postgres" or
 // "postgresql".
-func postgresKind(scheme string) Kind {
-	return Kind{
+func postgresKind(scheme string) open.Kind {
+	return open.Kind{
 		Scheme: scheme, Open: openPostgres, Check: checkPostgres, Warn: warnPostgres,
 		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
 		// server never waits for rows.
-		Memory:  MemoryPlan{Heap: 38 << 20, Budget: 16 << 20, Group: 4 << 20},
+		Memory:  open.MemoryPlan{Heap: 38 << 20, Budget: 16 << 20, Group: 4 << 20},
 		Columns: postgres.Columns,
 		Locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return render.SQLName(cmp.Or(d.Schema, "public")) + "." + render.SQLName(table), nil
@@ -32,7 +33,7 @@ func postgresKind(scheme string) Kind {
 
 // openPostgres opens the database at a libpq URL. The URL may also have our own options: json=json, wait=1m and
 // wait_lock=10s.
-func openPostgres(ctx context.Context, opener *Opener, d config.Destination) (load.Destination, error) {
+func openPostgres(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func openPostgres(ctx context.Context, opener *Opener, d config.Destination) (lo
 	return db, nil
 }
 
-func dialPostgres(ctx context.Context, opener *Opener, d config.Destination) (*postgres.DB, error) {
+func dialPostgres(ctx context.Context, opener *open.Opener, d config.Destination) (*postgres.DB, error) {
 	o := postgres.Options{Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
@@ -90,7 +91,7 @@ func splitOptions(query string, names ...string) (theirs, ours string, err error
 }
 
 // checkPostgres checks the rights that a run needs.
-func checkPostgres(ctx context.Context, opener *Opener, d config.Destination) error {
+func checkPostgres(ctx context.Context, opener *open.Opener, d config.Destination) error {
 	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func checkPostgres(ctx context.Context, opener *Opener, d config.Destination) er
 }
 
 // warnPostgres returns a warning for each right that a run does not need: of the role, or of another role.
-func warnPostgres(ctx context.Context, opener *Opener, d config.Destination) ([]string, error) {
+func warnPostgres(ctx context.Context, opener *open.Opener, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {
 		return nil, err

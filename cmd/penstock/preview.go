@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -35,7 +36,7 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 			if err != nil {
 				return err
 			}
-			src, err := Pick(c.File, "source", "--from", c.Sources, func(s config.Source) string { return s.Name }, from)
+			src, err := open.Pick(c.File, "source", "--from", c.Sources, func(s config.Source) string { return s.Name }, from)
 			if err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 }
 
 // readRecords reads pages until the mapper has n rows.
-func readRecords(ctx context.Context, s *Source, st schemas.Stream, m *transform.Mapper, n int) error {
+func readRecords(ctx context.Context, s *open.Source, st schemas.Stream, m *transform.Mapper, n int) error {
 	for page, err := range s.Client.Pages(ctx, st, "") {
 		if err != nil {
 			return &failure.Error{Err: fmt.Errorf("preview %s: %w", st.Name, err), Hint: render.Remedy(err, st.Name)}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -18,7 +19,7 @@ import (
 
 // queryFlags are the flags of query.
 type queryFlags struct {
-	to           Selection
+	to           open.Selection
 	format, file string
 	exact        bool
 }
@@ -41,7 +42,7 @@ a formula gets a ' before it, unless --exact is set.`,
 			if err != nil {
 				return err
 			}
-			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
 				if err := d.Together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.Source)); err != nil {
 					return err
 				}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
 // quick is the program with short leases.
@@ -18,7 +20,7 @@ func quick() {
 	if err != nil {
 		life = 2 * time.Second
 	}
-	a := &app{out: os.Stdout, err: os.Stderr, open: Opener{Life: life}}
+	a := &app{out: os.Stdout, err: os.Stderr, open: open.Opener{Life: life}}
 	if step := os.Getenv(stepEnv); step != "" {
 		a.open.Step = signalAt(step)
 	}

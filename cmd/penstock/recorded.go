@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
@@ -20,7 +21,7 @@ import (
 // progress and to cancel it. A run that was put off continues with the units that are left. Rows do not depend on
 // units: if the units cannot be stored, the run is made without them. This process must hold the lease of the
 // source.
-func (a *app) recorded(ctx context.Context, r *Run, f syncFlags) (report pipeline.Report, err error) {
+func (a *app) recorded(ctx context.Context, r *open.Run, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
 		f.run = pipeline.NewRunID(r.Now())
 	}
@@ -35,12 +36,12 @@ func (a *app) recorded(ctx context.Context, r *Run, f syncFlags) (report pipelin
 		}
 		defer ledger.Close() // its error loses nothing: every write was durable
 	}
-	units := fleet.Plan(f.run, r.Pipeline.Name, r.unitSource(), Plain(r.Streams))
+	units := fleet.Plan(f.run, r.Pipeline.Name, r.UnitSource(), open.Plain(r.Streams))
 	if err := fleet.AddSourceUnits(ctx, ledger, f.worker, units); err != nil {
 		a.unrecorded(ctx, r, err)
 		return a.runPipeline(ctx, r, f)
 	}
-	source := r.unitSource()
+	source := r.UnitSource()
 	var last []state.Unit
 	hand := fleet.Claimer{Units: ledger, Name: f.worker, Life: a.open.Life, Alone: true}
 	_, lerr := hand.Work(ctx, state.Claim{Run: f.run, Pipeline: r.Pipeline.Name, Source: &source},
@@ -66,7 +67,7 @@ var errCancelled = &failure.Error{Err: errors.New("cancelled by `penstock runs c
 
 // attempt makes one attempt at the units, and returns them with their outcome. If the source was put off, another
 // attempt follows.
-func (a *app) attempt(ctx context.Context, r *Run, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
+func (a *app) attempt(ctx context.Context, r *open.Run, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
 	f.try = fleet.NewAttempt(units, len(r.Pipeline.To), r.Now, wire.NewRedactor(r.Conf.Secrets...).Redact, settle)
 	names := fleet.StreamsOf(units)
 	left := *r
@@ -87,20 +88,12 @@ func (a *app) attempt(ctx context.Context, r *Run, f syncFlags, units []state.Un
 	return report, units, err
 }
 
-// unitSource returns the source of the run's units.
-func (r *Run) unitSource() string {
-	if r.Pipeline.MultiSource {
-		return r.Pipeline.From[0].Text
-	}
-	return ""
-}
-
 // unrecorded warns that other processes cannot see the progress of a run.
-func (a *app) unrecorded(ctx context.Context, r *Run, err error) {
+func (a *app) unrecorded(ctx context.Context, r *open.Run, err error) {
 	if ctx.Err() != nil {
 		return // the run ends anyway
 	}
-	a.log.Warn("units of the run are not recorded", "pipeline", r.Pipeline.Name, "source", r.unitSource(), "error", err)
+	a.log.Warn("units of the run are not recorded", "pipeline", r.Pipeline.Name, "source", r.UnitSource(), "error", err)
 }
 
 // workerName returns a name that no other worker has.

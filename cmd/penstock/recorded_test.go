@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -107,7 +108,7 @@ func TestCancelledRun(t *testing.T) {
 	ended := make(chan ending)
 	go func() {
 		var out, errs bytes.Buffer
-		code := (&app{out: &out, err: &errs, open: Opener{Life: 2 * time.Second}}).execute(t.Context(), []string{"sync", "-c", w.config(), "--no-progress"})
+		code := (&app{out: &out, err: &errs, open: open.Opener{Life: 2 * time.Second}}).execute(t.Context(), []string{"sync", "-c", w.config(), "--no-progress"})
 		ended <- ending{code, out.String() + errs.String()}
 	}()
 	require.Eventually(t, func() bool {

@@ -13,13 +13,14 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
 
 func (a *app) rejectsCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "rejects",
 		Short: "count, list, retry or accept records and values that are not in the tables",
@@ -29,7 +30,7 @@ A record that no table can hold keeps its stream partial (exit 75) until a later
 stores it, or until you accept the loss with "penstock rejects accept".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.countRejects(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.countRejects(cmd.Context(), d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -47,7 +48,7 @@ type rejectCount struct {
 	Resolved int64  `json:"resolved"` // later runs have stored these; the other fields do not count them
 }
 
-func (a *app) countRejects(ctx context.Context, d *Reader) error {
+func (a *app) countRejects(ctx context.Context, d *open.Reader) error {
 	counts := map[[2]string]*rejectCount{}
 	_, err := d.Project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		id := [2]string{r.Text("source"), r.Text("stream")}
@@ -107,7 +108,7 @@ func (a *app) countRejects(ctx context.Context, d *Reader) error {
 }
 
 func (a *app) rejectsListCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	var stream string
 	var all bool
 	cmd := &cobra.Command{
@@ -117,7 +118,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
   penstock rejects list --stream crm.leads`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -129,7 +130,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
 // rejectColumns are the columns shown of a reject.
 var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
-func (a *app) listRejects(ctx context.Context, d *Reader, stream string, all bool) error {
+func (a *app) listRejects(ctx context.Context, d *open.Reader, stream string, all bool) error {
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
@@ -187,7 +188,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 
 // rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
-	ctx, unlock, err := (*PipelineLocks)(nil).Take(ctx, a.open.State(c), p.Key())
+	ctx, unlock, err := (*open.PipelineLocks)(nil).Take(ctx, a.open.State(c), p.Key())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -24,7 +25,7 @@ const maxRuns = 50
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 func (a *app) runsCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "list past runs, or show one run in detail",
@@ -33,12 +34,12 @@ rejects, and the changes that it made to tables.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.listRuns(cmd.Context(), d) })
+				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.listRuns(cmd.Context(), d) })
 			}
 			if err := checkRunID(args[0]); err != nil {
 				return err
 			}
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.showRun(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.showRun(cmd.Context(), d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -55,7 +56,7 @@ func checkRunID(s string) error {
 	return nil
 }
 
-func (a *app) listRuns(ctx context.Context, d *Reader) error {
+func (a *app) listRuns(ctx context.Context, d *open.Reader) error {
 	out, err := d.Project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (a *app) listRuns(ctx context.Context, d *Reader) error {
 }
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
-func (a *app) showRun(ctx context.Context, d *Reader, run string) error {
+func (a *app) showRun(ctx context.Context, d *open.Reader, run string) error {
 	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
 	out, err := d.Project(ctx, load.Runs, runColumns, of)
 	switch {

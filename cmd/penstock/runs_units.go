@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -42,7 +43,7 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 		return noUnits(run)
 	}
 	if err != nil {
-		return StateTrouble(err)
+		return open.StateTrouble(err)
 	}
 	defer l.Close()
 	units, err := allUnits(ctx, l, run)

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -23,18 +24,18 @@ func (a *app) schemaCmd() *cobra.Command {
 	}
 	for _, verb := range []struct {
 		name, short, long string
-		run               func(context.Context, *Reader, string) error
+		run               func(context.Context, *open.Reader, string) error
 	}{
 		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
 changes made to the table: when, by which run, and why.`, a.showSchema},
 		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream continues.
 A removed column is created again by its next value; a column whose type was changed keeps the new type.`, a.acceptSchema},
 	} {
-		var to Selection
+		var to open.Selection
 		sub := &cobra.Command{
 			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.open.Read(cmd.Context(), to, func(d *Reader) error { return verb.run(cmd.Context(), d, args[0]) })
+				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return verb.run(cmd.Context(), d, args[0]) })
 			},
 		}
 		addDestinationFlag(sub, &to)
@@ -66,7 +67,7 @@ mistakes while you type. Editors find the schema by this first line of pipelines
 }
 
 // showSchema prints a table's columns and the log of its changes; with --json only the log.
-func (a *app) showSchema(ctx context.Context, d *Reader, table string) error {
+func (a *app) showSchema(ctx context.Context, d *open.Reader, table string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (a *app) showSchema(ctx context.Context, d *Reader, table string) error {
 }
 
 // acceptSchema accepts a table as it is and prints what that changes.
-func (a *app) acceptSchema(ctx context.Context, d *Reader, table string) error {
+func (a *app) acceptSchema(ctx context.Context, d *open.Reader, table string) error {
 	if err := d.Together("accept applies to all of them: omit --source"); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -286,7 +287,7 @@ func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 // signInGrant signs in like a person with a browser.
 func signInGrant(t *testing.T, dir string) {
 	t.Helper()
-	c, err := (&app{open: Opener{File: filepath.Join(dir, "pipelines.yaml"), Kinds: destinationKinds()}}).open.Load()
+	c, err := (&app{open: open.Opener{File: filepath.Join(dir, "pipelines.yaml"), Kinds: destinationKinds()}}).open.Load()
 	require.NoError(t, err)
 	all, err := c.SignIns("grant", (&app{}).open.State(c).Vault())
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -53,7 +54,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
+	a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
 	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {
@@ -183,14 +184,14 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		return a.sync(ctx, c, p, syncFlags{
 			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,
-			opened: func(s *Source) { o.Rates(s.rates) },
+			opened: func(s *open.Source) { o.Rates(func() []serve.Rate { return ratesOf(s) }) },
 		})
 	}
 	return sp
 }
 
-// rates returns the current rate limits and usage.
-func (s *Source) rates() []serve.Rate {
+// ratesOf returns the current rate limits and usage.
+func ratesOf(s *open.Source) []serve.Rate {
 	all := make([]serve.Rate, 0, len(s.Names))
 	for _, name := range s.Names {
 		g := s.Wires[name].Governor().Stats()

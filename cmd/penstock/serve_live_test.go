@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -42,7 +43,7 @@ func TestServeGoverned(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	require.NoError(t, os.WriteFile(defaultConfig, []byte(strings.Replace(governedConfig, "SANDBOX", server.URL, 1)), 0o600))
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: Opener{File: defaultConfig, Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
 	c, err := a.open.Load()
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -230,7 +231,7 @@ func TestServeSoak(t *testing.T) {
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: Opener{File: defaultConfig, Locks: NewPipelineLocks(), Pool: NewDestinationPool(), Kinds: destinationKinds()}}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
 	c, err := a.open.Load()
 	require.NoError(t, err)

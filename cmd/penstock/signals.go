@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -46,7 +47,7 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 		Notes: a.open.State(c).Notes(), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
 	})
 	if err != nil {
-		return nil, StateTrouble(fmt.Errorf("open alerts: %w", err))
+		return nil, open.StateTrouble(fmt.Errorf("open alerts: %w", err))
 	}
 	if err := a.openCollectors(ctx, c, s); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
@@ -173,7 +174,7 @@ func (a *app) changeSources(ctx context.Context, names []string, do func(context
 		return err
 	}
 	for _, name := range names {
-		if _, err := Pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, name); err != nil {
+		if _, err := open.Pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, name); err != nil {
 			return err
 		}
 	}

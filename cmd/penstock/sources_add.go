@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
 func (a *app) sourcesAddCmd() *cobra.Command {
@@ -73,7 +74,7 @@ func appendRow(path string, fields map[string]string) error {
 		return failure.Usage("chmod 600 "+path+", or take fields from ${file:…/{name}} in the template",
 			"other users can read %s (mode %04o), and a field may be a secret", path, info.Mode().Perm())
 	}
-	text, err := ReadUpTo(path, MaxListBytes)
+	text, err := open.ReadUpTo(path, open.MaxListBytes)
 	if err != nil {
 		return failure.PathCause(err)
 	}

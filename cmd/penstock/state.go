@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -34,7 +35,7 @@ from that file.`,
 }
 
 func (a *app) stateShowCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "print the cursor of every stream, as stored in the destination",
@@ -42,7 +43,7 @@ func (a *app) stateShowCmd() *cobra.Command {
   penstock state show --to lake --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error {
 				out, err := d.Project(cmd.Context(), load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
 				if err != nil {
 					return err
@@ -57,7 +58,7 @@ func (a *app) stateShowCmd() *cobra.Command {
 
 // moveFlags are the flags for changing cursors.
 type moveFlags struct {
-	to       Selection
+	to       open.Selection
 	pipeline string
 	streams  []string
 	yes      bool
@@ -83,12 +84,12 @@ positions are read again; after a move forward, they are not read.`,
 			if err := pipeline.CheckCursor(next); err != nil || next == "" {
 				return failure.Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
-			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
 				p, err := f.carrier(d, args[:1])
 				if err != nil {
 					return err
 				}
-				return a.moveCursors(cmd.Context(), d, []move{{Key: d.key(p.Name, args[0]), next: next}}, f.yes)
+				return a.moveCursors(cmd.Context(), d, []move{{Key: d.Key(p.Name, args[0]), next: next}}, f.yes)
 			})
 		},
 	}
@@ -99,26 +100,17 @@ positions are read again; after a move forward, they are not read.`,
 
 // carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams, or if one
 // of several sources must be selected first.
-func (f *moveFlags) carrier(d *Reader, streams []string) (p config.Pipeline, err error) {
+func (f *moveFlags) carrier(d *open.Reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.One(); err != nil {
 		return p, err
 	}
 	c := d.Conf
-	p, err = Pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+	p, err = open.Pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
 	if err != nil {
 		return p, err
 	}
 	_, err = c.Select(p, streams)
 	return p, err
-}
-
-// key returns the key of a stream in the destination.
-func (r *Reader) key(pipeline, stream string) state.Key {
-	k := state.Key{Pipeline: pipeline, Stream: stream}
-	if r.Shared {
-		k.Source = r.Source
-	}
-	return k
 }
 
 func (a *app) stateResetCmd() *cobra.Command {
@@ -136,7 +128,7 @@ that have not changed are counted as unchanged.`,
 			if len(f.streams) == 0 {
 				return failure.Usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
 			}
-			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error { return a.resetCursors(cmd.Context(), d, f) })
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return a.resetCursors(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
@@ -145,7 +137,7 @@ that have not changed are counted as unchanged.`,
 	return cmd
 }
 
-func (a *app) resetCursors(ctx context.Context, d *Reader, f moveFlags) error {
+func (a *app) resetCursors(ctx context.Context, d *open.Reader, f moveFlags) error {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return err
@@ -156,20 +148,20 @@ func (a *app) resetCursors(ctx context.Context, d *Reader, f moveFlags) error {
 	}
 	var moves []move
 	for _, s := range streams {
-		moves = append(moves, move{Key: d.key(p.Name, s.Name)})
+		moves = append(moves, move{Key: d.Key(p.Name, s.Name)})
 	}
 	return a.moveCursors(ctx, d, moves, f.yes)
 }
 
 func (a *app) stateExportCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "print the cursors of the streams as JSON lines, for import",
 		Example: `  penstock state export > cursors.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error {
 				all, err := cursorsOf(cmd.Context(), d)
 				if err != nil {
 					return err
@@ -193,14 +185,14 @@ type cursorLine struct {
 }
 
 // cursorsOf returns the cursors of the streams in one destination, sorted.
-func cursorsOf(ctx context.Context, d *Reader) ([]cursorLine, error) {
+func cursorsOf(ctx context.Context, d *open.Reader) ([]cursorLine, error) {
 	var all []cursorLine
 	err := history.Scan(ctx, d, load.State, func(r history.Row) error {
 		k := history.KeyOf(r)
 		if pipeline.OwnCursor(k.Stream) {
 			return nil
 		}
-		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.key("", "").Source), Stream: k.Stream, Cursor: r.Text("cursor"), Sequence: r.Number("sequence")}
+		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.Key("", "").Source), Stream: k.Stream, Cursor: r.Text("cursor"), Sequence: r.Number("sequence")}
 		if at, ok := r.Value("updated_at").(time.Time); ok {
 			l.UpdatedAt = &at
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -34,7 +35,7 @@ workspace, use state reset instead: its records then replace the rows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.to.Sources = true // their addresses are compared with those of the tables
-			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error { return a.adopt(cmd.Context(), d, f) })
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return a.adopt(cmd.Context(), d, f) })
 		},
 	}
 	f.register(cmd)
@@ -51,7 +52,7 @@ type adoption struct {
 }
 
 // adopt executes `state adopt`.
-func (a *app) adopt(ctx context.Context, d *Reader, f moveFlags) error {
+func (a *app) adopt(ctx context.Context, d *open.Reader, f moveFlags) error {
 	todo, err := a.adoptions(ctx, d, f)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (a *app) adopt(ctx context.Context, d *Reader, f moveFlags) error {
 }
 
 // adoptions returns the tables of a pipeline's streams that have another owner.
-func (a *app) adoptions(ctx context.Context, d *Reader, f moveFlags) (todo []adoption, err error) {
+func (a *app) adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoption, err error) {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return nil, err
@@ -93,9 +94,9 @@ func (a *app) adoptions(ctx context.Context, d *Reader, f moveFlags) (todo []ado
 	if !known {
 		return nil, failure.Usage("", "no source %q in %s", cmp.Or(d.Source, p.From[0].Text), d.Conf.File)
 	}
-	origins := Origins(source, streams)
+	origins := open.Origins(source, streams)
 	for _, s := range streams {
-		t := adoption{move: move{Key: d.key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
+		t := adoption{move: move{Key: d.Key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
 		if t.was, err = d.Cursor(ctx, t.Key); err != nil {
 			return nil, err
 		}
@@ -129,7 +130,7 @@ type adopted struct {
 }
 
 // commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
-func (a *app) commitAdoption(ctx context.Context, d *Reader, t adoption) error {
+func (a *app) commitAdoption(ctx context.Context, d *open.Reader, t adoption) error {
 	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})
 	if err != nil {

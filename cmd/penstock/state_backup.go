@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
 )
@@ -73,7 +74,7 @@ func (a *app) stateDir() (string, error) {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", failure.Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", StateHost(c))
+		return "", failure.Usage("copy it with `pg_dump --schema=…`, even while penstock runs; tokens stay encrypted in the dump", "the state is in a database, %s", open.StateHost(c))
 	}
 	return c.State.Dir, nil
 }

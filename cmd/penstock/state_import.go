@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -34,7 +35,7 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.to.Sources = true
-			return a.open.Read(cmd.Context(), f.to, func(d *Reader) error {
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
 				moves, err := readMoves(args[0], d, f.streams)
 				if err != nil {
 					return err
@@ -49,7 +50,7 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
 }
 
 // readMoves reads an export. If lines are invalid, the error lists them all.
-func readMoves(path string, d *Reader, only []string) ([]move, error) {
+func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {
 		f, err := os.Open(path)
@@ -101,7 +102,7 @@ func readMoves(path string, d *Reader, only []string) ([]move, error) {
 	return moves, nil
 }
 
-func readMove(line []byte, d *Reader) (move, error) {
+func readMove(line []byte, d *open.Reader) (move, error) {
 	c := d.Conf
 	var l cursorLine
 	if err := json.Unmarshal(line, &l); err != nil {

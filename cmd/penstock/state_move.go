@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -36,7 +37,7 @@ type moved struct {
 
 // moveCursors asks for confirmation, locks the pipelines so that none of them runs, and backs up all cursors of
 // the destination. Then it changes the cursors that differ, each in its own commit. // Invariants 2, 13
-func (a *app) moveCursors(ctx context.Context, d *Reader, moves []move, yes bool) error {
+func (a *app) moveCursors(ctx context.Context, d *open.Reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
 		var err error
@@ -70,7 +71,7 @@ func (a *app) moveCursors(ctx context.Context, d *Reader, moves []move, yes bool
 
 // beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
 // must call unlock.
-func (a *app) beginMoves(ctx context.Context, d *Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
+func (a *app) beginMoves(ctx context.Context, d *open.Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
 	if err := a.confirm(ctx, yes, question); err != nil {
 		return "", nil, err
 	}
@@ -91,7 +92,7 @@ func (a *app) beginMoves(ctx context.Context, d *Reader, todo []move, yes bool, 
 
 // lockAll takes the lock of every pipeline whose cursors are moved. For a pipeline with several
 // sources, it takes the lock of the source.
-func (a *app) lockAll(ctx context.Context, d *Reader, moves []move) (unlock func(), err error) {
+func (a *app) lockAll(ctx context.Context, d *open.Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
 		for _, l := range held {
@@ -106,7 +107,7 @@ func (a *app) lockAll(ctx context.Context, d *Reader, moves []move) (unlock func
 		if held[key] != nil {
 			continue
 		}
-		l, err := LockPipeline(ctx, a.open.State(d.Conf), key)
+		l, err := open.LockPipeline(ctx, a.open.State(d.Conf), key)
 		if err != nil {
 			unlock()
 			return nil, err
@@ -117,7 +118,7 @@ func (a *app) lockAll(ctx context.Context, d *Reader, moves []move) (unlock func
 }
 
 // commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
-func (a *app) commitMove(ctx context.Context, d *Reader, m move, backup string) error {
+func (a *app) commitMove(ctx context.Context, d *open.Reader, m move, backup string) error {
 	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
 	if err != nil {
@@ -152,7 +153,7 @@ func (a *app) say(format string, args ...any) error {
 
 // backUp writes all cursors of the destination to a new file in the state folder. When it returns the path, the
 // file is durable.
-func (a *app) backUp(ctx context.Context, d *Reader) (path string, err error) {
+func (a *app) backUp(ctx context.Context, d *open.Reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {
 		return "", err

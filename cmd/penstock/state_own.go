@@ -5,10 +5,12 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
 func (a *app) stateOwnCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
@@ -26,7 +28,7 @@ the files here.`,
 }
 
 // own executes `state own`.
-func (a *app) own(ctx context.Context, to Selection) error {
+func (a *app) own(ctx context.Context, to open.Selection) error {
 	c, d, _, err := a.open.Named(to)
 	if err != nil {
 		return err

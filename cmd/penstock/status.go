@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -30,7 +31,7 @@ With -v it prints all columns, with --json also long texts in full.`,
 			if health {
 				return a.health(cmd.Context())
 			}
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.status(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.status(cmd.Context(), d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -43,7 +44,7 @@ var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "reje
 
 // status prints for every stream the time of its cursor, its newest certificate, and why the last run did
 // not complete it.
-func (a *app) status(ctx context.Context, d *Reader) error {
+func (a *app) status(ctx context.Context, d *open.Reader) error {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,7 +135,7 @@ func (a *app) printStreams(streams []config.Stream, module string) error {
 		g.Add(s.Name, string(s.Class), s.Method, s.Origin+s.Path, table, s.Parent, note)
 	}
 	if listed == 0 {
-		return failure.Usage("the modules are "+strings.Join(sortedKeys(modules), ", "), "no module %q", module)
+		return failure.Usage("the modules are "+strings.Join(slices.Sorted(maps.Keys(modules)), ", "), "no module %q", module)
 	}
 	if !a.json {
 		g.Render(a.out)

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
@@ -31,7 +32,7 @@ type syncFlags struct {
 	worker string               // name of the worker in the units; "" to create one
 	try    *fleet.Attempt       // the attempt at units that are already claimed; nil if the run plans its own units
 	follow func(pipeline.Event) // called for each event; nil to show progress on the terminal
-	opened func(*Source)        // called before the source is read
+	opened func(*open.Source)   // called before the source is read
 }
 
 func (a *app) syncCmd() *cobra.Command {
@@ -139,12 +140,12 @@ func (a *app) syncSource(ctx context.Context, c *config.Config, p config.Pipelin
 }
 
 // runPipeline runs the opened pipeline.
-func (a *app) runPipeline(ctx context.Context, r *Run, f syncFlags) (pipeline.Report, error) {
+func (a *app) runPipeline(ctx context.Context, r *open.Run, f syncFlags) (pipeline.Report, error) {
 	p := r.Pipeline
 	shown, hide := a.follow(r, f)
 	cfg := r.Config()
 	if f.options.Backfill == nil {
-		cfg.Forecast = r.forecastFromHistory(ctx)
+		cfg.Forecast = forecastFromHistory(r, ctx)
 	}
 	cfg.Files, cfg.Locks = a.open.Files(r), a.open.Locks.StreamLocks(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
@@ -177,7 +178,7 @@ func (a *app) runPipeline(ctx context.Context, r *Run, f syncFlags) (pipeline.Re
 
 // follow returns the function that gets each event of a run: f.follow, or one that shows progress on the terminal
 // until hide is called.
-func (a *app) follow(r *Run, f syncFlags) (event func(pipeline.Event), hide func()) {
+func (a *app) follow(r *open.Run, f syncFlags) (event func(pipeline.Event), hide func()) {
 	if f.opened != nil {
 		f.opened(r.Source)
 	}
@@ -189,7 +190,7 @@ func (a *app) follow(r *Run, f syncFlags) (event func(pipeline.Event), hide func
 }
 
 // progressOptions returns how the progress of a run is shown, as the global flags say.
-func (a *app) progressOptions(r *Run) render.ProgressOptions {
+func (a *app) progressOptions(r *open.Run) render.ProgressOptions {
 	o := render.ProgressOptions{
 		Total: len(r.Streams), Log: a.log, Silent: a.noProgress || a.quiet,
 		Rates: func() (limit, waiting string) { return r.Source.Limit(), r.Source.Waiting() },

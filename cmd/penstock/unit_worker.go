@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
@@ -78,10 +79,10 @@ func (h *unitWorker) configure(c *config.Config) {
 func (h *unitWorker) work(ctx context.Context) error {
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
-		return StateTrouble(err)
+		return open.StateTrouble(err)
 	}
 	if err := inspectQueue(ctx, h.db); err != nil {
-		return StateTrouble(err)
+		return open.StateTrouble(err)
 	}
 	return queue.Worker{
 		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Life: cmp.Or(h.open.Life, fleet.DefaultLife), Now: h.db.Now,
@@ -106,7 +107,7 @@ func (h *unitWorker) pages(ctx context.Context) (http.Handler, error) {
 	}
 	pool, schema, err := h.db.Queue(ctx)
 	if err != nil {
-		return nil, StateTrouble(err)
+		return nil, open.StateTrouble(err)
 	}
 	return queue.UI(ctx, pool, schema, queuePath)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -71,7 +72,7 @@ func (h *unitWorker) do(ctx context.Context, u queue.Unit, cancelled <-chan stru
 // this host becomes its owner. // Invariant 13
 func (h *unitWorker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := h.open.Claim(ctx, c, p)
-	e, ok := errors.AsType[*ElsewhereError](err)
+	e, ok := errors.AsType[*open.ElsewhereError](err)
 	if !ok {
 		return 0, err
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +52,7 @@ engines, and the destinations that this build supports.`,
 				fmt.Fprintf(a.out, " (%s of %s)", v.Commit, v.Date)
 			}
 			fmt.Fprintf(a.out, "\n%s %s/%s\n", v.Go, v.OS, v.Arch)
-			for _, e := range sortedKeys(v.Engines) {
+			for _, e := range slices.Sorted(maps.Keys(v.Engines)) {
 				fmt.Fprintf(a.out, "%s %s\n", e, v.Engines[e])
 			}
 			fmt.Fprintf(a.out, "tags: %s\n", orNone(v.Tags))

@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 func (a *app) viewsCmd() *cobra.Command {
-	var to Selection
+	var to open.Selection
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "views",
@@ -28,7 +29,7 @@ penstock are replaced, anything else with the same name is not changed.`,
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *Reader) error { return a.views(cmd.Context(), d, apply) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.views(cmd.Context(), d, apply) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -45,7 +46,7 @@ type viewLine struct {
 	SQL   string   `json:"sql,omitempty"`
 }
 
-func (a *app) views(ctx context.Context, d *Reader, apply bool) error {
+func (a *app) views(ctx context.Context, d *open.Reader, apply bool) error {
 	kit, err := schemas.LoadViews()
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
@@ -30,7 +31,7 @@ func (a *app) openWebhookServer(ctx context.Context, c *config.Config) (*webhook
 	case errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	}
-	return nil, StateTrouble(err)
+	return nil, open.StateTrouble(err)
 }
 
 // mount adds the receiver to the daemon.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
@@ -38,7 +39,7 @@ func newClassroom(t *testing.T, webhooks string) *classroom {
 	t.Helper()
 	c := &classroom{t: t, dir: t.TempDir()}
 	c.write(webhooks)
-	c.app = &app{open: Opener{File: c.path("pipelines.yaml"), Kinds: destinationKinds()}}
+	c.app = &app{open: open.Opener{File: c.path("pipelines.yaml"), Kinds: destinationKinds()}}
 	conf, err := c.app.open.Load()
 	require.NoError(t, err)
 	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})

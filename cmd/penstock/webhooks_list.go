@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -158,7 +159,7 @@ func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, erro
 			if err != nil {
 				return nil, err
 			}
-			streams = append(streams, Plain(chosen)...)
+			streams = append(streams, open.Plain(chosen)...)
 		}
 		read[s.Name] = extract.NewInbox(b, s.Name, known, streams)
 	}

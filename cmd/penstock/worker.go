@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -44,7 +45,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.open.Locks, a.open.Pool = NewPipelineLocks(), NewDestinationPool()
+	a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
 	h, err := a.openUnitWorker(ctx, c, slots)
 	if err != nil {
 		return err

@@ -1,11 +1,10 @@
-package main
+package open
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,6 +76,7 @@ func (o *Opener) Parse(data []byte, env func(string) (string, bool), onlyPlaces 
 	})
 }
 
+// ReadUpTo reads at most n bytes of a file.
 func ReadUpTo(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,6 +121,9 @@ func mounted(path string) bool {
 	})
 }
 
+// maxNamed is how many names an error lists.
+const maxNamed = 20
+
 // PickPipeline returns the pipeline that args name. Without a name, it returns the only pipeline.
 func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	name := ""
@@ -142,8 +145,8 @@ func Pick[T any](file, what, flag string, all []T, called func(T) string, name s
 		}
 	}
 	var none T
-	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), maxShown)], ", ")
-	if len(names) > maxShown {
+	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if len(names) > maxNamed {
 		hint += " and others"
 	}
 	switch {
@@ -209,5 +212,3 @@ func (o *Opener) maskKey(c *config.Config) (key string, made bool, where string,
 	key, made, err = state.MaskKeyIn(slot)
 	return key, made, slot.Where(), err
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

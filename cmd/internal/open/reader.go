@@ -1,4 +1,4 @@
-package main
+package open
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Reader is a destination that a verb reads. If source is set, it is only that source's part of the destination.
@@ -181,4 +182,13 @@ func (r *Reader) unknownTable(name string) error {
 		Hint: "`penstock docs` lists what is loaded",
 		Code: failure.ExitFailed,
 	}
+}
+
+// Key returns the key of a stream in the destination.
+func (r *Reader) Key(pipeline, stream string) state.Key {
+	k := state.Key{Pipeline: pipeline, Stream: stream}
+	if r.Shared {
+		k.Source = r.Source
+	}
+	return k
 }

@@ -1,4 +1,4 @@
-package main
+package open
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // each would open the same file with its own database engine. The engines would wait for each other's locks, and
 // an engine that commits rarely might never get the lock.
 //
-// It is safe for concurrent use. A nil *destinationPool shares nothing.
+// It is safe for concurrent use. A nil *DestinationPool shares nothing.
 type DestinationPool struct {
 	mu  sync.Mutex
 	all map[config.Destination]*pooledDestination
@@ -27,6 +27,7 @@ type pooledDestination struct {
 	dest load.Destination
 }
 
+// NewDestinationPool returns an empty pool.
 func NewDestinationPool() *DestinationPool {
 	return &DestinationPool{all: map[config.Destination]*pooledDestination{}}
 }

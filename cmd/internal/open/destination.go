@@ -1,4 +1,4 @@
-package main
+package open
 
 import (
 	"cmp"
@@ -23,23 +23,23 @@ type Kind struct {
 	Memory  MemoryPlan                                                           // memory for loads into the destination
 	Columns int                                                                  // column limit of a stream without max_columns; 0 means schemas.DefaultColumns
 
-	// onHost reports whether the URL is a local path. The same path on another host is another file.
+	// OnHost reports whether the URL is a local path. The same path on another host is another file.
 	OnHost func(config.Destination) bool
-	// absent returns an error if there is nothing to read yet. It is called before open, because open would
+	// Absent returns an error if there is nothing to read yet. It is called before Open, because Open would
 	// create the destination.
 	Absent func(config.Destination) error
-	// locate returns where other programs find an existing table: a file, a folder, or a name in SQL.
+	// Locate returns where other programs find an existing table: a file, a folder, or a name in SQL.
 	Locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
-	// files returns a pattern that matches the files of a stream's table, so that a query engine can read the
+	// Files returns a pattern that matches the files of a stream's table, so that a query engine can read the
 	// table without penstock. The pattern stays valid after later runs.
 	Files func(d config.Destination, stream, table string) string
-	// folder returns the default folder for downloaded files.
+	// Folder returns the default folder for downloaded files.
 	Folder func(d config.Destination) string
-	// asker returns a querier for a destination that does not implement load.Querier.
+	// Querier returns a querier for a destination that does not implement load.Querier.
 	Querier func(context.Context, *Reader) (Querier, error)
 	Modes   bool   // the destination creates files, so the option mode applies to it
 	NoViews string // why the destination does not support penstock's views; "" if it does
-	// publish gives readers a copy of what a run has loaded.
+	// Publish gives readers a copy of what a run has loaded.
 	Publish func(context.Context, config.Destination, load.Destination) error
 }
 

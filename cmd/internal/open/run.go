@@ -1,4 +1,4 @@
-package main
+package open
 
 import (
 	"context"
@@ -133,4 +133,12 @@ func (r *Run) closeDestinations() {
 		}
 	}
 	r.Destinations = nil
+}
+
+// UnitSource returns the source of the run's units.
+func (r *Run) UnitSource() string {
+	if r.Pipeline.MultiSource {
+		return r.Pipeline.From[0].Text
+	}
+	return ""
 }

@@ -1,4 +1,5 @@
-package main
+// Package open opens what a configuration describes: sources, destinations, the state and its locks.
+package open
 
 import (
 	"context"
@@ -10,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
-// Opener opens what a configuration describes: sources, destinations, the state and its locks. Its exported fields are set
-// before use.
+// Opener opens what a configuration describes. Its exported fields are set before use.
 type Opener struct {
 	File      string // configuration file
 	Kinds     []Kind // kinds of destinations

@@ -1,4 +1,4 @@
-package main
+package open
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 // webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
 // committing to the same stream at the same time: see turnsOf.
 //
-// It is safe for concurrent use. A nil *pipelineLocks shares nothing.
+// It is safe for concurrent use. A nil *PipelineLocks shares nothing.
 type PipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
@@ -68,6 +68,7 @@ type heldLock struct {
 	lease state.Lease   // if n > 0
 }
 
+// NewPipelineLocks returns locks that no one has taken.
 func NewPipelineLocks() *PipelineLocks {
 	return &PipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
