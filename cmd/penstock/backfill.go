@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (a *app) backfillCmd() *cobra.Command {
+func backfillCmd(a *app) *cobra.Command {
 	var from, to string
 	var again bool
 	var f syncFlags
@@ -105,7 +105,7 @@ const maxLeftOut = 4
 
 // skipUnranged removes from r the streams that cannot be read by range. It is called for a backfill with a
 // range. It returns an error if the command line names such a stream, or if no stream remains.
-func (a *app) skipUnranged(ctx context.Context, r *open.Run, named []string) error {
+func skipUnranged(ctx context.Context, a *app, r *open.Run, named []string) error {
 	known := storedConventions(r, ctx)
 	var left []string
 	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), func(s config.Stream) bool {

@@ -10,20 +10,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) runsCancelCmd() *cobra.Command {
+func runsCancelCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel RUN",
 		Short: "cancel what is left of a run, on any host",
 		Long: `Cancels the units of a run that have not ended: waiting units at once, running
 units within ten seconds. Committed data stays, and the next run continues from there.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.cancelRun(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return cancelRun(cmd.Context(), a, args[0]) },
 	}
 }
 
 // cancelRun cancels the units of a run that have not ended.
-func (a *app) cancelRun(ctx context.Context, run string) error {
-	c, err := a.ofRun(run)
+func cancelRun(ctx context.Context, a *app, run string) error {
+	c, err := configOfRun(a, run)
 	if err != nil {
 		return err
 	}

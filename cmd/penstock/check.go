@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-func (a *app) checkCmd() *cobra.Command {
+func checkCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [PIPELINE]",
 		Short: "check configuration, credentials, connections and rights",
@@ -44,7 +44,7 @@ wrong, where, and what to do. No table is changed.`,
 				}
 				pipelines = []config.Pipeline{p}
 			}
-			return a.check(cmd.Context(), c, pipelines)
+			return runChecks(cmd.Context(), a, c, pipelines)
 		},
 	}
 }
@@ -60,10 +60,10 @@ type finding struct {
 	code  int
 }
 
-// check runs every check, even if some fail, and prints the findings.
-func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
+// runChecks runs every check, even if some fail, and prints the findings.
+func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
-	findings = append(findings, a.checkState(ctx, c)...)
+	findings = append(findings, checkState(ctx, a, c)...)
 	findings = append(findings, checkAlerts(c)...)
 	findings = append(findings, checkTLS(ctx, c)...)
 	now := a.open.State(c).Now()
@@ -73,19 +73,19 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				sources[from.Text] = true
-				findings = append(findings, a.checkSource(ctx, c, p, from)...)
-				findings = append(findings, a.checkWebhooks(ctx, c, from.Text, now)...)
+				findings = append(findings, checkSource(ctx, a, c, p, from)...)
+				findings = append(findings, checkWebhooks(ctx, a, c, from.Text, now)...)
 			}
 		}
 		for _, to := range p.To {
 			if !dests[to.Text] {
 				dests[to.Text] = true
 				d, _ := c.Destination(to.Text)
-				findings = append(findings, a.checkDestination(ctx, c, d)...)
+				findings = append(findings, checkDestination(ctx, a, c, d)...)
 			}
 		}
 	}
-	return a.printFindings(once(findings))
+	return printFindings(a, once(findings))
 }
 
 // once removes a finding if an earlier finding reports the same fault of the state database.
@@ -103,7 +103,7 @@ func once(findings []finding) []finding {
 	})
 }
 
-func (a *app) printFindings(findings []finding) error {
+func printFindings(a *app, findings []finding) error {
 	code := failure.ExitDone
 	for _, f := range findings {
 		if !f.OK && (code == failure.ExitDone || f.code == failure.ExitUsage) {
@@ -158,10 +158,10 @@ func upcoming(s *config.Schedule, now time.Time) string {
 }
 
 // checkSource checks the stored sign-ins of a source, and makes one cheap read per surface.
-func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
+func checkSource(ctx context.Context, a *app, c *config.Config, p config.Pipeline, from config.Ref) []finding {
 	src, _ := c.Source(from.Text)
 	p.From = []config.Ref{from}
-	findings, broken := a.checkSignIns(ctx, c, src.Name)
+	findings, broken := checkSignIns(ctx, a, c, src.Name)
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		cfg := src.Surface(surface)
 		if cfg == nil || broken[surface] {
@@ -172,12 +172,12 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		if !ok {
 			continue
 		}
-		detail, err := a.probe(ctx, c, p, probe, "")
+		detail, err := probeStream(ctx, a, c, p, probe, "")
 		if e, ok := errors.AsType[*wire.Error](err); ok && own && e.Class == wire.Malformed {
 			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` learns its shape", probe.Name, probe.Name), nil
 		}
 		if e, ok := errors.AsType[*wire.Error](err); ok && !own && e.Class == wire.Missing {
-			findings = append(findings, failed(ctx, part, a.locateBase(ctx, c, p, src, surface, err), ""))
+			findings = append(findings, failed(ctx, part, locateBase(ctx, a, c, p, src, surface, err), ""))
 			continue
 		}
 		if err != nil {
@@ -195,7 +195,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 
 // checkSignIns checks the stored sign-ins of a source. broken contains the surfaces whose credential does not
 // work: a test request to them would fail.
-func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
+func checkSignIns(ctx context.Context, a *app, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := a.open.SignIns(c, source)
 	if err != nil {
@@ -265,9 +265,9 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// probe reads the first page of a stream with short timeouts and at most two attempts. It returns a sentence
+// probeStream reads the first page of a stream with short timeouts and at most two attempts. It returns a sentence
 // about the result for the user. If base is not "", it replaces the configured base URL.
-func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
+func probeStream(ctx context.Context, a *app, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
 	source, err := a.open.Source(c, p, []config.Stream{s}, func(o *wire.Options) {
 		o.BaseURL = cmp.Or(base, o.BaseURL)
 		o.MaxAttempts, o.MaxWait = 2, 5*time.Second
@@ -293,7 +293,7 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 
 // checkDestination opens a destination and checks that it can be written. It also reports the members of records
 // that have no column because their stream has reached its column limit.
-func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
+func checkDestination(ctx context.Context, a *app, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // the parts are alike, so only the first is checked
@@ -325,7 +325,7 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		}
 		found.Hint = strings.Join(warnings, "; ")
 	}
-	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
+	return append([]finding{found}, checkOverflow(ctx, a, c, d, dest)...)
 }
 
 // surfaceRemedy returns the hint for a surface whose test request failed. If the response cannot be parsed,
@@ -338,7 +338,7 @@ func surfaceRemedy(err error, stream string) string {
 }
 
 // checkOverflow returns a finding for each stream in d that has members without a column because of its column limit.
-func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) []finding {
+func checkOverflow(ctx context.Context, a *app, c *config.Config, d config.Destination, dest load.Destination) []finding {
 	since, err := history.Overflows(ctx, dest)
 	var all []finding
 	reported := map[string]bool{}
@@ -369,7 +369,7 @@ func (a *app) checkOverflow(ctx context.Context, c *config.Config, d config.Dest
 
 // checkState checks the state database. It does not check a state folder, because its faults show when it is
 // used.
-func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
+func checkState(ctx context.Context, a *app, c *config.Config) []finding {
 	db, ok := a.open.State(c).(*postgres.Store)
 	if !ok {
 		return nil

@@ -33,7 +33,7 @@ type dashboard struct {
 }
 
 // openDashboard returns the dashboard of a configuration. queue is the pages of the workers' queue; nil for none.
-func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, queue http.Handler, observe func(serve.AccessRefused)) (*dashboard, error) {
+func openDashboard(a *app, c *config.Config, j state.Journal, h *webhookServer, queue http.Handler, observe func(serve.AccessRefused)) (*dashboard, error) {
 	d := &dashboard{a: a, webhooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)

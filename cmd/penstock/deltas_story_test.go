@@ -110,7 +110,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	require.NoError(t, err)
 	trims := newInboxTrimmer(c)
 	apply := func() {
-		_, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, trims))
+		_, err := applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, trims))
 		require.NoError(t, err)
 	}
 	for range 12 {

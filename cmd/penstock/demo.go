@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (a *app) demoCmd() *cobra.Command {
+func demoCmd(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -28,7 +28,7 @@ func (a *app) demoCmd() *cobra.Command {
 		Long: `A tour in a minute, without an account or a network: starts a sandbox, syncs every
 stream into a DuckDB file, runs three queries, and syncs again, which changes nothing.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, dir) },
 	}
 	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; replaces those of an earlier demo")
 	return cmd
@@ -63,8 +63,8 @@ WHERE i._penstock_deleted_at IS NULL
 GROUP BY ALL ORDER BY turnover DESC LIMIT 5`},
 }
 
-// demo shows a sync from end to end, without an account or a network.
-func (a *app) demo(ctx context.Context, dir string) error {
+// runDemo shows a sync from end to end, without an account or a network.
+func runDemo(ctx context.Context, a *app, dir string) error {
 	if duckdbMissing != "" {
 		return failure.Usage("", "the demo needs duckdb: %s", duckdbMissing)
 	}
@@ -73,12 +73,12 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		return err
 	}
 	defer s.close()
-	c, err := a.demoSetup(dir, s.url)
+	c, err := demoSetup(a, dir, s.url)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "sandbox at %s, configuration in %s\n\n", s.url, a.open.File)
-	if err := a.demoRun(ctx, c, "first run", false); err != nil {
+	if err := demoRun(ctx, a, c, "first run", false); err != nil {
 		return err
 	}
 	for _, q := range demoQueries {
@@ -91,7 +91,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		}
 	}
 	fmt.Fprintln(a.out)
-	if err := a.demoRun(ctx, c, "second run", true); err != nil {
+	if err := demoRun(ctx, a, c, "second run", true); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "next: penstock query -c %s \"SELECT * FROM crm_leads LIMIT 5\"\n", a.open.File)
@@ -99,7 +99,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 }
 
 // demoSetup creates the folder and its configuration.
-func (a *app) demoSetup(dir, url string) (*config.Config, error) {
+func demoSetup(a *app, dir, url string) (*config.Config, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make demo folder: %w", err)
 	}
@@ -119,7 +119,7 @@ func (a *app) demoSetup(dir, url string) (*config.Config, error) {
 
 // demoRun makes one run and prints its result. If unchanged is true, it returns an error if the run has changed
 // any row.
-func (a *app) demoRun(ctx context.Context, c *config.Config, title string, unchanged bool) error {
+func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})
 	if err != nil {

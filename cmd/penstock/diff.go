@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (a *app) runsDiffCmd() *cobra.Command {
+func runsDiffCmd(a *app) *cobra.Command {
 	var to open.Selection
 	var table string
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ if the pipeline or the stream has changes: true.`,
 				if err := d.One(); err != nil {
 					return err
 				}
-				return a.diffRuns(cmd.Context(), d, table, args[0], args[1])
+				return diffRuns(cmd.Context(), a, d, table, args[0], args[1])
 			})
 		},
 	}
@@ -54,7 +54,7 @@ if the pipeline or the stream has changes: true.`,
 }
 
 // diffRuns prints the net effect of all changes to a table between the ends of two runs.
-func (a *app) diffRuns(ctx context.Context, d *open.Reader, table, from, to string) error {
+func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
@@ -79,15 +79,15 @@ func (a *app) diffRuns(ctx context.Context, d *open.Reader, table, from, to stri
 		return &failure.Error{Err: fmt.Errorf("no changes of %s were logged", table), Code: failure.ExitFailed,
 			Hint: "set changes: true in the pipeline; later runs then log their changes"}
 	}
-	if err := a.warnUnlogged(ctx, d, log, spans); err != nil {
+	if err := warnUnlogged(ctx, a, d, log, spans); err != nil {
 		return err
 	}
-	return a.printDiff(log.Net(len(t.Key) == 0))
+	return printDiff(a, log.Net(len(t.Key) == 0))
 }
 
 // warnUnlogged warns about runs in the period that changed rows but logged no changes, because the
 // pipeline did not have changes: true yet.
-func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log history.RowLog, spans map[string]history.Period) error {
+func warnUnlogged(ctx context.Context, a *app, d load.Destination, log history.RowLog, spans map[string]history.Period) error {
 	return history.Scan(ctx, d, load.Certificates, func(r history.Row) error {
 		if r.Text("stream") != log.Stream || !log.Period.Contains(r.Time("at")) || r.Number("written")+r.Number("deleted") == 0 {
 			return nil
@@ -100,7 +100,7 @@ func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log history.
 	})
 }
 
-func (a *app) printDiff(effects []history.NetChange) error {
+func printDiff(a *app, effects []history.NetChange) error {
 	if a.json {
 		return render.EncodeLines(a.out, effects)
 	}

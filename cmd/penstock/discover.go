@@ -28,7 +28,7 @@ type discoverFlags struct {
 	requests int
 }
 
-func (a *app) discoverCmd() *cobra.Command {
+func discoverCmd(a *app) *cobra.Command {
 	var f discoverFlags
 	cmd := &cobra.Command{
 		Use:   "discover [STREAM…]",
@@ -52,7 +52,7 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
 				return err
 			}
 			f.streams = args
-			return a.discover(cmd.Context(), c, f)
+			return discoverStreams(cmd.Context(), a, c, f)
 		},
 	}
 	fl := cmd.Flags()
@@ -61,8 +61,8 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
 	return cmd
 }
 
-// discover probes the streams of every pipeline and prints what it learned.
-func (a *app) discover(ctx context.Context, c *config.Config, f discoverFlags) error {
+// discoverStreams probes the streams of every pipeline and prints what it learned.
+func discoverStreams(ctx context.Context, a *app, c *config.Config, f discoverFlags) error {
 	d := &discovery{app: a, conf: c, flags: f, found: map[string]extract.Convention{}}
 	var refusal error
 	for _, p := range d.pipelines() {

@@ -35,7 +35,7 @@ var docsForms = map[string]struct {
 	"dbt":      {"sources.yml", render.WriteDBT},
 }
 
-func (a *app) docsCmd() *cobra.Command {
+func docsCmd(a *app) *cobra.Command {
 	var to open.Selection
 	var format, file string
 	cmd := &cobra.Command{
@@ -63,7 +63,7 @@ freshness and key tests.`,
 			if s, err := os.Stat(file); err == nil && s.IsDir() {
 				file = filepath.Join(file, form.file)
 			}
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.docs(cmd.Context(), d, file, write) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return writeDocs(cmd.Context(), a, d, file, write) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -72,7 +72,7 @@ freshness and key tests.`,
 	return cmd
 }
 
-func (a *app) docs(ctx context.Context, d *open.Reader, file string, write func(io.Writer, render.Dictionary) error) error {
+func writeDocs(ctx context.Context, a *app, d *open.Reader, file string, write func(io.Writer, render.Dictionary) error) error {
 	dict, err := readDictionary(d, ctx)
 	if err != nil {
 		return err

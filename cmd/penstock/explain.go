@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (a *app) explainCmd() *cobra.Command {
+func explainCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain STREAM",
 		Short: "show what was learned or configured for a stream, and why, as YAML to paste",
@@ -33,18 +33,18 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 			if err != nil {
 				return err
 			}
-			k, err := a.knowledgeOf(cmd.Context(), c, args[0])
+			k, err := knowledgeOf(cmd.Context(), a, c, args[0])
 			if err != nil {
 				return err
 			}
-			return a.explain(k)
+			return printKnowledge(a, k)
 		},
 	}
 }
 
 // knowledgeOf collects what is known about a stream. If several destinations store conventions of the stream, it
 // uses the newest convention that fits the stream's present settings.
-func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (knowledge, error) {
+func knowledgeOf(ctx context.Context, a *app, c *config.Config, name string) (knowledge, error) {
 	s, ok := c.Stream(name)
 	k := knowledge{stream: s}
 	if !ok || !s.Readable() {
@@ -65,7 +65,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 			if len(p.From) > 0 {
 				d = d.For(p.From[0].Text) // only the part of the first source is read
 			}
-			m, last, rest, err := a.storedKnowledge(ctx, c, d, p.Name, k.stream.Table)
+			m, last, rest, err := storedKnowledge(ctx, a, c, d, p.Name, k.stream.Table)
 			if err != nil {
 				a.log.Warn("cannot read the conventions of a destination; it is skipped", "destination", d.Name, "error", err)
 				continue
@@ -88,7 +88,7 @@ func (a *app) knowledgeOf(ctx context.Context, c *config.Config, name string) (k
 // storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
 // newest certificates. It also counts the members of table t that have no column because of the column limit. If the
 // destination does not exist yet, storedKnowledge returns nothing.
-func (a *app) storedKnowledge(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
+func storedKnowledge(ctx context.Context, a *app, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
 	p, err := a.open.Kind(c, d)
 	if err != nil {
 		return nil, nil, history.Overflow{}, err
@@ -122,7 +122,7 @@ type explanation struct {
 	Rest      []history.Overflow `json:"rest,omitempty"`        // members without a column, because of the column limit
 }
 
-func (a *app) explain(k knowledge) error {
+func printKnowledge(a *app, k knowledge) error {
 	if a.json {
 		facts := k.facts()
 		if facts == nil {

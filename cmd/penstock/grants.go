@@ -48,7 +48,7 @@ func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 
 // grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and
 // failed is the last such error. The other sign-ins are still read.
-func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.GrantsSeen, failed error) {
+func grantsOf(ctx context.Context, a *app, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = a.open.State(c).Now()
 	for _, src := range c.Sources {
 		if src.Faults != nil || ctx.Err() != nil {

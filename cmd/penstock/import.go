@@ -36,7 +36,7 @@ var descriptions = map[string]func(file string, data []byte) (*imports.Descripti
 	"postman": imports.Postman,
 }
 
-func (a *app) importCmd() *cobra.Command {
+func importCmd(a *app) *cobra.Command {
 	var f importing
 	cmd := &cobra.Command{
 		Use:   "import openapi|postman FILE",
@@ -59,7 +59,7 @@ are reported and kept.`,
   penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: slices.Sorted(maps.Keys(descriptions)),
-		RunE:      func(_ *cobra.Command, args []string) error { return a.importFile(args[0], args[1], f) },
+		RunE:      func(_ *cobra.Command, args []string) error { return importFile(a, args[0], args[1], f) },
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
 	cmd.Flags().BoolVar(&f.write, "write", false, "merge into the configuration")
@@ -91,7 +91,7 @@ func (f importing) check(format string) error {
 	return nil
 }
 
-func (a *app) importFile(format, file string, f importing) error {
+func importFile(a *app, format, file string, f importing) error {
 	if err := f.check(format); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	if err != nil {
 		return badDescription(err)
 	}
-	catalogue, origins, err := a.platform()
+	catalogue, origins, err := catalogueAndOrigins(a)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *app) importFile(format, file string, f importing) error {
 	if err != nil {
 		return badDescription(err)
 	}
-	return a.finishImport(target, out, f, outcomes, changes)
+	return finishImport(a, target, out, f, outcomes, changes)
 }
 
 // wants reports whether the flags select a stream.
@@ -143,7 +143,7 @@ func (f importing) wants(stream string) bool {
 	})
 }
 
-func (a *app) finishImport(target string, out []byte, f importing, outcomes []imports.Outcome, changes []imports.Change) error {
+func finishImport(a *app, target string, out []byte, f importing, outcomes []imports.Outcome, changes []imports.Change) error {
 	if target != "" && slices.ContainsFunc(changes, func(c imports.Change) bool { return c.Action != imports.Same }) {
 		if err := replaceFile(target, out); err != nil {
 			return err
@@ -236,9 +236,9 @@ func existing(file string, needed bool) ([]byte, error) {
 	return data, nil
 }
 
-// platform returns the catalogue, and the base URLs in the configuration. If the configuration cannot be read, there are
+// catalogueAndOrigins returns the catalogue, and the base URLs in the configuration. If the configuration cannot be read, there are
 // no base URLs.
-func (a *app) platform() (catalogue []schemas.Stream, origins []string, err error) {
+func catalogueAndOrigins(a *app) (catalogue []schemas.Stream, origins []string, err error) {
 	cat, err := schemas.Load()
 	if err != nil {
 		return nil, nil, fmt.Errorf("load catalogue: %w", err)

@@ -22,7 +22,7 @@ type initFlags struct {
 	force, noCheck bool
 }
 
-func (a *app) initCmd() *cobra.Command {
+func initCmd(a *app) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -39,7 +39,7 @@ only you can read.`,
   ` + keyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
   penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return writeSetup(cmd.Context(), a, f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.V2URL, "v2-url", "", "`address` of the versioned surface, without /v2")
@@ -54,8 +54,8 @@ only you can read.`,
 	return cmd
 }
 
-// init collects the answers, checks them, and writes the configuration.
-func (a *app) init(ctx context.Context, f initFlags) error {
+// writeSetup collects the answers, checks them, and writes the configuration.
+func writeSetup(ctx context.Context, a *app, f initFlags) error {
 	if _, err := os.Lstat(a.open.File); err == nil && !f.force {
 		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.open.File)
 	}
@@ -67,9 +67,9 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	p := a.asker()
 	var err error
 	if p != nil {
-		err = a.askQuestions(ctx, p, &s, f.noCheck)
+		err = askQuestions(ctx, a, p, &s, f.noCheck)
 	} else {
-		err = a.takeFlags(ctx, &s, f.noCheck)
+		err = takeFlags(ctx, a, &s, f.noCheck)
 	}
 	if err != nil {
 		return err
@@ -81,16 +81,16 @@ func (a *app) init(ctx context.Context, f initFlags) error {
 	if err := writeConfig(a.open.File, text, f.force); err != nil {
 		return err
 	}
-	return a.finishInit(ctx, p, s)
+	return finishInit(ctx, a, p, s)
 }
 
 // takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
-func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
+func takeFlags(ctx context.Context, a *app, s *setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
 	s.fill()
-	c, err := a.parseSetup(*s)
+	c, err := parseSetup(a, *s)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 	if lacking := s.lacking(); len(lacking) > 0 {
 		return failure.Usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
 	}
-	if err := a.check(ctx, c, c.Pipelines); err != nil {
+	if err := runChecks(ctx, a, c, c.Pipelines); err != nil {
 		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.open.File)
 		return err
 	}
@@ -108,11 +108,11 @@ func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
 }
 
 // finishInit offers to store typed secrets, and prints the next steps.
-func (a *app) finishInit(ctx context.Context, p *asker, s setup) error {
+func finishInit(ctx context.Context, a *app, p *asker, s setup) error {
 	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
-	env, err := a.keepTyped(ctx, p, s)
+	env, err := keepTyped(ctx, a, p, s)
 	if err != nil {
 		return err
 	}

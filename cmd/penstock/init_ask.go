@@ -18,7 +18,7 @@ import (
 )
 
 // askQuestions asks the questions that no flag has answered, and checks each answer before the next question.
-func (a *app) askQuestions(ctx context.Context, p *asker, s *setup, noCheck bool) error {
+func askQuestions(ctx context.Context, a *app, p *asker, s *setup, noCheck bool) error {
 	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
 	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, if there is one.")
 	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
@@ -27,7 +27,7 @@ func (a *app) askQuestions(ctx context.Context, p *asker, s *setup, noCheck bool
 		}
 	}
 	s.fill()
-	_, err := a.parseSetup(*s)
+	_, err := parseSetup(a, *s)
 	return err
 }
 
@@ -71,7 +71,7 @@ func (c *conversation) faults() (config.Faults, error) {
 	if c.V2URL == "" && c.AppURL == "" {
 		return nil, nil // a configuration without a source cannot be parsed; more answers follow
 	}
-	_, err := c.app.parseSetup(*c.setup)
+	_, err := parseSetup(c.app, *c.setup)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return faults, nil
 	}
@@ -127,7 +127,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
 				src.V2 = nil // this surface was checked before
 			}
-			return c.app.checkSource(ctx, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+			return checkSource(ctx, c.app, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
 		if good || err != nil {
 			return err
@@ -145,7 +145,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []fi
 	if c.noCheck {
 		return true, nil
 	}
-	conf, err := c.app.parseSetup(*c.setup)
+	conf, err := parseSetup(c.app, *c.setup)
 	if err != nil {
 		return false, err
 	}
@@ -193,7 +193,7 @@ func (c *conversation) destination(ctx context.Context) error {
 		good, err := c.tries(ctx, func(conf *config.Config) []finding {
 			var all []finding
 			for _, d := range conf.Destinations {
-				all = append(all, c.app.checkDestination(ctx, conf, d)...)
+				all = append(all, checkDestination(ctx, c.app, conf, d)...)
 			}
 			return all
 		})
@@ -233,7 +233,7 @@ func (c *conversation) schedule(ctx context.Context) error {
 
 // keepTyped offers to store typed secrets in the file .env, which only its owner can read. It returns the file's path;
 // "" if nothing was stored. // Invariant 5
-func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) {
+func keepTyped(ctx context.Context, a *app, p *asker, s setup) (string, error) {
 	if p == nil || len(s.typed) == 0 {
 		return "", nil
 	}

@@ -151,7 +151,7 @@ func (s setup) render() ([]byte, error) {
 
 // parseSetup renders the configuration and parses it as every other verb would. A variable without a value is not a
 // fault: parseSetup uses a placeholder.
-func (a *app) parseSetup(s setup) (*config.Config, error) {
+func parseSetup(a *app, s setup) (*config.Config, error) {
 	s.fill()
 	text, err := s.render()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// listen opens the configured address, with connection limits and TLS.
-func (a *app) listen(c *config.Config) (net.Listener, error) {
+// openAddress opens the configured address, with connection limits and TLS.
+func openAddress(a *app, c *config.Config) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {
 		files = &certificateFiles{cert: t.Cert, key: t.Key, log: a.log}

@@ -29,7 +29,7 @@ type loginFlags struct {
 	status    bool
 }
 
-func (a *app) loginCmd() *cobra.Command {
+func loginCmd(a *app) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use:   "login [SOURCE [SURFACE]]",
@@ -59,17 +59,17 @@ other tokens of the user.`,
 			if err != nil {
 				return err
 			}
-			all, err := a.signInsOf(c, args)
+			all, err := signInsOf(a, c, args)
 			if err != nil {
 				return err
 			}
 			if f.status {
-				return a.loginStatus(all)
+				return loginStatus(a, all)
 			}
 			if len(all) > 1 {
 				return failure.Usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign in to: %s has %d", c.File, len(all))
 			}
-			return a.login(cmd.Context(), c, all[0], f)
+			return signInTo(cmd.Context(), a, c, all[0], f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "only print the address, to be opened in a browser on this machine")
@@ -80,7 +80,7 @@ other tokens of the user.`,
 }
 
 // signInsOf returns the sign-ins of the source and surface in args, or all sign-ins if args is empty.
-func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
+func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error) {
 	var all []config.SignIn
 	for _, s := range c.Sources {
 		if len(args) > 0 && s.Name != args[0] {
@@ -110,10 +110,10 @@ func signInNames(all []config.SignIn) string {
 	return strings.Join(names, ", ")
 }
 
-// login signs in to one surface.
-func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
+// signInTo signs in to one surface.
+func signInTo(ctx context.Context, a *app, at *config.Config, s config.SignIn, f loginFlags) error {
 	name := s.Name + " " + string(s.Surface)
-	err := a.signIn(ctx, at, s, f)
+	err := signInWith(ctx, a, at, s, f)
 	if err != nil {
 		return failure.Hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
 	}
@@ -134,28 +134,28 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 	return err
 }
 
-func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
+func signInWith(ctx context.Context, a *app, at *config.Config, s config.SignIn, f loginFlags) error {
 	client, done, err := a.open.SignInClient(ctx, at, s)
 	if err != nil {
 		return err
 	}
-	return errors.Join(client.SignIn(ctx, a.signInBy(ctx, s, f)), client.Close(), done())
+	return errors.Join(client.SignIn(ctx, signInBy(ctx, a, s, f)), client.Close(), done())
 }
 
 // signInBy returns the functions with which a sign-in talks to the user.
-func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInMethod {
-	by := wire.SignInMethod{Show: func(address string) error { return a.show(ctx, s, address, f) }}
+func signInBy(ctx context.Context, a *app, s config.SignIn, f loginFlags) wire.SignInMethod {
+	by := wire.SignInMethod{Show: func(address string) error { return showAddress(ctx, a, s, address, f) }}
 	switch {
 	case f.device:
-		by.Device = a.showCode
+		by.Device = func(c wire.DeviceCode) error { return showCode(a, c) }
 	case f.paste:
-		by.Paste = a.pasted
+		by.Paste = func(ctx context.Context) (string, error) { return readPasted(ctx, a) }
 	}
 	return by
 }
 
-// show prints the server's sign-in address. It opens the address in a browser, unless f has noBrowser or paste.
-func (a *app) show(ctx context.Context, s config.SignIn, address string, f loginFlags) error {
+// showAddress prints the server's sign-in address. It opens the address in a browser, unless f has noBrowser or paste.
+func showAddress(ctx context.Context, a *app, s config.SignIn, address string, f loginFlags) error {
 	where := "a browser on this machine"
 	if f.paste {
 		where = "a browser on any machine"
@@ -175,7 +175,7 @@ func (a *app) show(ctx context.Context, s config.SignIn, address string, f login
 }
 
 // showCode prints a device code and where to enter it.
-func (a *app) showCode(c wire.DeviceCode) error {
+func showCode(a *app, c wire.DeviceCode) error {
 	fmt.Fprintf(a.err, "open %s in a browser on any machine, and enter the code %s\n", render.Printable(c.Address, false), render.Printable(c.Code, false))
 	if c.Complete != "" {
 		fmt.Fprintf(a.err, "or open this address, which contains the code: %s\n", render.Printable(c.Complete, false))
@@ -186,8 +186,8 @@ func (a *app) showCode(c wire.DeviceCode) error {
 	return nil
 }
 
-// pasted reads a line from standard input.
-func (a *app) pasted(ctx context.Context) (string, error) {
+// readPasted reads a line from standard input.
+func readPasted(ctx context.Context, a *app) (string, error) {
 	fmt.Fprint(a.err, "after signing in, paste the address that the browser shows:\n")
 	line := make(chan string, 1)
 	go func() {
@@ -262,7 +262,7 @@ func statusOf(s config.SignIn, st wire.CredentialState) loginState {
 }
 
 // loginStatus prints the stored sign-ins.
-func (a *app) loginStatus(all []config.SignIn) error {
+func loginStatus(a *app, all []config.SignIn) error {
 	code := failure.ExitDone
 	for _, s := range all {
 		st, err := s.Credential.(wire.Keeper).State()

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-func (a *app) logoutCmd() *cobra.Command {
+func logoutCmd(a *app) *cobra.Command {
 	var local bool
 	cmd := &cobra.Command{
 		Use:   "logout [SOURCE [SURFACE]]",
@@ -31,22 +31,22 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
 			if err != nil {
 				return err
 			}
-			all, err := a.signInsOf(c, args)
+			all, err := signInsOf(a, c, args)
 			if err != nil {
 				return err
 			}
 			if len(all) > 1 {
 				return failure.Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
 			}
-			return a.logout(cmd.Context(), c, all[0], local)
+			return signOutOf(cmd.Context(), a, c, all[0], local)
 		},
 	}
 	cmd.Flags().BoolVar(&local, "local", false, "only remove the tokens; do not ask the server to revoke them")
 	return cmd
 }
 
-// logout signs out of one surface.
-func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, local bool) error {
+// signOutOf signs out of one surface.
+func signOutOf(ctx context.Context, a *app, at *config.Config, s config.SignIn, local bool) error {
 	name := s.Name + " " + string(s.Surface)
 	client, done, err := a.open.SignInClient(ctx, at, s)
 	if err != nil {

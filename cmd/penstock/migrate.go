@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-func (a *app) migrateCmd() *cobra.Command {
+func migrateCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
 		Short: "migrate the state database to this version",
@@ -25,7 +25,7 @@ concurrent migrations are safe.
 
 A state folder needs no migration: it is upgraded when it is opened.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.migrate(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return migrateState(cmd.Context(), a) },
 	}
 }
 
@@ -35,7 +35,7 @@ type migrated struct {
 	To   int64 `json:"to"`
 }
 
-func (a *app) migrate(ctx context.Context) error {
+func migrateState(ctx context.Context, a *app) error {
 	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (a *app) pathCmd() *cobra.Command {
+func pathCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
@@ -26,14 +26,14 @@ by a later run, by default after at least 24 hours.`,
 		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.path(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return printPath(cmd.Context(), a, d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
 	return cmd
 }
 
-func (a *app) path(ctx context.Context, d *open.Reader, table string) error {
+func printPath(ctx context.Context, a *app, d *open.Reader, table string) error {
 	if !load.IsInternal(table) {
 		if _, err := d.LoadedTable(ctx, table); err != nil {
 			return err

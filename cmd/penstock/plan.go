@@ -18,7 +18,7 @@ import (
 // configured nor learned.
 const guessedRate = 80
 
-func (a *app) planCmd() *cobra.Command {
+func planCmd(a *app) *cobra.Command {
 	var only []string
 	var source string
 	var deadline time.Duration
@@ -52,7 +52,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
 				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
 			}
-			return a.plan(cmd.Context(), c, p, only, deadline, options)
+			return printPlan(cmd.Context(), a, c, p, only, deadline, options)
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
@@ -64,7 +64,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 	return cmd
 }
 
-func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, options fleetFlags) error {
+func printPlan(ctx context.Context, a *app, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, options fleetFlags) error {
 	r, err := a.open.Pipeline(ctx, c, p, only, true)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	if to.PerSource() || c.Shared(to) {
 		q.Source = source
 	}
-	if a.hasData(c, to.For(source)) {
+	if destinationExists(a, c, to.For(source)) {
 		err = a.open.Read(ctx, q, func(d *open.Reader) error {
 			past, err = history.ReadPastRuns(ctx, d, p.Name)
 			return err
@@ -87,7 +87,7 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	}
 	f := forecastOf(r, past, deadline)
 	if options.enabled {
-		return a.printFleetPlan(r, f, options, deadline)
+		return printFleetPlan(a, r, f, options, deadline)
 	}
 	if a.json {
 		return render.NewEncoder(a.out).Encode(f)
@@ -96,8 +96,8 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	return nil
 }
 
-// hasData reports whether a destination exists, so that it can be read.
-func (a *app) hasData(c *config.Config, d config.Destination) bool {
+// destinationExists reports whether a destination exists, so that it can be read.
+func destinationExists(a *app, c *config.Config, d config.Destination) bool {
 	p, err := a.open.Kind(c, d)
 	return err == nil && (p.Absent == nil || p.Absent(d) == nil)
 }

@@ -144,7 +144,7 @@ func familiesOf(r *open.Run) [][]string {
 	return all
 }
 
-func (a *app) printFleetPlan(r *open.Run, f forecast.Forecast, options fleetFlags, within time.Duration) error {
+func printFleetPlan(a *app, r *open.Run, f forecast.Forecast, options fleetFlags, within time.Duration) error {
 	p, err := planFleet(f, familiesOf(r), options, within)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-func (a *app) previewCmd() *cobra.Command {
+func previewCmd(a *app) *cobra.Command {
 	var n int
 	var from string
 	cmd := &cobra.Command{
@@ -40,7 +40,7 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 			if err != nil {
 				return err
 			}
-			return a.preview(cmd.Context(), c, src, args[0], n)
+			return printStart(cmd.Context(), a, c, src, args[0], n)
 		},
 	}
 	cmd.Flags().IntVarP(&n, "rows", "n", 20, "`number` of records")
@@ -63,8 +63,8 @@ func previewPipeline(c *config.Config, src config.Source, name string) config.Pi
 	return config.Pipeline{Name: "preview", From: []config.Ref{{Text: src.Name}}, Streams: []config.Ref{{Text: name}}}
 }
 
-// preview reads the start of a stream and prints it. Nothing is stored.
-func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
+// printStart reads the start of a stream and prints it. Nothing is stored.
+func printStart(ctx context.Context, a *app, c *config.Config, src config.Source, name string, n int) error {
 	p := previewPipeline(c, src, name)
 	streams, err := a.open.Choose(c, p, []string{name})
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 	if len(streams) != 1 {
 		return failure.Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
-	k, err := a.knowledgeOf(ctx, c, streams[0].Name)
+	k, err := knowledgeOf(ctx, a, c, streams[0].Name)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 			b.Batch.Release()
 		}
 	}()
-	return a.printPreview(streams[0].Stream, batches, rejects, n)
+	return printPreview(a, streams[0].Stream, batches, rejects, n)
 }
 
 // readRecords reads pages until the mapper has n rows.
@@ -125,7 +125,7 @@ func readRecords(ctx context.Context, s *open.Source, st schemas.Stream, m *tran
 
 // printPreview prints up to n rows of the root table. Without --json it also prints the columns of every table,
 // and the rejects among the first n records.
-func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
+func printPreview(a *app, s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
 	p := render.Printer{W: a.out, Form: a.form()}
 	left := int64(n)
 	for _, b := range batches {

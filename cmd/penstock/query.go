@@ -24,7 +24,7 @@ type queryFlags struct {
 	exact        bool
 }
 
-func (a *app) queryCmd() *cobra.Command {
+func queryCmd(a *app) *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   `query "SQL"`,
@@ -38,7 +38,7 @@ a formula gets a ' before it, unless --exact is set.`,
   penstock query --format parquet -o leads.parquet "FROM crm_leads"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			form, err := a.queryForm(f)
+			form, err := queryForm(a, f)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (a *app) form() render.Form {
 }
 
 // queryForm returns the format that the flags select.
-func (a *app) queryForm(f queryFlags) (render.Form, error) {
+func queryForm(a *app, f queryFlags) (render.Form, error) {
 	if f.format == "" {
 		return a.form(), nil
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (a *app) rejectsCmd() *cobra.Command {
+func rejectsCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "rejects",
@@ -30,11 +30,11 @@ A record that no table can hold keeps its stream partial (exit 75) until a later
 stores it, or until you accept the loss with "penstock rejects accept".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.countRejects(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return countRejects(cmd.Context(), a, d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.AddCommand(a.rejectsListCmd(), a.rejectsRetryCmd(), a.rejectsAcceptCmd())
+	cmd.AddCommand(rejectsListCmd(a), rejectsRetryCmd(a), rejectsAcceptCmd(a))
 	return cmd
 }
 
@@ -48,7 +48,7 @@ type rejectCount struct {
 	Resolved int64  `json:"resolved"` // later runs have stored these; the other fields do not count them
 }
 
-func (a *app) countRejects(ctx context.Context, d *open.Reader) error {
+func countRejects(ctx context.Context, a *app, d *open.Reader) error {
 	counts := map[[2]string]*rejectCount{}
 	_, err := d.Project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
 		id := [2]string{r.Text("source"), r.Text("stream")}
@@ -107,7 +107,7 @@ func (a *app) countRejects(ctx context.Context, d *open.Reader) error {
 	return nil
 }
 
-func (a *app) rejectsListCmd() *cobra.Command {
+func rejectsListCmd(a *app) *cobra.Command {
 	var to open.Selection
 	var stream string
 	var all bool
@@ -118,7 +118,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
   penstock rejects list --stream crm.leads`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return listRejects(cmd.Context(), a, d, stream, all) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -130,7 +130,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
 // rejectColumns are the columns shown of a reject.
 var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
-func (a *app) listRejects(ctx context.Context, d *open.Reader, stream string, all bool) error {
+func listRejects(ctx context.Context, a *app, d *open.Reader, stream string, all bool) error {
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
@@ -151,8 +151,8 @@ func (a *app) listRejects(ctx context.Context, d *open.Reader, stream string, al
 	return out.Only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason").Print(a.out, render.FormTable)
 }
 
-func (a *app) rejectsRetryCmd() *cobra.Command {
-	return a.overRejects(&cobra.Command{
+func rejectsRetryCmd(a *app) *cobra.Command {
+	return overRejects(a, &cobra.Command{
 		Use:   "retry [PIPELINE]",
 		Short: "try rejected records again, with the current rules and tables",
 		Long: `Tries rejected records again, with the current rules and tables. Records that now
@@ -164,13 +164,13 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 		if err != nil {
 			return fmt.Errorf("retry rejects of %s: %w", c.Name, err)
 		}
-		return a.concludeRetry(r)
+		return concludeRetry(a, r)
 	})
 }
 
 // overRejects makes cmd a verb that changes the rejects of a pipeline. The verb calls do with the pipeline's
 // configuration.
-func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
+func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
 	var source string
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -179,7 +179,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 		if err != nil {
 			return err
 		}
-		return a.rejectsRun(cmd.Context(), c, p, streams, do)
+		return rejectsRun(cmd.Context(), a, c, p, streams, do)
 	}
 	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
@@ -187,7 +187,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 }
 
 // rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
-func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
+func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := (*open.PipelineLocks)(nil).Take(ctx, a.open.State(c), p.Key())
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipelin
 }
 
 // concludeRetry prints the outcome of a retry and returns the verb's exit code.
-func (a *app) concludeRetry(r pipeline.RetryReport) error {
+func concludeRetry(a *app, r pipeline.RetryReport) error {
 	if a.json {
 		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	}
 	g.Render(a.out)
 	for _, s := range r.Streams {
-		a.failedRejects(s.Stream, s.Destination, s.Error)
+		failedRejects(a, s.Stream, s.Destination, s.Error)
 		for _, still := range s.Still {
 			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
 				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, render.Printable(still.Reason, false))
@@ -229,7 +229,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 }
 
 // failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".
-func (a *app) failedRejects(stream, destination, why string) {
+func failedRejects(a *app, stream, destination, why string) {
 	if why != "" {
 		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, render.Printable(why, false))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
-func (a *app) rejectsAcceptCmd() *cobra.Command {
-	return a.overRejects(&cobra.Command{
+func rejectsAcceptCmd(a *app) *cobra.Command {
+	return overRejects(a, &cobra.Command{
 		Use:   "accept [PIPELINE]",
 		Short: "accept that rejected records are not in the tables",
 		Long: `Marks each open reject as accepted. A stream whose rejects are all accepted counts as
@@ -27,12 +27,12 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 		if err != nil {
 			return fmt.Errorf("accept rejects of %s: %w", c.Name, err)
 		}
-		return a.concludeAccept(r)
+		return concludeAccept(a, r)
 	})
 }
 
 // concludeAccept prints what was accepted and returns the verb's exit code.
-func (a *app) concludeAccept(r pipeline.AcceptReport) error {
+func concludeAccept(a *app, r pipeline.AcceptReport) error {
 	if a.json {
 		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	}
 	g.Render(a.out)
 	for _, s := range r.Streams {
-		a.failedRejects(s.Stream, s.Destination, s.Error)
+		failedRejects(a, s.Stream, s.Destination, s.Error)
 	}
 	return failure.Exit(r.ExitCode())
 }

@@ -24,7 +24,7 @@ const maxRuns = 50
 // runColumns are the columns shown of a run.
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
-func (a *app) runsCmd() *cobra.Command {
+func runsCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
@@ -34,16 +34,16 @@ rejects, and the changes that it made to tables.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.listRuns(cmd.Context(), d) })
+				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return listRuns(cmd.Context(), a, d) })
 			}
 			if err := checkRunID(args[0]); err != nil {
 				return err
 			}
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.showRun(cmd.Context(), d, args[0]) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return showRun(cmd.Context(), a, d, args[0]) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.AddCommand(a.runsDiffCmd(), a.runsUnitsCmd(), a.runsCancelCmd())
+	cmd.AddCommand(runsDiffCmd(a), runsUnitsCmd(a), runsCancelCmd(a))
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func checkRunID(s string) error {
 	return nil
 }
 
-func (a *app) listRuns(ctx context.Context, d *open.Reader) error {
+func listRuns(ctx context.Context, a *app, d *open.Reader) error {
 	out, err := d.Project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *app) listRuns(ctx context.Context, d *open.Reader) error {
 }
 
 // showRun prints a run, its certificates, its rejects, and the table changes it made.
-func (a *app) showRun(ctx context.Context, d *open.Reader, run string) error {
+func showRun(ctx context.Context, a *app, d *open.Reader, run string) error {
 	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
 	out, err := d.Project(ctx, load.Runs, runColumns, of)
 	switch {

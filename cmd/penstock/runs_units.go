@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) runsUnitsCmd() *cobra.Command {
+func runsUnitsCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "units RUN",
 		Short: "list the units of a run: the source, streams, state and worker of each",
@@ -28,13 +28,13 @@ that are read together. The list shows which units are done, which worker has ea
 of the others, and when waiting units are tried again. It also shows a run that is
 under way.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.showUnits(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showUnits(cmd.Context(), a, args[0]) },
 	}
 }
 
 // showUnits prints the units of a run.
-func (a *app) showUnits(ctx context.Context, run string) error {
-	c, err := a.ofRun(run)
+func showUnits(ctx context.Context, a *app, run string) error {
+	c, err := configOfRun(a, run)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func noUnits(run string) error {
 	return &failure.Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: failure.ExitFailed}
 }
 
-// ofRun returns the configuration, which says where the state of the run is. It returns an error if run does not
+// configOfRun returns the configuration, which says where the state of the run is. It returns an error if run does not
 // look like a run id.
-func (a *app) ofRun(run string) (*config.Config, error) {
+func configOfRun(a *app, run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
 	}

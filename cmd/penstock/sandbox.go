@@ -38,7 +38,7 @@ type sandboxFlags struct {
 	hook    hookFlags
 }
 
-func (a *app) sandboxCmd() *cobra.Command {
+func sandboxCmd(a *app) *cobra.Command {
 	var f sandboxFlags
 	cmd := &cobra.Command{
 		Use:   "sandbox",
@@ -71,7 +71,7 @@ extract/sandbox/webhook_flood.go.`,
   penstock sandbox --faults cursor_header,link_array,partial
   penstock sandbox --webhook http://127.0.0.1:8080/webhooks/main --webhook-fault duplicate=0.1,reorder=0.3`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSandbox(cmd.Context(), a, f) },
 	}
 	o := &f.options
 	fl := cmd.Flags()
@@ -91,7 +91,7 @@ extract/sandbox/webhook_flood.go.`,
 	fl.StringSliceVar(&f.lists, "faults", nil, "`lists` with unusual paging and faults: all, help, names, or FILE.json")
 	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that the plan does not include")
 	f.hook.register(fl)
-	cmd.AddCommand(a.demoCmd())
+	cmd.AddCommand(demoCmd(a))
 	return cmd
 }
 
@@ -129,10 +129,10 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	return o, nil
 }
 
-// sandbox serves until ctx ends, which is not an error.
-func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
+// runSandbox serves until ctx ends, which is not an error.
+func runSandbox(ctx context.Context, a *app, f sandboxFlags) error {
 	if slices.Contains(f.lists, "help") {
-		return a.printLists()
+		return printLists(a)
 	}
 	o, err := f.parse()
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.subscribe(hook), a.announce(s.url), a.announceLists(o.Lists)); err != nil {
+	if err := errors.Join(s.subscribe(hook), announceSandbox(a, s.url), announceLists(a, o.Lists)); err != nil {
 		return errors.Join(err, s.close())
 	}
 	if err := s.flood(ctx, flood); err != nil {
@@ -160,8 +160,8 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	}
 }
 
-// announce prints where the sandbox is, as text or JSON.
-func (a *app) announce(url string) error {
+// announceSandbox prints where the sandbox is, as text or JSON.
+func announceSandbox(a *app, url string) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(map[string]string{
 			"url": url, "api_key": sandboxAPIKey, "app_token": sandboxAppToken, "email": sandboxLogin, "password": sandboxPassword,

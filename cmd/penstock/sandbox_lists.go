@@ -55,7 +55,7 @@ func listFromFile(file string) (servers.Named, error) {
 }
 
 // printLists prints the named lists, as a table or as JSON.
-func (a *app) printLists() error {
+func printLists(a *app) error {
 	if a.json {
 		w := render.NewEncoder(a.out)
 		for _, n := range servers.Lists() {
@@ -74,7 +74,7 @@ func (a *app) printLists() error {
 }
 
 // announceLists prints the streams to add to pipelines.yaml.
-func (a *app) announceLists(all []servers.Named) error {
+func announceLists(a *app, all []servers.Named) error {
 	if len(all) == 0 || a.json {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (a *app) schemaCmd() *cobra.Command {
+func schemaCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "show or accept changes of a table, and print the schema of the configuration",
@@ -24,28 +24,32 @@ func (a *app) schemaCmd() *cobra.Command {
 	}
 	for _, verb := range []struct {
 		name, short, long string
-		run               func(context.Context, *open.Reader, string) error
+		run               func(context.Context, *app, *open.Reader, string) error
 	}{
 		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
-changes made to the table: when, by which run, and why.`, a.showSchema},
+changes made to the table: when, by which run, and why.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
+			return showSchema(ctx, a, d, table)
+		}},
 		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream continues.
-A removed column is created again by its next value; a column whose type was changed keeps the new type.`, a.acceptSchema},
+A removed column is created again by its next value; a column whose type was changed keeps the new type.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
+			return acceptSchema(ctx, a, d, table)
+		}},
 	} {
 		var to open.Selection
 		sub := &cobra.Command{
 			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return verb.run(cmd.Context(), d, args[0]) })
+				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return verb.run(cmd.Context(), a, d, args[0]) })
 			},
 		}
 		addDestinationFlag(sub, &to)
 		cmd.AddCommand(sub)
 	}
-	cmd.AddCommand(a.schemaConfigCmd())
+	cmd.AddCommand(schemaConfigCmd(a))
 	return cmd
 }
 
-func (a *app) schemaConfigCmd() *cobra.Command {
+func schemaConfigCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "print the JSON Schema of pipelines.yaml, for editors",
@@ -67,7 +71,7 @@ mistakes while you type. Editors find the schema by this first line of pipelines
 }
 
 // showSchema prints a table's columns and the log of its changes; with --json only the log.
-func (a *app) showSchema(ctx context.Context, d *open.Reader, table string) error {
+func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
 		return err
@@ -92,7 +96,7 @@ func (a *app) showSchema(ctx context.Context, d *open.Reader, table string) erro
 }
 
 // acceptSchema accepts a table as it is and prints what that changes.
-func (a *app) acceptSchema(ctx context.Context, d *open.Reader, table string) error {
+func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
 	if err := d.Together("accept applies to all of them: omit --source"); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-func (a *app) serveCmd() *cobra.Command {
+func serveCmd(a *app) *cobra.Command {
 	slots := defaultSlots
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -40,14 +40,14 @@ With state: postgres://… any number of instances may run, on several hosts. Ea
 of a schedule is run once, and all instances and workers share the work of that run: see
 penstock worker.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), slots) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, slots) },
 	}
 	cmd.Flags().IntVar(&slots, "slots", slots, "with state in a database, `number` of sources that this process reads at once; 0 leaves all to workers")
 	return cmd
 }
 
-// serve runs the daemon until it is stopped.
-func (a *app) serve(ctx context.Context, slots int) error {
+// runServe runs the daemon until it is stopped.
+func runServe(ctx context.Context, a *app, slots int) error {
 	c, err := a.open.Load()
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.listen(c)
+	l, err := openAddress(a, c)
 	if err != nil {
 		return err
 	}

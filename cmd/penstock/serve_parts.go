@@ -33,20 +33,20 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.units, err = a.openUnitWorker(ctx, c, slots); err != nil {
 		return p, nil, err
 	}
-	if p.webhooks, err = a.openWebhookServer(ctx, c); err != nil {
+	if p.webhooks, err = openWebhookServer(ctx, a, c); err != nil {
 		return p, nil, err
 	}
 	if all, err = p.pipelines(c); err != nil {
 		return p, nil, err
 	}
-	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
+	if p.signals, err = openSignals(ctx, a, c, all); err != nil {
 		return p, nil, err
 	}
 	queue, err := p.units.pages(ctx)
 	if err != nil {
 		return p, nil, err
 	}
-	p.dashboard, err = a.openDashboard(c, p.journal, p.webhooks, queue, func(n serve.AccessRefused) { p.daemon.Observe(n) })
+	p.dashboard, err = openDashboard(a, c, p.journal, p.webhooks, queue, func(n serve.AccessRefused) { p.daemon.Observe(n) })
 	return p, all, err
 }
 

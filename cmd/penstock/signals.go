@@ -38,8 +38,8 @@ type signals struct {
 }
 
 // openSignals opens the signals of a configuration.
-func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{grantsOf: a.grantsOf, log: a.log, redactor: a.redactor, now: a.open.State(c).Now, statuses: func() []serve.Status { return nil }}
+func openSignals(ctx context.Context, a *app, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
+	s := &signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, a, c) }, log: a.log, redactor: a.redactor, now: a.open.State(c).Now, statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
@@ -49,7 +49,7 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 	if err != nil {
 		return nil, open.StateTrouble(fmt.Errorf("open alerts: %w", err))
 	}
-	if err := a.openCollectors(ctx, c, s); err != nil {
+	if err := openCollectors(ctx, a, c, s); err != nil {
 		return nil, err
 	}
 	s.configure(c, pipelines)
@@ -59,7 +59,7 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 
 // openCollectors creates the sender of OpenLineage events and the sender of traces, if the configuration has a
 // collector for them.
-func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) (err error) {
+func openCollectors(ctx context.Context, a *app, c *config.Config, s *signals) (err error) {
 	if to := c.Serve.OpenLineage; to != nil {
 		s.lineage = signal.NewLineage(signal.LineageOptions{
 			URL: to.URL, Token: to.Token, Producer: "https://github.com/penstock-data/penstock/tree/" + versionNow().Version, Log: a.log, Redact: s.redactor.Redact,

@@ -17,18 +17,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) sourcesCmd() *cobra.Command {
+func sourcesCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sources",
 		Short: "list, add, pause and resume the workspaces that pipelines read",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.sourcesListCmd(), a.sourcesAddCmd(), a.sourcesPauseCmd(), a.sourcesResumeCmd())
+	cmd.AddCommand(sourcesListCmd(a), sourcesAddCmd(a), sourcesPauseCmd(a), sourcesResumeCmd(a))
 	return cmd
 }
 
-func (a *app) sourcesListCmd() *cobra.Command {
+func sourcesListCmd(a *app) *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -44,7 +44,7 @@ Sources that failed come first.`,
 			if err != nil {
 				return err
 			}
-			return a.listSources(cmd.Context(), c, only)
+			return listSources(cmd.Context(), a, c, only)
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "source", nil, "only sources that match a `pattern`; may be repeated")
@@ -53,7 +53,7 @@ Sources that failed come first.`,
 
 // listSources prints a line for each source and each multi-source pipeline that has read it, and a line
 // for each source that was not read yet.
-func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
+func listSources(ctx context.Context, a *app, c *config.Config, only []string) error {
 	stored, err := a.readSources(ctx, c, "")
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func worst(row []any) int {
 	return 1
 }
 
-func (a *app) sourcesPauseCmd() *cobra.Command {
+func sourcesPauseCmd(a *app) *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
 		Use:   "pause SOURCE…",
@@ -136,7 +136,7 @@ stay unchanged.`,
 		Example: `  penstock sources pause acme --why "contract ended"`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
+			return changeSources(cmd.Context(), a, args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
 				if err := s.Pause(ctx, name, state.Pause{At: now, Why: why}); err != nil {
 					return err
 				}
@@ -148,7 +148,7 @@ stay unchanged.`,
 	return cmd
 }
 
-func (a *app) sourcesResumeCmd() *cobra.Command {
+func sourcesResumeCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "resume SOURCE…",
 		Short:   "include paused sources in runs again",
@@ -156,7 +156,7 @@ func (a *app) sourcesResumeCmd() *cobra.Command {
 		Example: `  penstock sources resume acme`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
+			return changeSources(cmd.Context(), a, args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
 				was, err := s.Resume(ctx, name)
 				if err != nil || !was {
 					return errors.Join(err, a.say("%s was not paused\n", name))
@@ -168,7 +168,7 @@ func (a *app) sourcesResumeCmd() *cobra.Command {
 }
 
 // changeSources checks that all named sources exist, then calls do for each.
-func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
+func changeSources(ctx context.Context, a *app, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
 	c, err := a.open.Load()
 	if err != nil {
 		return err

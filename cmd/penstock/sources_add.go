@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
-func (a *app) sourcesAddCmd() *cobra.Command {
+func sourcesAddCmd(a *app) *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
@@ -31,7 +31,7 @@ are written only if no other user can read the file.`,
 			if err != nil {
 				return err
 			}
-			return a.addSource(c, args[0], set)
+			return addSource(a, c, args[0], set)
 		},
 	}
 	cmd.Flags().StringArrayVar(&set, "set", nil, "a `field=value` of the row; may be repeated")
@@ -39,7 +39,7 @@ are written only if no other user can read the file.`,
 }
 
 // addSource adds a row to the list, atomically: a concurrent reader sees the old or the new list.
-func (a *app) addSource(c *config.Config, name string, set []string) error {
+func addSource(a *app, c *config.Config, name string, set []string) error {
 	l := c.Listing
 	switch {
 	case l == nil || !strings.EqualFold(filepath.Ext(l.File), ".csv"):

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) stateCmd() *cobra.Command {
+func stateCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "show, move and back up cursors; back up and restore the state folder",
@@ -30,11 +30,11 @@ from that file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.stateShowCmd(), a.stateSetCmd(), a.stateResetCmd(), a.stateExportCmd(), a.stateImportCmd(), a.stateBackupCmd(), a.stateRestoreCmd(), a.stateOwnCmd(), a.stateAdoptCmd())
+	cmd.AddCommand(stateShowCmd(a), stateSetCmd(a), stateResetCmd(a), stateExportCmd(a), stateImportCmd(a), stateBackupCmd(a), stateRestoreCmd(a), stateOwnCmd(a), stateAdoptCmd(a))
 	return cmd
 }
 
-func (a *app) stateShowCmd() *cobra.Command {
+func stateShowCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -69,7 +69,7 @@ func (f *moveFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 }
 
-func (a *app) stateSetCmd() *cobra.Command {
+func stateSetCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "set STREAM CURSOR",
@@ -89,7 +89,7 @@ positions are read again; after a move forward, they are not read.`,
 				if err != nil {
 					return err
 				}
-				return a.moveCursors(cmd.Context(), d, []move{{Key: d.Key(p.Name, args[0]), next: next}}, f.yes)
+				return moveCursors(cmd.Context(), a, d, []move{{Key: d.Key(p.Name, args[0]), next: next}}, f.yes)
 			})
 		},
 	}
@@ -113,7 +113,7 @@ func (f *moveFlags) carrier(d *open.Reader, streams []string) (p config.Pipeline
 	return p, err
 }
 
-func (a *app) stateResetCmd() *cobra.Command {
+func stateResetCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "reset --stream S…",
@@ -128,7 +128,7 @@ that have not changed are counted as unchanged.`,
 			if len(f.streams) == 0 {
 				return failure.Usage("--stream crm.leads, or --stream '*' for all", "name the streams to reset")
 			}
-			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return a.resetCursors(cmd.Context(), d, f) })
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return resetCursors(cmd.Context(), a, d, f) })
 		},
 	}
 	f.register(cmd)
@@ -137,7 +137,7 @@ that have not changed are counted as unchanged.`,
 	return cmd
 }
 
-func (a *app) resetCursors(ctx context.Context, d *open.Reader, f moveFlags) error {
+func resetCursors(ctx context.Context, a *app, d *open.Reader, f moveFlags) error {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return err
@@ -150,10 +150,10 @@ func (a *app) resetCursors(ctx context.Context, d *open.Reader, f moveFlags) err
 	for _, s := range streams {
 		moves = append(moves, move{Key: d.Key(p.Name, s.Name)})
 	}
-	return a.moveCursors(ctx, d, moves, f.yes)
+	return moveCursors(ctx, a, d, moves, f.yes)
 }
 
-func (a *app) stateExportCmd() *cobra.Command {
+func stateExportCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:     "export",

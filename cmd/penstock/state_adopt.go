@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (a *app) stateAdoptCmd() *cobra.Command {
+func stateAdoptCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "adopt",
@@ -35,7 +35,7 @@ workspace, use state reset instead: its records then replace the rows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.to.Sources = true // their addresses are compared with those of the tables
-			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return a.adopt(cmd.Context(), d, f) })
+			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return adoptTables(cmd.Context(), a, d, f) })
 		},
 	}
 	f.register(cmd)
@@ -51,9 +51,9 @@ type adoption struct {
 	why   *load.OwnerError
 }
 
-// adopt executes `state adopt`.
-func (a *app) adopt(ctx context.Context, d *open.Reader, f moveFlags) error {
-	todo, err := a.adoptions(ctx, d, f)
+// adoptTables executes `state adopt`.
+func adoptTables(ctx context.Context, a *app, d *open.Reader, f moveFlags) error {
+	todo, err := adoptions(ctx, d, f)
 	if err != nil {
 		return err
 	}
@@ -67,13 +67,13 @@ func (a *app) adopt(ctx context.Context, d *open.Reader, f moveFlags) error {
 			fmt.Fprintf(a.err, "%s\n", t.why)
 		}
 	}
-	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", render.Plural(len(todo), "table"), d.Name))
+	_, unlock, err := beginMoves(ctx, a, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", render.Plural(len(todo), "table"), d.Name))
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	for _, t := range todo {
-		if err := a.commitAdoption(ctx, d, t); err != nil {
+		if err := commitAdoption(ctx, a, d, t); err != nil {
 			return fmt.Errorf("adopt table %s: %w", t.claim.Table, err)
 		}
 	}
@@ -81,7 +81,7 @@ func (a *app) adopt(ctx context.Context, d *open.Reader, f moveFlags) error {
 }
 
 // adoptions returns the tables of a pipeline's streams that have another owner.
-func (a *app) adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoption, err error) {
+func adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoption, err error) {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ type adopted struct {
 }
 
 // commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
-func (a *app) commitAdoption(ctx context.Context, d *open.Reader, t adoption) error {
+func commitAdoption(ctx context.Context, a *app, d *open.Reader, t adoption) error {
 	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) stateBackupCmd() *cobra.Command {
+func stateBackupCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
 		Short: "copy the state folder, even while serve runs",
@@ -27,7 +27,7 @@ they cover, so a backup of the destination contains them.`,
 		Example: `  penstock state backup /backups/penstock-$(date +%F)`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := a.stateDir()
+			dir, err := stateDir(a)
 			if err != nil {
 				return err
 			}
@@ -35,12 +35,12 @@ they cover, so a backup of the destination contains them.`,
 			if err != nil {
 				return backupTrouble(err)
 			}
-			return a.printBackup("copied", b, args[0])
+			return printBackup(a, "copied", b, args[0])
 		},
 	}
 }
 
-func (a *app) stateRestoreCmd() *cobra.Command {
+func stateRestoreCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore DIR",
 		Short: "restore the state folder from a backup",
@@ -54,7 +54,7 @@ token that was renewed since is no longer valid: penstock login signs in again.`
 		Example: `  mv .penstock .penstock.old && penstock state restore /backups/penstock-2026-11-21`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := a.stateDir()
+			dir, err := stateDir(a)
 			if err != nil {
 				return err
 			}
@@ -62,13 +62,13 @@ token that was renewed since is no longer valid: penstock login signs in again.`
 			if err != nil {
 				return backupTrouble(err)
 			}
-			return a.printBackup("restored", b, dir)
+			return printBackup(a, "restored", b, dir)
 		},
 	}
 }
 
 // stateDir returns the state folder of the configuration.
-func (a *app) stateDir() (string, error) {
+func stateDir(a *app) (string, error) {
 	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func backupTrouble(err error) error {
 	return err
 }
 
-func (a *app) printBackup(done string, b state.Backup, to string) error {
+func printBackup(a *app, done string, b state.Backup, to string) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(b)
 	}

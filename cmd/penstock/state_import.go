@@ -23,7 +23,7 @@ const (
 	maxCursorLines = 100_000
 )
 
-func (a *app) stateImportCmd() *cobra.Command {
+func stateImportCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -40,7 +40,7 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
 				if err != nil {
 					return err
 				}
-				return a.moveCursors(cmd.Context(), d, moves, f.yes)
+				return moveCursors(cmd.Context(), a, d, moves, f.yes)
 			})
 		},
 	}

@@ -37,7 +37,7 @@ type moved struct {
 
 // moveCursors asks for confirmation, locks the pipelines so that none of them runs, and backs up all cursors of
 // the destination. Then it changes the cursors that differ, each in its own commit. // Invariants 2, 13
-func (a *app) moveCursors(ctx context.Context, d *open.Reader, moves []move, yes bool) error {
+func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
 		var err error
@@ -56,13 +56,13 @@ func (a *app) moveCursors(ctx context.Context, d *open.Reader, moves []move, yes
 			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
-	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.Name))
+	backup, unlock, err := beginMoves(ctx, a, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.Name))
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	for _, m := range todo {
-		if err := a.commitMove(ctx, d, m, backup); err != nil {
+		if err := commitMove(ctx, a, d, m, backup); err != nil {
 			return failure.Hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
 		}
 	}
@@ -71,14 +71,14 @@ func (a *app) moveCursors(ctx context.Context, d *open.Reader, moves []move, yes
 
 // beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
 // must call unlock.
-func (a *app) beginMoves(ctx context.Context, d *open.Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
+func beginMoves(ctx context.Context, a *app, d *open.Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
 	if err := a.confirm(ctx, yes, question); err != nil {
 		return "", nil, err
 	}
-	if unlock, err = a.lockAll(ctx, d, todo); err != nil {
+	if unlock, err = lockAll(ctx, a, d, todo); err != nil {
 		return "", nil, err
 	}
-	if backup, err = a.backUp(ctx, d); err != nil {
+	if backup, err = backUp(ctx, d); err != nil {
 		err = fmt.Errorf("back up cursors: %w", err)
 	} else {
 		err = a.say("backup %s\n", backup)
@@ -92,7 +92,7 @@ func (a *app) beginMoves(ctx context.Context, d *open.Reader, todo []move, yes b
 
 // lockAll takes the lock of every pipeline whose cursors are moved. For a pipeline with several
 // sources, it takes the lock of the source.
-func (a *app) lockAll(ctx context.Context, d *open.Reader, moves []move) (unlock func(), err error) {
+func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
 		for _, l := range held {
@@ -118,7 +118,7 @@ func (a *app) lockAll(ctx context.Context, d *open.Reader, moves []move) (unlock
 }
 
 // commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
-func (a *app) commitMove(ctx context.Context, d *open.Reader, m move, backup string) error {
+func commitMove(ctx context.Context, a *app, d *open.Reader, m move, backup string) error {
 	now := a.open.State(d.Conf).Now
 	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *app) say(format string, args ...any) error {
 
 // backUp writes all cursors of the destination to a new file in the state folder. When it returns the path, the
 // file is durable.
-func (a *app) backUp(ctx context.Context, d *open.Reader) (path string, err error) {
+func backUp(ctx context.Context, d *open.Reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {
 		return "", err

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
-func (a *app) stateOwnCmd() *cobra.Command {
+func stateOwnCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "own",
@@ -21,14 +21,14 @@ network file system. Before you run this command, stop penstock on the old host 
 the files here.`,
 		Example: `  penstock state own --to warehouse`,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.own(cmd.Context(), to) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ownDestination(cmd.Context(), a, to) },
 	}
 	addDestinationFlag(cmd, &to)
 	return cmd
 }
 
-// own executes `state own`.
-func (a *app) own(ctx context.Context, to open.Selection) error {
+// ownDestination executes `state own`.
+func ownDestination(ctx context.Context, a *app, to open.Selection) error {
 	c, d, _, err := a.open.Named(to)
 	if err != nil {
 		return err

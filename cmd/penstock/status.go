@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) statusCmd() *cobra.Command {
+func statusCmd(a *app) *cobra.Command {
 	var to open.Selection
 	var health bool
 	cmd := &cobra.Command{
@@ -29,9 +29,9 @@ With -v it prints all columns, with --json also long texts in full.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if health {
-				return a.health(cmd.Context())
+				return printHealth(cmd.Context(), a)
 			}
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.status(cmd.Context(), d) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return printStatus(cmd.Context(), a, d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -42,9 +42,9 @@ With -v it prints all columns, with --json also long texts in full.`,
 // statusColumns are the certificate columns shown of a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
-// status prints for every stream the time of its cursor, its newest certificate, and why the last run did
+// printStatus prints for every stream the time of its cursor, its newest certificate, and why the last run did
 // not complete it.
-func (a *app) status(ctx context.Context, d *open.Reader) error {
+func printStatus(ctx context.Context, a *app, d *open.Reader) error {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err

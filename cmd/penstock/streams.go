@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (a *app) streamsCmd() *cobra.Command {
+func streamsCmd(a *app) *cobra.Command {
 	var module string
 	cmd := &cobra.Command{
 		Use:   "streams",
@@ -26,19 +26,19 @@ additional streams.`,
   penstock streams --json | jq -r 'select(.table) | .name'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			streams, err := a.catalogue(cmd.Flags().Changed("config"))
+			streams, err := streamsListed(a, cmd.Flags().Changed("config"))
 			if err != nil {
 				return err
 			}
-			return a.printStreams(streams, module)
+			return printStreams(a, streams, module)
 		},
 	}
 	cmd.Flags().StringVar(&module, "module", "", "only the streams of this `module`")
 	return cmd
 }
 
-// catalogue returns the built-in catalogue, or that of the configuration.
-func (a *app) catalogue(configured bool) ([]config.Stream, error) {
+// streamsListed returns the built-in catalogue, or that of the configuration.
+func streamsListed(a *app, configured bool) ([]config.Stream, error) {
 	if configured {
 		c, err := a.open.LoadDestinations()
 		if err != nil {
@@ -101,7 +101,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-func (a *app) printStreams(streams []config.Stream, module string) error {
+func printStreams(a *app, streams []config.Stream, module string) error {
 	enc := render.NewEncoder(a.out)
 	g := render.NewTable("stream", "class", "method", "path", "table", "parent", "")
 	modules := map[string]bool{}

@@ -35,7 +35,7 @@ type syncFlags struct {
 	opened func(*open.Source)   // called before the source is read
 }
 
-func (a *app) syncCmd() *cobra.Command {
+func syncCmd(a *app) *cobra.Command {
 	var f syncFlags
 	cmd := &cobra.Command{
 		Use:   "sync [PIPELINE]",
@@ -117,7 +117,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		defer unlock()
 	}
 	if b := f.options.Backfill; b != nil && b.Ranged() {
-		if err := a.skipUnranged(ctx, r, f.streams); err != nil {
+		if err := skipUnranged(ctx, a, r, f.streams); err != nil {
 			return none, err
 		}
 	}
@@ -166,7 +166,7 @@ func (a *app) runPipeline(ctx context.Context, r *open.Run, f syncFlags) (pipeli
 		}
 		return report, err
 	}
-	report.Err = a.locateBases(ctx, r.Conf, p, report)
+	report.Err = locateBases(ctx, a, r.Conf, p, report)
 	if err := r.Publish(ctx); err != nil {
 		report.Err = errors.Join(report.Err, err)
 		if report.Status == pipeline.StatusComplete {

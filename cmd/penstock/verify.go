@@ -18,7 +18,7 @@ type verifyFlags struct {
 	options pipeline.VerifyOptions
 }
 
-func (a *app) verifyCmd() *cobra.Command {
+func verifyCmd(a *app) *cobra.Command {
 	var f verifyFlags
 	var source string
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ found but not everything could be compared.`,
 			if err != nil {
 				return err
 			}
-			r, err := a.verify(cmd.Context(), c, p, f)
+			r, err := verifyPipeline(cmd.Context(), a, c, p, f)
 			if err != nil {
 				return err
 			}
@@ -64,8 +64,8 @@ found but not everything could be compared.`,
 	return cmd
 }
 
-// verify compares a pipeline's streams with what its destinations have.
-func (a *app) verify(ctx context.Context, c *config.Config, p config.Pipeline, f verifyFlags) (pipeline.VerifyReport, error) {
+// verifyPipeline compares a pipeline's streams with what its destinations have.
+func verifyPipeline(ctx context.Context, a *app, c *config.Config, p config.Pipeline, f verifyFlags) (pipeline.VerifyReport, error) {
 	var none pipeline.VerifyReport
 	r, err := a.open.Pipeline(ctx, c, p, f.streams, false)
 	if err != nil {

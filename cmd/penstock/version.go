@@ -35,7 +35,7 @@ type versionInfo struct {
 	Places  []string          `json:"destinations"` // schemes that this build supports
 }
 
-func (a *app) versionCmd() *cobra.Command {
+func versionCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the versions of penstock and its engines, and what this build supports",

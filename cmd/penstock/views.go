@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (a *app) viewsCmd() *cobra.Command {
+func viewsCmd(a *app) *cobra.Command {
 	var to open.Selection
 	var apply bool
 	cmd := &cobra.Command{
@@ -29,7 +29,7 @@ penstock are replaced, anything else with the same name is not changed.`,
   penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return a.views(cmd.Context(), d, apply) })
+			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return printViews(cmd.Context(), a, d, apply) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -46,7 +46,7 @@ type viewLine struct {
 	SQL   string   `json:"sql,omitempty"`
 }
 
-func (a *app) views(ctx context.Context, d *open.Reader, apply bool) error {
+func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 	kit, err := schemas.LoadViews()
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
@@ -81,7 +81,7 @@ func (a *app) views(ctx context.Context, d *open.Reader, apply bool) error {
 		if line.State == "taken" {
 			taken++
 		}
-		if err := a.printView(line); err != nil {
+		if err := printView(a, line); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error)
 	return "made", nil
 }
 
-func (a *app) printView(v viewLine) error {
+func printView(a *app, v viewLine) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(v)
 	}

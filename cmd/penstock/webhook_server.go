@@ -23,7 +23,7 @@ type webhookServer struct {
 }
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.
-func (a *app) openWebhookServer(ctx context.Context, c *config.Config) (*webhookServer, error) {
+func openWebhookServer(ctx context.Context, a *app, c *config.Config) (*webhookServer, error) {
 	in, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {
 	case err == nil:

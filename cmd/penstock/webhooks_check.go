@@ -14,7 +14,7 @@ import (
 )
 
 // checkWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
-func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
+func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string, now time.Time) []finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
 	if w == nil {
@@ -41,7 +41,7 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 		}
 		return []finding{{Part: part, OK: true, Detail: "scheme learned; " + keys + "; " + scheme.Replays()}}
 	}
-	n, err := a.countCaptures(ctx, c, source)
+	n, err := countCaptures(ctx, a, c, source)
 	if err != nil {
 		return []finding{failed(ctx, part, err, "")}
 	}
@@ -69,7 +69,7 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 }
 
 // countCaptures returns the number of captured deliveries of a source.
-func (a *app) countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
+func countCaptures(ctx context.Context, a *app, c *config.Config, source string) (int, error) {
 	inbox, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

@@ -25,7 +25,7 @@ type learnFlags struct {
 	without []int64
 }
 
-func (a *app) webhooksLearnCmd() *cobra.Command {
+func webhooksLearnCmd(a *app) *cobra.Command {
 	var f learnFlags
 	cmd := &cobra.Command{
 		Use:   "learn [SOURCE]",
@@ -52,7 +52,7 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 			if err != nil {
 				return err
 			}
-			return a.learn(cmd.Context(), c, s, f)
+			return learnScheme(cmd.Context(), a, c, s, f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
@@ -98,9 +98,9 @@ type learnReport struct {
 	Events   *int   `json:"events"`   // events made from the deliveries; null if serve makes them
 }
 
-// learn finds the scheme, prints it, and stores it after confirmation.
-func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f learnFlags) error {
-	samples, captures, err := a.captured(ctx, c, s, f.without)
+// learnScheme finds the scheme, prints it, and stores it after confirmation.
+func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source, f learnFlags) error {
+	samples, captures, err := capturedSamples(ctx, a, c, s, f.without)
 	if err != nil {
 		return err
 	}
@@ -119,19 +119,19 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err := a.confirm(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with it from now on?", s.Name)); err != nil {
 		return err
 	}
-	if err := a.pin(ctx, c, s.Name, []byte(text)); err != nil {
+	if err := storeScheme(ctx, a, c, s.Name, []byte(text)); err != nil {
 		return fmt.Errorf("store learned scheme: %w", err)
 	}
-	events, err := a.adoptNow(ctx, c, s.Name)
+	events, err := adoptNow(ctx, a, c, s.Name)
 	if err != nil {
 		return err
 	}
-	return a.printLearned(learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
+	return printLearned(a, learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
-// pin stores the scheme learned for a source. It replaces the previous scheme.
-func (a *app) pin(ctx context.Context, c *config.Config, source string, text []byte) error {
+// storeScheme stores the scheme learned for a source. It replaces the previous scheme.
+func storeScheme(ctx context.Context, a *app, c *config.Config, source string, text []byte) error {
 	notes := a.open.State(c).Notes()
 	was, err := notes.Note(ctx, pinName(source))
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *app) pin(ctx context.Context, c *config.Config, source string, text []b
 	return notes.SetNote(ctx, pinName(source), was, text)
 }
 
-// captured returns the captured deliveries, except those with the ordinals in without.
-func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
+// capturedSamples returns the captured deliveries, except those with the ordinals in without.
+func capturedSamples(ctx context.Context, a *app, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := failure.Hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
 	inbox, err := a.open.State(c).ReadInbox(ctx)
@@ -224,7 +224,7 @@ func indented(text string) string {
 
 // adoptNow turns the captured deliveries into events, and returns their number. It returns nil if a running serve
 // has the inbox, because serve then makes the events.
-func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
+func adoptNow(ctx context.Context, a *app, c *config.Config, source string) (*int, error) {
 	inbox, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
 		return nil, nil
@@ -240,7 +240,7 @@ func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*i
 	return &n, errors.Join(err, inbox.Close())
 }
 
-func (a *app) printLearned(l learnReport) error {
+func printLearned(a *app, l learnReport) error {
 	switch {
 	case a.json:
 		return render.NewEncoder(a.out).Encode(l)

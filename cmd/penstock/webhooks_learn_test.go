@@ -230,7 +230,7 @@ func TestCheckWebhooks(t *testing.T) {
 		t.Helper()
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		all := c.app.checkWebhooks(t.Context(), conf, "main", at)
+		all := checkWebhooks(t.Context(), c.app, conf, "main", at)
 		require.Len(t, all, 1)
 		require.Equal(t, "source main webhooks", all[0].Part)
 		require.NotContains(t, all[0].Detail, "hush")

@@ -30,7 +30,7 @@ type eventFilter struct {
 	limit    int  // maximum number of events
 }
 
-func (a *app) webhooksListCmd() *cobra.Command {
+func webhooksListCmd(a *app) *cobra.Command {
 	k := eventFilter{}
 	cmd := &cobra.Command{
 		Use:   "list [SOURCE]",
@@ -43,7 +43,7 @@ that are in every destination are removed; the table _penstock_events has all of
 			if len(args) > 0 {
 				k.source = args[0]
 			}
-			return a.listWebhooks(cmd.Context(), k)
+			return listWebhooks(cmd.Context(), a, k)
 		},
 	}
 	f := cmd.Flags()
@@ -82,20 +82,20 @@ type shownEvent struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-func (a *app) listWebhooks(ctx context.Context, k eventFilter) error {
+func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
 	c, err := a.open.LoadDestinations()
 	if err != nil {
 		return err
 	}
 	b, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a.printEvents(nil)
+		return printEvents(a, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("list webhooks: %w", err)
 	}
 	defer b.Close()
-	letters, err := a.keptEvents(ctx, c, b, k)
+	letters, err := keptEvents(ctx, c, b, k)
 	if err != nil {
 		return fmt.Errorf("list webhooks: %w", err)
 	}
@@ -107,11 +107,11 @@ func (a *app) listWebhooks(ctx context.Context, k eventFilter) error {
 	for _, l := range letters {
 		all = append(all, shownAs(read[l.Source].Read(l.Event), l.Reason))
 	}
-	return a.printEvents(all)
+	return printEvents(a, all)
 }
 
 // keptEvents returns the selected events, in order.
-func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter) ([]state.DeadLetter, error) {
+func keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter) ([]state.DeadLetter, error) {
 	sources, err := k.sources(c)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func shownAs(d extract.Delivery, reason string) shownEvent {
 	return e
 }
 
-func (a *app) printEvents(all []shownEvent) error {
+func printEvents(a *app, all []shownEvent) error {
 	if a.json {
 		out := render.NewEncoder(a.out)
 		for _, e := range all {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (a *app) webhooksReplayCmd() *cobra.Command {
+func webhooksReplayCmd(a *app) *cobra.Command {
 	k := eventFilter{limit: maxReplay}
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
@@ -30,7 +30,7 @@ Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 		Example: `  penstock webhooks replay 17 18
   penstock webhooks replay --dead
   penstock webhooks replay --from 100 --to 200`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), k, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return replayEvents(cmd.Context(), a, k, args) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&k.source, "source", "", "only events of this `source`")
@@ -44,7 +44,7 @@ Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 // maxReplay limits the events of one replay.
 const maxReplay = 10_000
 
-func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
+func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) error {
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
 		return failure.Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
@@ -60,7 +60,7 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 		return fmt.Errorf("replay: %w", err)
 	}
 	defer b.Close()
-	ordinals, err := a.ordinalsOf(ctx, c, b, k, args)
+	ordinals, err := ordinalsOf(ctx, a, c, b, k, args)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (a *app) replay(ctx context.Context, k eventFilter, args []string) error {
 		sources[l.Source] = true
 	}
 	fmt.Fprintf(a.out, "%s appended to the inbox again\n", render.Plural(len(ordinals), "event"))
-	return a.applyAll(ctx, c, b, sources)
+	return applyAll(ctx, a, c, b, sources)
 }
 
 // ordinalsOf returns the ordinals of the events to apply again.
-func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter, args []string) (all []int64, err error) {
+func ordinalsOf(ctx context.Context, a *app, c *config.Config, b state.Inbox, k eventFilter, args []string) (all []int64, err error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
@@ -94,7 +94,7 @@ func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k
 	if len(args) > 0 {
 		return all, nil
 	}
-	letters, err := a.keptEvents(ctx, c, b, k)
+	letters, err := keptEvents(ctx, c, b, k)
 	for _, l := range letters {
 		all = append(all, l.Ordinal)
 	}
@@ -102,14 +102,14 @@ func (a *app) ordinalsOf(ctx context.Context, c *config.Config, b state.Inbox, k
 }
 
 // applyAll applies the waiting events of the sources, in each pipeline that reads them.
-func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
+func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := newInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				continue
 			}
-			left, err := a.applyOne(ctx, a.newApplier(c, p.ForSource(from.Text), b, t))
+			left, err := applyOne(ctx, a, a.newApplier(c, p.ForSource(from.Text), b, t))
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sou
 
 // applyOne applies events until none is left that can be applied now. waits is true if events still wait, or if
 // streams must be read.
-func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
+func applyOne(ctx context.Context, a *app, x *applier) (waits bool, err error) {
 	defer x.close()
 	applied := 0
 	for {
