@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -16,9 +17,9 @@ import (
 
 const hintBase = "the server at base_url is not the platform's API; base_url is scheme and host, without /api or /v2"
 
-// locateBases returns the run's error. For each wrong base URL, it adds the position in the configuration and a
+// LocateBases returns the run's error. For each wrong base URL, it adds the position in the configuration and a
 // suggestion.
-func locateBases(ctx context.Context, a *app, c *config.Config, p config.Pipeline, r pipeline.Report) error {
+func LocateBases(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipeline, r pipeline.Report) error {
 	src, _ := c.Source(p.From[0].Text)
 	var locate func(err error) error
 	locate = func(err error) error {
@@ -30,7 +31,7 @@ func locateBases(ctx context.Context, a *app, c *config.Config, p config.Pipelin
 			return errors.Join(all...)
 		}
 		if e, ok := err.(*pipeline.BaseError); ok { //nolint:errorlint // only the outermost error is replaced
-			return locateBase(ctx, a, c, p, src, e.Surface, e)
+			return locateBase(ctx, o, c, p, src, e.Surface, e)
 		}
 		return err
 	}
@@ -39,10 +40,10 @@ func locateBases(ctx context.Context, a *app, c *config.Config, p config.Pipelin
 
 // locateBase adds the position in the configuration to err, which was caused by a wrong base URL. If the platform
 // answers at another base URL of the same host, the hint names that URL.
-func locateBase(ctx context.Context, a *app, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
+func locateBase(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
 	hint := hintBase
-	if base, stream := answeringBase(ctx, a, c, p, surface, at.BaseURL); base != "" {
+	if base, stream := answeringBase(ctx, o, c, p, surface, at.BaseURL); base != "" {
 		hint = fmt.Sprintf("stream %s can be read at %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}
@@ -52,13 +53,13 @@ func locateBase(ctx context.Context, a *app, c *config.Config, p config.Pipeline
 // answeringBase searches for the right base URL on the same origin. It requests one stream at up to maxSiblings
 // other base URLs. It returns the first base URL at which the platform answers, and the name of the stream.
 // Invariants 9, 10
-func answeringBase(ctx context.Context, a *app, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
+func answeringBase(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipeline, surface schemas.Surface, base string) (found, stream string) {
 	s, own, ok := simplest(c, p, surface)
 	if !ok {
 		return "", ""
 	}
 	for _, candidate := range siblings(base) {
-		_, err := probeStream(ctx, a, c, p, s, candidate)
+		_, err := probeStream(ctx, o, c, p, s, candidate)
 		e, ok := errors.AsType[*wire.Error](err)
 		switch {
 		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // it answers, in a format to be learned later

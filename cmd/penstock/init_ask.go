@@ -123,11 +123,11 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 			}
 			c.typed[variable] = secret
 		}
-		good, err := c.tries(ctx, func(conf *config.Config) []finding {
+		good, err := c.tries(ctx, func(conf *config.Config) []Finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
 				src.V2 = nil // this surface was checked before
 			}
-			return checkSource(ctx, c.app, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+			return Source(ctx, &c.app.open, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
 		if good || err != nil {
 			return err
@@ -141,7 +141,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 
 // tries checks the last answer with the function look, and prints the findings. It returns true if the answer works, if
 // checks are off, or if the user wants to keep the answer anyway.
-func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
+func (c *conversation) tries(ctx context.Context, look func(*config.Config) []Finding) (bool, error) {
 	if c.noCheck {
 		return true, nil
 	}
@@ -190,10 +190,10 @@ func (c *conversation) destination(ctx context.Context) error {
 		if len(faults) > 0 {
 			continue
 		}
-		good, err := c.tries(ctx, func(conf *config.Config) []finding {
-			var all []finding
+		good, err := c.tries(ctx, func(conf *config.Config) []Finding {
+			var all []Finding
 			for _, d := range conf.Destinations {
-				all = append(all, checkDestination(ctx, c.app, conf, d)...)
+				all = append(all, Destination(ctx, &c.app.open, conf, d)...)
 			}
 			return all
 		})

@@ -70,17 +70,3 @@ func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error
 	}
 	return queue.Migrate(ctx, pool, schema)
 }
-
-// inspectQueue returns [postgres.ErrUnmigrated] if the tables of the workers' queue have another
-// version.
-func inspectQueue(ctx context.Context, db *postgres.Store) error {
-	pool, schema, err := db.Queue(ctx)
-	if err != nil {
-		return err
-	}
-	lacks, err := queue.Inspect(ctx, pool, schema)
-	if err == nil && lacks != "" {
-		err = postgres.ErrUnmigrated
-	}
-	return err
-}

@@ -264,8 +264,8 @@ func writable(dir string) error {
 }
 
 // checkAlerts checks the form of every alert URL. It sends nothing.
-func checkAlerts(c *config.Config) []finding {
-	var all []finding
+func checkAlerts(c *config.Config) []Finding {
+	var all []Finding
 	seen := map[wire.Secret]bool{}
 	look := func(a config.Alerts) {
 		for i, u := range a.To {
@@ -273,9 +273,9 @@ func checkAlerts(c *config.Config) []finding {
 				continue
 			}
 			seen[u] = true
-			f := finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
+			f := Finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
 			if err := signal.CheckTarget(u); err != nil {
-				f = failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
+				f = Failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
 			}
 			all = append(all, f)
 		}

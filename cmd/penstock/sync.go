@@ -166,7 +166,7 @@ func (a *app) runPipeline(ctx context.Context, r *open.Run, f syncFlags) (pipeli
 		}
 		return report, err
 	}
-	report.Err = locateBases(ctx, a, r.Conf, p, report)
+	report.Err = LocateBases(ctx, &a.open, r.Conf, p, report)
 	if err := r.Publish(ctx); err != nil {
 		report.Err = errors.Join(report.Err, err)
 		if report.Status == pipeline.StatusComplete {

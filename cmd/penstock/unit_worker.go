@@ -81,7 +81,7 @@ func (h *unitWorker) work(ctx context.Context) error {
 	if err != nil {
 		return open.StateTrouble(err)
 	}
-	if err := inspectQueue(ctx, h.db); err != nil {
+	if err := open.InspectQueue(ctx, h.db); err != nil {
 		return open.StateTrouble(err)
 	}
 	return queue.Worker{

@@ -226,7 +226,7 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 func TestCheckWebhooks(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	told := func() finding {
+	told := func() Finding {
 		t.Helper()
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestCheckWebhooks(t *testing.T) {
 	c.write("{scheme: hex, secrets: [{secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
 	got := told()
 	require.False(t, got.OK)
-	require.Equal(t, failure.ExitUsage, got.code)
+	require.Equal(t, failure.ExitUsage, got.Code)
 	require.Equal(t, "every secret has expired: secret old expired", got.Detail)
 
 	c.write("{secret: whsec_hush}")
