@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
@@ -40,18 +41,18 @@ wrong, where, and what to do. No table is changed.`,
 
 // runChecks runs every check, even if some fail, and prints the findings.
 func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config.Pipeline) error {
-	findings := []Finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
-	findings = append(findings, State(ctx, &a.open, c)...)
+	findings := []check.Finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
+	findings = append(findings, check.State(ctx, &a.open, c)...)
 	findings = append(findings, checkAlerts(c)...)
 	findings = append(findings, checkTLS(ctx, c)...)
 	now := a.open.State(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
-		findings = append(findings, Pipeline(c, p, now))
+		findings = append(findings, check.Pipeline(c, p, now))
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				sources[from.Text] = true
-				findings = append(findings, Source(ctx, &a.open, c, p, from)...)
+				findings = append(findings, check.Source(ctx, &a.open, c, p, from)...)
 				findings = append(findings, checkWebhooks(ctx, a, c, from.Text, now)...)
 			}
 		}
@@ -59,14 +60,14 @@ func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config
 			if !dests[to.Text] {
 				dests[to.Text] = true
 				d, _ := c.Destination(to.Text)
-				findings = append(findings, Destination(ctx, &a.open, c, d)...)
+				findings = append(findings, check.Destination(ctx, &a.open, c, d)...)
 			}
 		}
 	}
-	return printFindings(a, Once(findings))
+	return printFindings(a, check.Once(findings))
 }
 
-func printFindings(a *app, findings []Finding) error {
+func printFindings(a *app, findings []check.Finding) error {
 	code := failure.ExitDone
 	for _, f := range findings {
 		if !f.OK && (code == failure.ExitDone || f.Code == failure.ExitUsage) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -123,11 +124,11 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 			}
 			c.typed[variable] = secret
 		}
-		good, err := c.tries(ctx, func(conf *config.Config) []Finding {
+		good, err := c.tries(ctx, func(conf *config.Config) []check.Finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
 				src.V2 = nil // this surface was checked before
 			}
-			return Source(ctx, &c.app.open, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+			return check.Source(ctx, &c.app.open, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
 		if good || err != nil {
 			return err
@@ -141,7 +142,7 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 
 // tries checks the last answer with the function look, and prints the findings. It returns true if the answer works, if
 // checks are off, or if the user wants to keep the answer anyway.
-func (c *conversation) tries(ctx context.Context, look func(*config.Config) []Finding) (bool, error) {
+func (c *conversation) tries(ctx context.Context, look func(*config.Config) []check.Finding) (bool, error) {
 	if c.noCheck {
 		return true, nil
 	}
@@ -190,10 +191,10 @@ func (c *conversation) destination(ctx context.Context) error {
 		if len(faults) > 0 {
 			continue
 		}
-		good, err := c.tries(ctx, func(conf *config.Config) []Finding {
-			var all []Finding
+		good, err := c.tries(ctx, func(conf *config.Config) []check.Finding {
+			var all []check.Finding
 			for _, d := range conf.Destinations {
-				all = append(all, Destination(ctx, &c.app.open, conf, d)...)
+				all = append(all, check.Destination(ctx, &c.app.open, conf, d)...)
 			}
 			return all
 		})

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -154,19 +155,19 @@ func (f *certificateFiles) load(now time.Time) error {
 const soon = 14 * 24 * time.Hour
 
 // checkTLS checks that serve can use the configured certificate, and warns if it expires soon.
-func checkTLS(ctx context.Context, c *config.Config) []Finding {
+func checkTLS(ctx context.Context, c *config.Config) []check.Finding {
 	t := c.Serve.TLS
 	if t == nil {
 		return nil
 	}
 	f, now := &certificateFiles{cert: t.Cert, key: t.Key}, time.Now()
 	if err := f.load(now); err != nil {
-		return []Finding{Failed(ctx, "serve tls", c.Fault(t.At, err.Error()), "")}
+		return []check.Finding{check.Failed(ctx, "serve tls", c.Fault(t.At, err.Error()), "")}
 	}
 	leaf := f.current.Leaf
-	found := Finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
+	found := check.Finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
 	if leaf.NotAfter.Sub(now) < soon {
 		found.Hint = "the certificate expires soon; serve loads a new one when the files change"
 	}
-	return []Finding{found}
+	return []check.Finding{found}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -264,8 +265,8 @@ func writable(dir string) error {
 }
 
 // checkAlerts checks the form of every alert URL. It sends nothing.
-func checkAlerts(c *config.Config) []Finding {
-	var all []Finding
+func checkAlerts(c *config.Config) []check.Finding {
+	var all []check.Finding
 	seen := map[wire.Secret]bool{}
 	look := func(a config.Alerts) {
 		for i, u := range a.To {
@@ -273,9 +274,9 @@ func checkAlerts(c *config.Config) []Finding {
 				continue
 			}
 			seen[u] = true
-			f := Finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
+			f := check.Finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
 			if err := signal.CheckTarget(u); err != nil {
-				f = Failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
+				f = check.Failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
 			}
 			all = append(all, f)
 		}

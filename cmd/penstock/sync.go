@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -166,7 +167,7 @@ func (a *app) runPipeline(ctx context.Context, r *open.Run, f syncFlags) (pipeli
 		}
 		return report, err
 	}
-	report.Err = LocateBases(ctx, &a.open, r.Conf, p, report)
+	report.Err = check.LocateBases(ctx, &a.open, r.Conf, p, report)
 	if err := r.Publish(ctx); err != nil {
 		report.Err = errors.Join(report.Err, err)
 		if report.Status == pipeline.StatusComplete {

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
 // checkWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
-func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string, now time.Time) []Finding {
+func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string, now time.Time) []check.Finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
 	if w == nil {
@@ -26,26 +27,26 @@ func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string,
 		_, err = verifiers(c, pins)
 	}
 	if err != nil {
-		return []Finding{Failed(ctx, part, err, "")}
+		return []check.Finding{check.Failed(ctx, part, err, "")}
 	}
 	keys, live := keyTerms(w.Keys, now)
 	switch {
 	case live == 0:
-		return []Finding{Failed(ctx, part, failure.Usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
+		return []check.Finding{check.Failed(ctx, part, failure.Usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
 	case len(w.Schemes) > 0:
-		return []Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
+		return []check.Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
 	case pins[source] != nil:
 		scheme, err := config.ParsePin(pinPlace(c, source), pins[source], w.Header)
 		if err != nil {
-			return []Finding{Failed(ctx, part, err, "")}
+			return []check.Finding{check.Failed(ctx, part, err, "")}
 		}
-		return []Finding{{Part: part, OK: true, Detail: "scheme learned; " + keys + "; " + scheme.Replays()}}
+		return []check.Finding{{Part: part, OK: true, Detail: "scheme learned; " + keys + "; " + scheme.Replays()}}
 	}
 	n, err := countCaptures(ctx, a, c, source)
 	if err != nil {
-		return []Finding{Failed(ctx, part, err, "")}
+		return []check.Finding{check.Failed(ctx, part, err, "")}
 	}
-	return []Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme not known yet, %d deliveries captured; %s", n, keys),
+	return []check.Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme not known yet, %d deliveries captured; %s", n, keys),
 		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 

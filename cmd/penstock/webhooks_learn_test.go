@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
@@ -226,7 +227,7 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 func TestCheckWebhooks(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	told := func() Finding {
+	told := func() check.Finding {
 		t.Helper()
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)

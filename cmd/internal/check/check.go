@@ -1,4 +1,6 @@
-package main
+// Package check checks what a configuration describes: credentials, connections, and rights in destinations. It changes no
+// table.
+package check
 
 import (
 	"cmp"
@@ -27,9 +29,9 @@ type Finding struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
+	Code   int    `json:"-"` // exit code if not OK
 
 	cause error // nil if OK
-	Code  int `json:"-"` // exit code if not OK
 }
 
 // Once removes a finding if an earlier finding reports the same fault of the state database.
