@@ -43,8 +43,8 @@ wrong, where, and what to do. No table is changed.`,
 func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []check.Finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, check.State(ctx, &a.open, c)...)
-	findings = append(findings, checkAlerts(c)...)
-	findings = append(findings, checkTLS(ctx, c)...)
+	findings = append(findings, CheckAlerts(c)...)
+	findings = append(findings, CheckTLS(ctx, c)...)
 	now := a.open.State(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
@@ -53,7 +53,7 @@ func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config
 			if !sources[from.Text] {
 				sources[from.Text] = true
 				findings = append(findings, check.Source(ctx, &a.open, c, p, from)...)
-				findings = append(findings, checkWebhooks(ctx, a, c, from.Text, now)...)
+				findings = append(findings, CheckWebhooks(ctx, &a.open, c, from.Text, now)...)
 			}
 		}
 		for _, to := range p.To {

@@ -26,13 +26,13 @@ type applier struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	inbox    state.Inbox
-	trimmer  *inboxTrimmer
+	trimmer  *InboxTrimmer
 
 	run    *open.Run
 	deltas *pipeline.Deltas
 }
 
-func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *inboxTrimmer) *applier {
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *InboxTrimmer) *applier {
 	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trimmer: t}
 }
 
@@ -79,9 +79,9 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	if err != nil {
 		return none, fmt.Errorf("apply events to %s: %w", x.pipeline.Name, err)
 	}
-	if err := x.trimmer.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
+	if err := x.trimmer.Applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, trimAgain), trimAgain) // try again even if no event arrives
+		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, TrimAgain), TrimAgain) // try again even if no event arrives
 	}
 	return rep, nil
 }

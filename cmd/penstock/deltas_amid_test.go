@@ -61,7 +61,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c))
+	x := a.newApplier(c, c.Pipelines[0], b, NewInboxTrimmer(c))
 	defer x.close()
 	settled := func() {
 		require.Eventually(t, func() bool {

@@ -40,7 +40,7 @@ func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	_, err = applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, newInboxTrimmer(c)))
+	_, err = applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, NewInboxTrimmer(c)))
 	require.NoError(t, err)
 	w := to.open(t)
 	for _, table := range []string{"v2_contacts", "v2_contact"} {

@@ -108,7 +108,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	trims := newInboxTrimmer(c)
+	trims := NewInboxTrimmer(c)
 	apply := func() {
 		_, err := applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, trims))
 		require.NoError(t, err)

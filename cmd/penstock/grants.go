@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -13,7 +14,7 @@ import (
 const grantsEvery = time.Minute
 
 // watchGrants reports the configured sign-ins to metrics and alerts, every grantsEvery, until ctx ends.
-func (s *signals) watchGrants(ctx context.Context) {
+func (s *Signals) watchGrants(ctx context.Context) {
 	tick := time.NewTicker(grantsEvery)
 	defer tick.Stop()
 	for {
@@ -36,7 +37,7 @@ func (s *signals) watchGrants(ctx context.Context) {
 
 // grants returns the configured sign-ins. If the sign-ins of a source cannot be read within grantsEvery, the source is
 // in Unread.
-func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
+func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()
 	seen, err := s.grantsOf(ctx, s.conf.Load())
@@ -48,14 +49,14 @@ func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
 
 // grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and
 // failed is the last such error. The other sign-ins are still read.
-func grantsOf(ctx context.Context, a *app, c *config.Config) (seen serve.GrantsSeen, failed error) {
-	seen.At = a.open.State(c).Now()
+func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve.GrantsSeen, failed error) {
+	seen.At = o.State(c).Now()
 	for _, src := range c.Sources {
 		if src.Faults != nil || ctx.Err() != nil {
 			seen.Unread = append(seen.Unread, src.Name)
 			continue
 		}
-		all, err := a.open.SignIns(c, src.Name)
+		all, err := o.SignIns(c, src.Name)
 		if err != nil {
 			failed, seen.Unread = err, append(seen.Unread, src.Name)
 			continue

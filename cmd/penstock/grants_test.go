@@ -17,7 +17,7 @@ import (
 func TestWatchGrantsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bounded bool
-		s := &signals{log: slog.New(slog.DiscardHandler), grantsOf: func(ctx context.Context, _ *config.Config) (serve.GrantsSeen, error) {
+		s := &Signals{log: slog.New(slog.DiscardHandler), grantsOf: func(ctx context.Context, _ *config.Config) (serve.GrantsSeen, error) {
 			_, bounded = ctx.Deadline()
 			time.Sleep(time.Hour) // like a read that takes no context
 			return serve.GrantsSeen{}, nil

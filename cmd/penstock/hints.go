@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// readOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified,
+// ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified,
 // by source. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come before
 // their children. The map has only sources with such streams.
-func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
+func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {
 		s, ok := c.Source(from.Text)
@@ -41,11 +41,11 @@ func withParents(streams []config.Stream, wanted []string) (names []string) {
 	return names
 }
 
-// checkHints returns an error if a refresh list has a stream that no pipeline reads from the source.
-func checkHints(c *config.Config) error {
+// CheckHints returns an error if a refresh list has a stream that no pipeline reads from the source.
+func CheckHints(c *config.Config) error {
 	read := map[string]bool{}
 	for _, p := range c.Pipelines {
-		for source, names := range readOnHint(c, p) {
+		for source, names := range ReadOnHint(c, p) {
 			for _, name := range names {
 				read[source+" "+name] = true
 			}

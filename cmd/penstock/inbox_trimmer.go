@@ -11,26 +11,26 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimAgain is the delay before another try to remove events from the inbox.
-const trimAgain = 30 * time.Second
+// TrimAgain is the delay before another try to remove events from the inbox.
+const TrimAgain = 30 * time.Second
 
 // trimmer is the part of state.Inbox that removes events.
 type trimmer interface {
 	Trim(ctx context.Context, source string, through int64) error
 }
 
-// inboxTrimmer removes events from the inbox once every pipeline that reads their source has applied them in every
+// InboxTrimmer removes events from the inbox once every pipeline that reads their source has applied them in every
 // destination. It knows the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
-type inboxTrimmer struct {
+type InboxTrimmer struct {
 	mu      sync.Mutex
 	through map[string]map[string]int64 // last applied event, by source and pipeline
 	trimmed map[string]int64            // last removed event, by source
 	ended   bool
 }
 
-// newInboxTrimmer returns a trimmer for the pipelines of c.
-func newInboxTrimmer(c *config.Config) *inboxTrimmer {
-	t := &inboxTrimmer{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
+// NewInboxTrimmer returns a trimmer for the pipelines of c.
+func NewInboxTrimmer(c *config.Config) *InboxTrimmer {
+	t := &InboxTrimmer{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
 			if t.through[from.Text] == nil {
@@ -42,9 +42,9 @@ func newInboxTrimmer(c *config.Config) *inboxTrimmer {
 	return t
 }
 
-// end stops the removal of events. It is called when the daemon loads a new configuration. The new pipelines may need
+// End stops the removal of events. It is called when the daemon loads a new configuration. The new pipelines may need
 // events that the old pipelines have already applied.
-func (t *inboxTrimmer) end() {
+func (t *InboxTrimmer) End() {
 	if t == nil {
 		return
 	}
@@ -53,9 +53,9 @@ func (t *inboxTrimmer) end() {
 	t.ended = true
 }
 
-// applied records that a pipeline has applied the events of source up to the number through. It removes the events that
+// Applied records that a pipeline has applied the events of source up to the number through. It removes the events that
 // no pipeline needs any more. If the removal fails, the next call tries again.
-func (t *inboxTrimmer) applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
+func (t *InboxTrimmer) Applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.through[source]

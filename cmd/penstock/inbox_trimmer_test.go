@@ -35,28 +35,28 @@ func readers(names ...string) *config.Config {
 // A failed removal is tried again, even if no pipeline has advanced.
 func TestInboxTrimmerRetries(t *testing.T) {
 	full := errors.New("disk full")
-	inbox, trims := &trimming{err: full}, newInboxTrimmer(readers("a", "b"))
-	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "pipeline b still needs the events, so nothing is removed")
-	require.ErrorIs(t, trims.applied(t.Context(), inbox, "main", "b", 5), full)
+	inbox, trims := &trimming{err: full}, NewInboxTrimmer(readers("a", "b"))
+	require.NoError(t, trims.Applied(t.Context(), inbox, "main", "a", 7), "pipeline b still needs the events, so nothing is removed")
+	require.ErrorIs(t, trims.Applied(t.Context(), inbox, "main", "b", 5), full)
 	inbox.err = nil
-	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
+	require.NoError(t, trims.Applied(t.Context(), inbox, "main", "a", 7))
 	require.Equal(t, []int64{5}, inbox.through)
-	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
+	require.NoError(t, trims.Applied(t.Context(), inbox, "main", "a", 7))
 	require.Equal(t, []int64{5}, inbox.through, "events are removed only once")
 }
 
 // After a reload, the trimmer of the old configuration removes no event that a new pipeline needs. A pipeline that is no
 // longer configured does not keep events in the inbox.
 func TestInboxTrimmerAfterReload(t *testing.T) {
-	inbox, before := &trimming{}, newInboxTrimmer(readers("a", "gone"))
-	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
+	inbox, before := &trimming{}, NewInboxTrimmer(readers("a", "gone"))
+	require.NoError(t, before.Applied(t.Context(), inbox, "main", "a", 9))
 	require.Empty(t, inbox.through)
-	now := newInboxTrimmer(readers("a", "new"))
-	before.end()
-	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
+	now := NewInboxTrimmer(readers("a", "new"))
+	before.End()
+	require.NoError(t, before.Applied(t.Context(), inbox, "main", "gone", 9))
 	require.Empty(t, inbox.through, "the new pipeline has not applied the events yet")
-	require.NoError(t, now.applied(t.Context(), inbox, "main", "gone", 9))
-	require.NoError(t, now.applied(t.Context(), inbox, "main", "a", 9))
-	require.NoError(t, now.applied(t.Context(), inbox, "main", "new", 8))
+	require.NoError(t, now.Applied(t.Context(), inbox, "main", "gone", 9))
+	require.NoError(t, now.Applied(t.Context(), inbox, "main", "a", 9))
+	require.NoError(t, now.Applied(t.Context(), inbox, "main", "new", 8))
 	require.Equal(t, []int64{8}, inbox.through)
 }

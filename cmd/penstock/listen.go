@@ -21,11 +21,11 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// openAddress opens the configured address, with connection limits and TLS.
-func openAddress(a *app, c *config.Config) (net.Listener, error) {
+// Listen opens the configured address, with connection limits and TLS.
+func Listen(c *config.Config, log *slog.Logger) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {
-		files = &certificateFiles{cert: t.Cert, key: t.Key, log: a.log}
+		files = &certificateFiles{cert: t.Cert, key: t.Key, log: log}
 		if err := files.load(time.Now()); err != nil {
 			return nil, failure.Hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
 		}
@@ -34,7 +34,7 @@ func openAddress(a *app, c *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, failure.Hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "another process may use the address; `serve: {listen: …}` in the configuration sets it")
 	}
-	l = receive.Listener(l, connections(descriptors()), a.log)
+	l = receive.Listener(l, Connections(descriptors()), log)
 	if files != nil {
 		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get, NextProtos: []string{"http/1.1"}})
 	}
@@ -154,8 +154,8 @@ func (f *certificateFiles) load(now time.Time) error {
 // soon is how long before the expiry of a certificate `check` warns.
 const soon = 14 * 24 * time.Hour
 
-// checkTLS checks that serve can use the configured certificate, and warns if it expires soon.
-func checkTLS(ctx context.Context, c *config.Config) []check.Finding {
+// CheckTLS checks that serve can use the configured certificate, and warns if it expires soon.
+func CheckTLS(ctx context.Context, c *config.Config) []check.Finding {
 	t := c.Serve.TLS
 	if t == nil {
 		return nil
@@ -170,4 +170,27 @@ func checkTLS(ctx context.Context, c *config.Config) []check.Finding {
 		found.Hint = "the certificate expires soon; serve loads a new one when the files change"
 	}
 	return []check.Finding{found}
+}
+
+// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share
+// an address, that of a proxy.
+const (
+	connectionsEach = 1024
+	connectionsAll  = 4096
+)
+
+// ownDescriptors is how many file descriptors are reserved for the daemon itself: its state, its log, the
+// database engine and the files of runs.
+const ownDescriptors = 48
+
+// Connections returns the limits of connections for a process that may have this number of file descriptors; 0
+// means any number. A quarter of the descriptors, and at least ownDescriptors, stay free for runs and files. One
+// address gets at most two thirds of the connections, so that other webhook senders can still connect.
+func Connections(descriptors int) receive.Connections {
+	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
+	if descriptors > 0 {
+		c.Total = max(1, min(c.Total, descriptors-max(ownDescriptors, descriptors/4)))
+		c.PerAddress = max(1, min(c.PerAddress, c.Total*2/3))
+	}
+	return c
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -87,7 +86,7 @@ func TestServeSocket(t *testing.T) {
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
 	s := config.Serve{Listen: "unix:" + path}
-	_, err = openListener(s)
+	_, err = Listen(&config.Config{Serve: s}, slog.New(slog.DiscardHandler))
 	require.Error(t, err, "a process listens on the socket")
 	left.SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
@@ -96,7 +95,7 @@ func TestServeSocket(t *testing.T) {
 	d := serveIn(t, dir, conf)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, socketMode, info.Mode().Perm())
+	require.Equal(t, os.FileMode(0o660), info.Mode().Perm())
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
@@ -118,58 +117,9 @@ func TestServeSocket(t *testing.T) {
 	require.NoFileExists(t, path)
 
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
-	_, err = openListener(s)
+	_, err = Listen(&config.Config{Serve: s}, slog.New(slog.DiscardHandler))
 	require.Error(t, err, "a file is not a socket")
 	require.FileExists(t, path)
-}
-
-// TestCertificateFiles: a certificate is read again when its files change. While they are unusable, the
-// previous one stays in use.
-func TestCertificateFiles(t *testing.T) {
-	dir := t.TempDir()
-	f := &certificateFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
-	require.Error(t, f.load(time.Now()))
-	name := func() string {
-		f.looked = time.Time{}
-		c, err := f.get(nil)
-		require.NoError(t, err)
-		return c.Leaf.DNSNames[0]
-	}
-	certify(t, f.cert, f.key, "old.example", time.Now().Add(time.Hour))
-	require.NoError(t, f.load(time.Now()))
-	require.Equal(t, "old.example", name())
-	require.NoError(t, os.WriteFile(f.key, []byte("half a key"), 0o600))
-	require.Equal(t, "old.example", name())
-	certify(t, f.cert, f.key, "over.example", time.Now().Add(-time.Hour))
-	require.Equal(t, "old.example", name(), "the new certificate has expired")
-	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
-	require.Equal(t, "new.example.org", name())
-
-	// The log says only once why files are not used. At each check they are read again, even if their times and sizes
-	// are unchanged, because their mode may have changed.
-	var log bytes.Buffer
-	f.log = slog.New(slog.NewTextHandler(&log, nil))
-	certify(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))
-	good, err := os.ReadFile(f.key)
-	require.NoError(t, err)
-	when := time.Now().Add(time.Second)
-	for _, text := range [][]byte{bytes.Repeat([]byte("x"), len(good)), good} {
-		require.Equal(t, "new.example.org", f.current.Leaf.DNSNames[0])
-		require.NoError(t, os.WriteFile(f.key, text, 0o600))
-		require.NoError(t, os.Chtimes(f.key, when, when))
-		name()
-		name()
-	}
-	require.Equal(t, "late.example.org", name())
-	require.Equal(t, 1, strings.Count(log.String(), "certificate not reloaded"))
-
-	c := &config.Config{Serve: config.Serve{TLS: &config.ServeTLS{Cert: f.cert, Key: f.key}}}
-	got := checkTLS(t.Context(), c)
-	require.True(t, got[0].OK)
-	require.Contains(t, got[0].Detail, "late.example.org until ")
-	require.Contains(t, got[0].Hint, "expires soon")
-	require.NoError(t, os.Remove(f.key))
-	require.False(t, checkTLS(t.Context(), c)[0].OK)
 }
 
 // TestServeAudit: the use of a wrong token is in the audit log and in the metrics. A token with the role metrics can read

@@ -21,9 +21,9 @@ import (
 // pinEvery is how often the receiver looks for newly learned signature schemes.
 const pinEvery = 2 * time.Second
 
-// receiver verifies the signatures of webhook deliveries. A source's signature scheme is configured, or `webhooks
+// Receiver verifies the signatures of webhook deliveries. A source's signature scheme is configured, or `webhooks
 // learn` has found it. The receiver is safe for concurrent use.
-type receiver struct {
+type Receiver struct {
 	*receive.Handler
 	log *slog.Logger
 
@@ -36,32 +36,32 @@ type receiver struct {
 	headers atomic.Pointer[map[string]string] // expected signature header by source
 }
 
-// newReceiver returns a receiver for the sources of c, with the learned schemes in notes.
-func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o receive.Options) (*receiver, error) {
-	r := &receiver{log: o.Log, notes: notes}
+// NewReceiver returns a receiver for the sources of c, with the learned schemes in notes.
+func NewReceiver(ctx context.Context, c *config.Config, notes state.Notes, o receive.Options) (*Receiver, error) {
+	r := &Receiver{log: o.Log, notes: notes}
 	o.Signed = r.signed
 	r.Handler = receive.New(o)
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	return r, r.define(ctx, c)
+	return r, r.Reconfigure(ctx, c)
 }
 
-// define makes the receiver accept deliveries for the sources of c. If it returns an error, nothing
+// Reconfigure makes the receiver accept deliveries for the sources of c. If it returns an error, nothing
 // has changed.
-func (r *receiver) define(ctx context.Context, c *config.Config) error {
+func (r *Receiver) Reconfigure(ctx context.Context, c *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.redefine(ctx, c)
 }
 
 // redefine does the work of define. The caller must hold mu.
-func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
-	pins, err := readPins(ctx, c, r.notes)
+func (r *Receiver) redefine(ctx context.Context, c *config.Config) error {
+	pins, err := ReadPins(ctx, c, r.notes)
 	if err != nil {
 		return err
 	}
-	sources, err := verifiers(c, pins)
+	sources, err := Verifiers(c, pins)
 	if err != nil {
 		return err
 	}
@@ -78,30 +78,35 @@ func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
 }
 
 // signed reports whether a delivery has the signature header of its source.
-func (r *receiver) signed(source string, h http.Header) bool {
+func (r *Receiver) signed(source string, h http.Header) bool {
 	return h.Get((*r.headers.Load())[source]) != ""
 }
 
-// watch runs until ctx ends. It applies newly learned schemes, and turns captured deliveries into events.
-func (r *receiver) watch(ctx context.Context) {
+// Watch runs until ctx ends. It applies newly learned schemes, and turns captured deliveries into events.
+func (r *Receiver) Watch(ctx context.Context) {
 	tick := time.NewTicker(pinEvery)
 	defer tick.Stop()
 	for {
-		r.adopt(ctx)
+		r.Update(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.refresh(ctx)
 		}
 	}
 }
 
+// Update applies newly learned schemes, and turns captured deliveries into events.
+func (r *Receiver) Update(ctx context.Context) {
+	r.refresh(ctx)
+	r.adopt(ctx)
+}
+
 // refresh redefines the sources when a learned scheme has changed.
-func (r *receiver) refresh(ctx context.Context) {
+func (r *Receiver) refresh(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pins, err := readPins(ctx, r.conf, r.notes)
+	pins, err := ReadPins(ctx, r.conf, r.notes)
 	if err != nil {
 		r.log.Error("webhooks keep the previous schemes", "error", err)
 		return
@@ -124,7 +129,7 @@ func (r *receiver) refresh(ctx context.Context) {
 
 // adopt turns captured deliveries into events, for sources whose scheme is known. After an error, the next tick
 // tries again.
-func (r *receiver) adopt(ctx context.Context) {
+func (r *Receiver) adopt(ctx context.Context) {
 	for _, source := range r.verified() {
 		n, err := r.Adopt(ctx, source)
 		switch {
@@ -139,7 +144,7 @@ func (r *receiver) adopt(ctx context.Context) {
 }
 
 // verified returns the sources whose scheme is known.
-func (r *receiver) verified() []string {
+func (r *Receiver) verified() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []string
@@ -151,9 +156,9 @@ func (r *receiver) verified() []string {
 	return all
 }
 
-// scheme returns the name of the scheme that verifies the deliveries of a source. It returns "" if the scheme is
+// Scheme returns the name of the scheme that verifies the deliveries of a source. It returns "" if the scheme is
 // not known yet.
-func (r *receiver) scheme(s config.Source) string {
+func (r *Receiver) Scheme(s config.Source) string {
 	if len(s.Webhooks.Schemes) > 0 {
 		return s.Webhooks.Schemes[0].Name
 	}
@@ -163,22 +168,22 @@ func (r *receiver) scheme(s config.Source) string {
 	if text == nil {
 		return ""
 	}
-	pinned, err := config.ParsePin(pinPlace(r.conf, s.Name), text, s.Webhooks.Header)
+	pinned, err := config.ParsePin(PinLocation(r.conf, s.Name), text, s.Webhooks.Header)
 	if err != nil {
 		return "" // define or refresh has reported the error
 	}
 	return pinned.Name
 }
 
-// readPins reads the learned schemes. A source with a configured scheme is skipped, because the configured scheme
+// ReadPins reads the learned schemes. A source with a configured scheme is skipped, because the configured scheme
 // has priority.
-func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
+func ReadPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {
 		if s.Webhooks == nil || len(s.Webhooks.Schemes) > 0 {
 			continue
 		}
-		text, err := notes.Note(ctx, pinName(s.Name))
+		text, err := notes.Note(ctx, PinName(s.Name))
 		if err != nil {
 			return nil, badPin(c, s, err)
 		}
@@ -189,9 +194,9 @@ func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[str
 	return pins, nil
 }
 
-// verifiers returns a verifier for each source that receives webhooks. The verifier is nil until the scheme is
+// Verifiers returns a verifier for each source that receives webhooks. The verifier is nil until the scheme is
 // learned.
-func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
+func Verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
 	all := receive.Sources{}
 	for _, s := range c.Sources {
 		w := s.Webhooks
@@ -200,7 +205,7 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 		}
 		schemes := w.Schemes
 		if text := pins[s.Name]; text != nil {
-			scheme, err := config.ParsePin(pinPlace(c, s.Name), text, w.Header)
+			scheme, err := config.ParsePin(PinLocation(c, s.Name), text, w.Header)
 			if err != nil {
 				return nil, badPin(c, s, err)
 			}
@@ -219,18 +224,18 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 	return all, nil
 }
 
-// pinName is the key of the note with the scheme learned for a source.
-func pinName(source string) string { return "webhooks/" + source + ".yaml" }
+// PinName is the key of the note with the scheme learned for a source.
+func PinName(source string) string { return "webhooks/" + source + ".yaml" }
 
-// pinPlace describes where the note with the learned scheme is, for messages.
-func pinPlace(c *config.Config, source string) string {
+// PinLocation describes where the note with the learned scheme is, for messages.
+func PinLocation(c *config.Config, source string) string {
 	if c.State.URL != "" {
-		return "note " + pinName(source) + " of the state"
+		return "note " + PinName(source) + " of the state"
 	}
-	return filepath.Join(c.State.Dir, filepath.FromSlash(pinName(source)))
+	return filepath.Join(c.State.Dir, filepath.FromSlash(PinName(source)))
 }
 
 func badPin(c *config.Config, s config.Source, err error) error {
-	return failure.Usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, pinPlace(c, s.Name), c.File),
+	return failure.Usage(fmt.Sprintf("remove %[2]s, then `penstock webhooks learn %[1]s` learns again; or set a scheme in %[3]s", s.Name, PinLocation(c, s.Name), c.File),
 		"webhooks of source %s: %w", s.Name, err)
 }

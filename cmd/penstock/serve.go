@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
-	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -60,7 +59,7 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	if err != nil {
 		return err
 	}
-	l, err := openAddress(a, c)
+	l, err := Listen(c, a.log)
 	if err != nil {
 		return err
 	}
@@ -89,29 +88,6 @@ func runServe(ctx context.Context, a *app, slots int) error {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return stoppedBy(ctx)
-}
-
-// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share
-// an address, that of a proxy.
-const (
-	connectionsEach = 1024
-	connectionsAll  = 4096
-)
-
-// ownDescriptors is how many file descriptors are reserved for the daemon itself: its state, its log, the
-// database engine and the files of runs.
-const ownDescriptors = 48
-
-// connections returns the limits of connections for a process that may have this number of file descriptors; 0
-// means any number. A quarter of the descriptors, and at least ownDescriptors, stay free for runs and files. One
-// address gets at most two thirds of the connections, so that other webhook senders can still connect.
-func connections(descriptors int) receive.Connections {
-	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
-	if descriptors > 0 {
-		c.Total = max(1, min(c.Total, descriptors-max(ownDescriptors, descriptors/4)))
-		c.PerAddress = max(1, min(c.PerAddress, c.Total*2/3))
-	}
-	return c
 }
 
 // stoppedBy returns the outcome of a verb that runs until it is stopped.
@@ -154,7 +130,7 @@ func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) 
 		}
 		all = append(all, sp)
 	}
-	return all, checkHints(c)
+	return all, CheckHints(c)
 }
 
 func planOf(s *config.Schedule) serve.Plan {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -19,8 +20,8 @@ type parts struct {
 	journal   state.Journal
 	units     *unitWorker // nil if the state is a folder
 	webhooks  *webhookServer
-	signals   *signals
-	dashboard *dashboard
+	signals   *Signals
+	dashboard *Dashboard
 }
 
 // openParts opens the parts of a daemon, and returns them and the pipelines. The caller must call
@@ -39,14 +40,19 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if all, err = p.pipelines(c); err != nil {
 		return p, nil, err
 	}
-	if p.signals, err = openSignals(ctx, a, c, all); err != nil {
+	v := versionNow()
+	if p.signals, err = OpenSignals(ctx, &a.open, c, all, signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, a.redactor); err != nil {
 		return p, nil, err
 	}
 	queue, err := p.units.pages(ctx)
 	if err != nil {
 		return p, nil, err
 	}
-	p.dashboard, err = openDashboard(a, c, p.journal, p.webhooks, queue, func(n serve.AccessRefused) { p.daemon.Observe(n) })
+	p.dashboard, err = OpenDashboard(c, DashboardConfig{
+		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.inbox, Queue: queue, Version: v.Version,
+		Scheme:  func(s config.Source) string { return p.webhooks.receiver.Scheme(s) },
+		Observe: func(n serve.AccessRefused) { p.daemon.Observe(n) },
+	})
 	return p, all, err
 }
 
@@ -59,19 +65,19 @@ func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 	return all, err
 }
 
-func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dashboard.facts) }
+func (p *parts) observers() []serve.Observer { return append(p.signals.Observers(), p.dashboard.Facts) }
 
 // mount adds the parts to the daemon.
 func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
-	p.signals.mount(d, c, p.journal, p.webhooks.inbox)
-	p.dashboard.mount(d)
+	p.signals.Mount(d, c, p.journal, p.webhooks.inbox)
+	p.dashboard.Mount(d)
 	return p.webhooks.mount(ctx, d, c)
 }
 
 // run runs the background work of the parts until ctx ends.
 func (p *parts) run(ctx context.Context) (wait func()) {
-	waits := []func(){p.signals.run(ctx), p.dashboard.run(ctx), p.webhooks.run(ctx), p.units.run(ctx)}
+	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.run(ctx), p.units.run(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()
@@ -87,13 +93,13 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	}
 	all, err := p.pipelines(c)
 	if err == nil {
-		err = p.webhooks.receiver.define(ctx, c)
+		err = p.webhooks.receiver.Reconfigure(ctx, c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p.signals.configure(c, all)
-	p.dashboard.configure(c)
+	p.signals.Configure(c, all)
+	p.dashboard.Configure(c)
 	p.units.configure(c)
 	p.daemon.SetHosts(c.Serve.Hosts)
 	pending := changedAtStart(p.begun, *c)

@@ -18,7 +18,7 @@ import (
 )
 
 // asked sends a GET with this Host header to the daemon, and returns the status.
-func (d *daemon) asked(t *testing.T, path, host string) int {
+func (d *runningDaemon) asked(t *testing.T, path, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ state: %s
 	require.Equal(t, 143, d.stop())
 }
 
-func (d *daemon) text() string {
+func (d *runningDaemon) text() string {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
 	return d.log.text.String()

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// signals are metrics, alerts, lineage, traces and health: what operators use besides the dashboard.
-type signals struct {
+// Signals are metrics, alerts, lineage, traces and health: what operators use besides the dashboard.
+type Signals struct {
 	redactor *wire.Redactor
 	metrics  *signal.Metrics
 	alerts   *signal.Alerts
@@ -38,32 +38,32 @@ type signals struct {
 	grantsOf func(context.Context, *config.Config) (serve.GrantsSeen, error)
 }
 
-// openSignals opens the signals of a configuration.
-func openSignals(ctx context.Context, a *app, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, a, c) }, log: a.log, redactor: a.redactor, now: a.open.State(c).Now, statuses: func() []serve.Status { return nil }}
-	v := versionNow()
-	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
+// OpenSignals opens the signals of a configuration. build describes this program. redactor gets the secrets of each
+// configuration.
+func OpenSignals(ctx context.Context, o *open.Opener, c *config.Config, pipelines []serve.Pipeline, build signal.Build, redactor *wire.Redactor) (*Signals, error) {
+	s := &Signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, o, c) }, log: o.Log, redactor: redactor, now: o.State(c).Now, statuses: func() []serve.Status { return nil }}
+	s.metrics = signal.NewMetrics(build, s.read)
 	var err error
 	s.alerts, err = signal.OpenAlerts(ctx, signal.AlertOptions{
-		Notes: a.open.State(c).Notes(), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
+		Notes: o.State(c).Notes(), Log: o.Log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
 	})
 	if err != nil {
 		return nil, open.StateTrouble(fmt.Errorf("open alerts: %w", err))
 	}
-	if err := openCollectors(ctx, a, c, s); err != nil {
+	if err := openCollectors(ctx, c, s, build.Version); err != nil {
 		return nil, err
 	}
-	s.configure(c, pipelines)
-	a.open.Attempted = s.metrics.Request
+	s.Configure(c, pipelines)
+	o.Attempted = s.metrics.Request
 	return s, nil
 }
 
 // openCollectors creates the sender of OpenLineage events and the sender of traces, if the configuration has a
 // collector for them.
-func openCollectors(ctx context.Context, a *app, c *config.Config, s *signals) (err error) {
+func openCollectors(ctx context.Context, c *config.Config, s *Signals, version string) (err error) {
 	if to := c.Serve.OpenLineage; to != nil {
 		s.lineage = signal.NewLineage(signal.LineageOptions{
-			URL: to.URL, Token: to.Token, Producer: "https://github.com/penstock-data/penstock/tree/" + versionNow().Version, Log: a.log, Redact: s.redactor.Redact,
+			URL: to.URL, Token: to.Token, Producer: "https://github.com/penstock-data/penstock/tree/" + version, Log: s.log, Redact: s.redactor.Redact,
 		})
 	}
 	to := c.Serve.OTLP
@@ -71,13 +71,13 @@ func openCollectors(ctx context.Context, a *app, c *config.Config, s *signals) (
 		to = &config.Collector{}
 	}
 	if to != nil {
-		s.traces, err = signal.NewTraces(ctx, signal.TraceOptions{URL: to.URL, Token: to.Token, Version: versionNow().Version, Log: a.log, Redact: s.redactor.Redact})
+		s.traces, err = signal.NewTraces(ctx, signal.TraceOptions{URL: to.URL, Token: to.Token, Version: version, Log: s.log, Redact: s.redactor.Redact})
 	}
 	return err
 }
 
-// configure switches to another configuration. Secrets of earlier configurations stay redacted.
-func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
+// Configure switches to another configuration. Secrets of earlier configurations stay redacted.
+func (s *Signals) Configure(c *config.Config, pipelines []serve.Pipeline) {
 	s.conf.Store(c)
 	s.redactor.Add(c.Secrets...)
 	r := signal.Routing{Route: routeOf(c.Alerts), Digest: c.Alerts.Digest, Pipelines: map[string]signal.PipelineRoute{}}
@@ -149,7 +149,7 @@ func routeOf(a config.Alerts) signal.Route {
 	return r
 }
 
-func (s *signals) observers() []serve.Observer {
+func (s *Signals) Observers() []serve.Observer {
 	all := []serve.Observer{s.metrics, s.alerts}
 	if s.lineage != nil {
 		all = append(all, s.lineage)
@@ -160,8 +160,8 @@ func (s *signals) observers() []serve.Observer {
 	return all
 }
 
-// mount adds health and metrics to d.
-func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox) {
+// Mount adds health and metrics to d.
+func (s *Signals) Mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox) {
 	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
 	health := signal.NewHealth(d.Alive, d.Log)
 	checks := []signal.Check{
@@ -180,9 +180,9 @@ func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 // lastSignals limits how long the daemon sends its last spans when it ends.
 const lastSignals = 800 * time.Millisecond
 
-// run sends signals until wait is called. The daemon calls wait after its last run has ended, so that signals
+// Run sends signals until wait is called. The daemon calls wait after its last run has ended, so that signals
 // about that run are sent too.
-func (s *signals) run(ctx context.Context) (wait func()) {
+func (s *Signals) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.alerts.Run(ctx) })
@@ -203,7 +203,7 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 
 // read returns the current rate limits and the state of the inbox. Several runs may share a credential and its
 // limit: the limit is reported once.
-func (s *signals) read() signal.Reading {
+func (s *Signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
 	reported := map[[2]string]bool{}
 	for _, st := range s.statuses() {
@@ -226,7 +226,7 @@ func (s *signals) read() signal.Reading {
 }
 
 // standings returns the state of the inbox per source.
-func (s *signals) standings() []signal.Inbox {
+func (s *Signals) standings() []signal.Inbox {
 	if s.inbox == nil {
 		return nil
 	}
@@ -264,8 +264,8 @@ func writable(dir string) error {
 	return nil
 }
 
-// checkAlerts checks the form of every alert URL. It sends nothing.
-func checkAlerts(c *config.Config) []check.Finding {
+// CheckAlerts checks the form of every alert URL. It sends nothing.
+func CheckAlerts(c *config.Config) []check.Finding {
 	var all []check.Finding
 	seen := map[wire.Secret]bool{}
 	look := func(a config.Alerts) {

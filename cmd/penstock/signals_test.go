@@ -50,20 +50,20 @@ func (l *lines) all(t *testing.T) []map[string]any {
 	return all
 }
 
-// daemon is a `penstock serve` in this process.
-type daemon struct {
+// runningDaemon is a `penstock serve` in this process.
+type runningDaemon struct {
 	url  string
 	log  *lines
 	stop func() (code int)
 }
 
 // serveIn starts the daemon of a configuration in a folder, and waits until it listens.
-func serveIn(t *testing.T, dir, conf string) *daemon {
+func serveIn(t *testing.T, dir, conf string) *runningDaemon {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(conf), 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())
-	d := &daemon{log: &lines{}}
+	d := &runningDaemon{log: &lines{}}
 	code := make(chan int, 1)
 	go func() {
 		code <- (&app{out: io.Discard, err: d.log}).execute(ctx, []string{"serve", "-c", path, "--log-format", "json", "--no-progress"})
@@ -84,7 +84,7 @@ func serveIn(t *testing.T, dir, conf string) *daemon {
 	return d
 }
 
-func (d *daemon) get(t *testing.T, path string) (int, string) {
+func (d *runningDaemon) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	resp, err := http.Get(d.url + path)
 	require.NoError(t, err)
@@ -172,17 +172,6 @@ state: %s
 		}
 	}
 	require.GreaterOrEqual(t, runs, 4)
-}
-
-func TestLineagePlace(t *testing.T) {
-	for shown, want := range map[string]signal.LineagePlace{
-		"postgres://db.example.com:5432/x": {Namespace: "postgres://db.example.com:5432", Prefix: "x.platform."},
-		"duckdb:data/warehouse.duckdb":     {Namespace: "duckdb", Prefix: "data/warehouse.duckdb/"},
-		"parquet:/lake/":                   {Namespace: "parquet", Prefix: "/lake/"},
-	} {
-		scheme, _, _ := strings.Cut(shown, ":")
-		require.Equal(t, want, lineagePlace(config.Destination{Scheme: scheme, Shown: shown, Schema: "platform"}), shown)
-	}
 }
 
 // TestAlertKindsAgree checks that the configuration accepts exactly the kinds of alerts that can be sent.

@@ -18,8 +18,8 @@ import (
 type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
-	receiver *receiver
-	trimmer  *inboxTrimmer // trimmer of the current configuration; nil before the first configuration
+	receiver *Receiver
+	trimmer  *InboxTrimmer // trimmer of the current configuration; nil before the first configuration
 }
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.
@@ -36,7 +36,7 @@ func openWebhookServer(ctx context.Context, a *app, c *config.Config) (*webhookS
 
 // mount adds the receiver to the daemon.
 func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
-	h.receiver, err = newReceiver(ctx, c, h.a.open.State(c).Notes(), receive.Options{
+	h.receiver, err = NewReceiver(ctx, c, h.a.open.State(c).Notes(), receive.Options{
 		Inbox:    h.inbox,
 		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
 		Received: d.Received,
@@ -52,14 +52,14 @@ func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Co
 func (h *webhookServer) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { h.receiver.watch(ctx) })
+	all.Go(func() { h.receiver.Watch(ctx) })
 	return func() { cancel(); all.Wait() }
 }
 
 // applies lets each pipeline apply the events of its sources that send webhooks.
 func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
-	h.trimmer.end() // its appliers may still run, and would remove events that the new pipelines need
-	h.trimmer = newInboxTrimmer(c)
+	h.trimmer.End() // its appliers may still run, and would remove events that the new pipelines need
+	h.trimmer = NewInboxTrimmer(c)
 	t := h.trimmer
 	for i := range all {
 		p, _ := c.Pipeline(all[i].Name)
@@ -69,7 +69,7 @@ func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
 				each = append(each, h.a.newApplier(c, p.ForSource(from.Text), h.inbox, t))
 			}
 		}
-		all[i].Hinted = readOnHint(c, p)
+		all[i].Hinted = ReadOnHint(c, p)
 		if each != nil {
 			all[i].Deltas, all[i].Close, all[i].Concurrent = each.apply, each.close, true
 		}

@@ -11,20 +11,21 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// checkWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
-func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string, now time.Time) []check.Finding {
+// CheckWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
+func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source string, now time.Time) []check.Finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
 	if w == nil {
 		return nil
 	}
 	part := "source " + source + " webhooks"
-	pins, err := readPins(ctx, c, a.open.State(c).Notes())
+	pins, err := ReadPins(ctx, c, o.State(c).Notes())
 	if err == nil {
-		_, err = verifiers(c, pins)
+		_, err = Verifiers(c, pins)
 	}
 	if err != nil {
 		return []check.Finding{check.Failed(ctx, part, err, "")}
@@ -36,13 +37,13 @@ func checkWebhooks(ctx context.Context, a *app, c *config.Config, source string,
 	case len(w.Schemes) > 0:
 		return []check.Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
 	case pins[source] != nil:
-		scheme, err := config.ParsePin(pinPlace(c, source), pins[source], w.Header)
+		scheme, err := config.ParsePin(PinLocation(c, source), pins[source], w.Header)
 		if err != nil {
 			return []check.Finding{check.Failed(ctx, part, err, "")}
 		}
 		return []check.Finding{{Part: part, OK: true, Detail: "scheme learned; " + keys + "; " + scheme.Replays()}}
 	}
-	n, err := countCaptures(ctx, a, c, source)
+	n, err := countCaptures(ctx, o, c, source)
 	if err != nil {
 		return []check.Finding{check.Failed(ctx, part, err, "")}
 	}
@@ -70,8 +71,8 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 }
 
 // countCaptures returns the number of captured deliveries of a source.
-func countCaptures(ctx context.Context, a *app, c *config.Config, source string) (int, error) {
-	inbox, err := a.open.State(c).ReadInbox(ctx)
+func countCaptures(ctx context.Context, o *open.Opener, c *config.Config, source string) (int, error) {
+	inbox, err := o.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

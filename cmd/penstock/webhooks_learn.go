@@ -110,7 +110,7 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 		return unlearned(s, found, captures, err)
 	}
 	text := pinText(s.Name, found, time.Now())
-	if _, err := verifiers(c, map[string][]byte{s.Name: []byte(text)}); err != nil {
+	if _, err := Verifiers(c, map[string][]byte{s.Name: []byte(text)}); err != nil {
 		return err
 	}
 	if err := a.say("%s", learnedText(w, found, text)); err != nil {
@@ -127,17 +127,17 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 		return err
 	}
 	return printLearned(a, learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
-		found.Scheme.YAML(), pinPlace(c, s.Name), events})
+		found.Scheme.YAML(), PinLocation(c, s.Name), events})
 }
 
 // storeScheme stores the scheme learned for a source. It replaces the previous scheme.
 func storeScheme(ctx context.Context, a *app, c *config.Config, source string, text []byte) error {
 	notes := a.open.State(c).Notes()
-	was, err := notes.Note(ctx, pinName(source))
+	was, err := notes.Note(ctx, PinName(source))
 	if err != nil {
 		return err
 	}
-	return notes.SetNote(ctx, pinName(source), was, text)
+	return notes.SetNote(ctx, PinName(source), was, text)
 }
 
 // capturedSamples returns the captured deliveries, except those with the ordinals in without.
@@ -232,7 +232,7 @@ func adoptNow(ctx context.Context, a *app, c *config.Config, source string) (*in
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReceiver(ctx, c, a.open.State(c).Notes(), receive.Options{Inbox: inbox})
+	r, err := NewReceiver(ctx, c, a.open.State(c).Notes(), receive.Options{Inbox: inbox})
 	n := 0
 	if err == nil {
 		n, err = r.Adopt(ctx, source)

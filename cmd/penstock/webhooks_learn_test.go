@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,7 +22,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
 )
@@ -32,7 +32,7 @@ type classroom struct {
 	app    *app
 	dir    string
 	inbox  *state.InboxFile
-	recv   *receiver
+	recv   *Receiver
 	server *httptest.Server
 }
 
@@ -46,7 +46,7 @@ func newClassroom(t *testing.T, webhooks string) *classroom {
 	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.inbox.Close() })
-	c.recv, err = newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
+	c.recv, err = NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.NoError(t, err)
 	c.server = httptest.NewServer(c.recv)
 	t.Cleanup(c.server.Close)
@@ -110,8 +110,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 		require.Equal(t, http.StatusOK, c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush"))
 	}
 	require.Empty(t, c.events())
-	c.recv.refresh(t.Context())
-	c.recv.adopt(t.Context())
+	c.recv.Update(t.Context())
 	require.Empty(t, c.events(), "nothing was learned yet")
 
 	code, stdout, stderr := c.learn()
@@ -130,8 +129,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Nil(t, got.Events, "the receiver has the inbox")
 	require.NotContains(t, stdout+stderr, "hush")
 
-	c.recv.refresh(t.Context())
-	c.recv.adopt(t.Context())
+	c.recv.Update(t.Context())
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2", "evt_3"}, c.events())
 	require.Equal(t, http.StatusOK, c.deliver("evt_4", "whsec_hush"))
 	require.Equal(t, http.StatusUnauthorized, c.deliver("evt_5", "whsec_other"))
@@ -166,7 +164,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	code, _, stderr = c.learn("--yes")
 	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, stderr, "nothing to learn")
-	pins, err := readPins(t.Context(), conf, c.app.open.State(conf).Notes())
+	pins, err := ReadPins(t.Context(), conf, c.app.open.State(conf).Notes())
 	require.NoError(t, err)
 	require.Empty(t, pins)
 }
@@ -192,8 +190,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	code, stdout, stderr := c.learn("--yes", "--without", "4")
 	require.Equal(t, failure.ExitDone, code, stderr)
 	require.Contains(t, stdout, "all 3 deliveries")
-	c.recv.refresh(t.Context())
-	c.recv.adopt(t.Context())
+	c.recv.Update(t.Context())
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
 
 	other := newClassroom(t, "{secret: whsec_wrong}")
@@ -215,10 +212,10 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
 	conf, err := c.app.open.Load()
 	require.NoError(t, err)
-	_, err = newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
+	_, err = NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not include the body")
-	c.recv.refresh(t.Context())
-	c.recv.refresh(t.Context())
+	c.recv.Update(t.Context())
+	c.recv.Update(t.Context())
 	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "still captured")
 	require.Empty(t, c.events())
 }
@@ -231,7 +228,7 @@ func TestCheckWebhooks(t *testing.T) {
 		t.Helper()
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		all := checkWebhooks(t.Context(), c.app, conf, "main", at)
+		all := CheckWebhooks(t.Context(), &c.app.open, conf, "main", at)
 		require.Len(t, all, 1)
 		require.Equal(t, "source main webhooks", all[0].Part)
 		require.NotContains(t, all[0].Detail, "hush")
@@ -240,12 +237,9 @@ func TestCheckWebhooks(t *testing.T) {
 	shown := func() string {
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		r, err := newReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{})
+		r, err := NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
-		d := &dashboard{webhooks: &webhookServer{receiver: r}, guard: access.New(access.Options{})}
-		d.configure(conf)
-		require.Len(t, d.receivers(), 1)
-		return d.receivers()[0].Scheme
+		return cmp.Or(r.Scheme(conf.Sources[0]), "learn")
 	}
 	for i := range 3 {
 		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
@@ -276,7 +270,7 @@ func TestCheckWebhooks(t *testing.T) {
 // spoilPin stores text in place of the scheme learned for source main.
 func spoilPin(t *testing.T, dir string, text []byte) error {
 	notes := (&state.Folder{Dir: dir}).Notes()
-	was, err := notes.Note(t.Context(), pinName("main"))
+	was, err := notes.Note(t.Context(), PinName("main"))
 	require.NoError(t, err)
-	return notes.SetNote(t.Context(), pinName("main"), was, text)
+	return notes.SetNote(t.Context(), PinName("main"), was, text)
 }

@@ -103,7 +103,7 @@ func ordinalsOf(ctx context.Context, a *app, c *config.Config, b state.Inbox, k 
 
 // applyAll applies the waiting events of the sources, in each pipeline that reads them.
 func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sources map[string]bool) error {
-	t, waits := newInboxTrimmer(c), false
+	t, waits := NewInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
 			if !sources[from.Text] {
