@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -43,8 +44,8 @@ wrong, where, and what to do. No table is changed.`,
 func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []check.Finding{{Part: "configuration", OK: true, Detail: c.File + ", " + render.Plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, check.State(ctx, &a.open, c)...)
-	findings = append(findings, CheckAlerts(c)...)
-	findings = append(findings, CheckTLS(ctx, c)...)
+	findings = append(findings, daemon.CheckAlerts(c)...)
+	findings = append(findings, daemon.CheckTLS(ctx, c)...)
 	now := a.open.State(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
@@ -53,7 +54,7 @@ func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config
 			if !sources[from.Text] {
 				sources[from.Text] = true
 				findings = append(findings, check.Source(ctx, &a.open, c, p, from)...)
-				findings = append(findings, CheckWebhooks(ctx, &a.open, c, from.Text, now)...)
+				findings = append(findings, daemon.CheckWebhooks(ctx, &a.open, c, from.Text, now)...)
 			}
 		}
 		for _, to := range p.To {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -26,13 +27,13 @@ type applier struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	inbox    state.Inbox
-	trimmer  *InboxTrimmer
+	trimmer  *daemon.InboxTrimmer
 
 	run    *open.Run
 	deltas *pipeline.Deltas
 }
 
-func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *InboxTrimmer) *applier {
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *daemon.InboxTrimmer) *applier {
 	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trimmer: t}
 }
 
@@ -81,7 +82,7 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	}
 	if err := x.trimmer.Applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
 		rep.Trouble = errors.Join(rep.Trouble, err)
-		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, TrimAgain), TrimAgain) // try again even if no event arrives
+		rep.ApplyAfter = min(cmp.Or(rep.ApplyAfter, daemon.TrimAgain), daemon.TrimAgain) // try again even if no event arrives
 	}
 	return rep, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -61,7 +62,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, NewInboxTrimmer(c))
+	x := a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c))
 	defer x.close()
 	settled := func() {
 		require.Eventually(t, func() bool {

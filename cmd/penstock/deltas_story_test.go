@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -108,7 +109,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	trims := NewInboxTrimmer(c)
+	trims := daemon.NewInboxTrimmer(c)
 	apply := func() {
 		_, err := applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, trims))
 		require.NoError(t, err)

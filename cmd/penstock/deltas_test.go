@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract/sandbox"
@@ -77,7 +78,7 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, NewInboxTrimmer(c))
+	x := a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c))
 	waits, err := applyOne(t.Context(), a, x)
 	require.NoError(t, err)
 	require.True(t, waits, "tickets have no address of their own: %s", said.String())
@@ -135,7 +136,7 @@ func TestWebhooksDrain(t *testing.T) {
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	began := time.Now()
-	waits, err := applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, NewInboxTrimmer(c)))
+	waits, err := applyOne(t.Context(), a, a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c)))
 	require.NoError(t, err)
 	require.False(t, waits)
 	t.Logf("%d events applied in %s: %.0f a second", n, time.Since(began), float64(n)/time.Since(began).Seconds())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -59,7 +60,7 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	if err != nil {
 		return err
 	}
-	l, err := Listen(c, a.log)
+	l, err := daemon.Listen(c, a.log)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) 
 		}
 		all = append(all, sp)
 	}
-	return all, CheckHints(c)
+	return all, daemon.CheckHints(c)
 }
 
 func planOf(s *config.Schedule) serve.Plan {

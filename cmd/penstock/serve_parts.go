@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/state"
@@ -20,8 +21,8 @@ type parts struct {
 	journal   state.Journal
 	units     *unitWorker // nil if the state is a folder
 	webhooks  *webhookServer
-	signals   *Signals
-	dashboard *Dashboard
+	signals   *daemon.Signals
+	dashboard *daemon.Dashboard
 }
 
 // openParts opens the parts of a daemon, and returns them and the pipelines. The caller must call
@@ -41,14 +42,14 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 		return p, nil, err
 	}
 	v := versionNow()
-	if p.signals, err = OpenSignals(ctx, &a.open, c, all, signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, a.redactor); err != nil {
+	if p.signals, err = daemon.OpenSignals(ctx, &a.open, c, all, signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, a.redactor); err != nil {
 		return p, nil, err
 	}
 	queue, err := p.units.pages(ctx)
 	if err != nil {
 		return p, nil, err
 	}
-	p.dashboard, err = OpenDashboard(c, DashboardConfig{
+	p.dashboard, err = daemon.OpenDashboard(c, daemon.DashboardConfig{
 		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.inbox, Queue: queue, Version: v.Version,
 		Scheme:  func(s config.Source) string { return p.webhooks.receiver.Scheme(s) },
 		Observe: func(n serve.AccessRefused) { p.daemon.Observe(n) },

@@ -26,6 +26,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
@@ -168,7 +169,7 @@ func TestFewDescriptors(t *testing.T) {
 
 func TestConnections(t *testing.T) {
 	for limit, want := range map[int]receive.Connections{0: {PerAddress: 1024, Total: 4096}, 1: {PerAddress: 1, Total: 1}, 64: {PerAddress: 10, Total: 16}, 256: {PerAddress: 128, Total: 192}, 1024: {PerAddress: 512, Total: 768}, 1 << 20: {PerAddress: 1024, Total: 4096}} {
-		require.Equal(t, want, Connections(limit), limit)
+		require.Equal(t, want, daemon.Connections(limit), limit)
 	}
 }
 

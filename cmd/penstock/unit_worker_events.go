@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -26,7 +27,7 @@ func (w *claimedWork) applyEvents(ctx context.Context) (stop func()) {
 		w.log.Warn("webhook events wait until the units end", "pipeline", w.pipeline.Name, "source", w.job.Source, "error", err)
 		return func() {}
 	}
-	x := w.newApplier(w.conf, w.pipeline, inbox, NewInboxTrimmer(&config.Config{}))
+	x := w.newApplier(w.conf, w.pipeline, inbox, daemon.NewInboxTrimmer(&config.Config{}))
 	ctx, cancel := context.WithCancel(ctx)
 	w.guard(ctx, func() error { return x.watch(ctx) }) // so that new passes expect events
 	var applying sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -18,8 +19,8 @@ import (
 type webhookServer struct {
 	a        *app
 	inbox    state.Inbox
-	receiver *Receiver
-	trimmer  *InboxTrimmer // trimmer of the current configuration; nil before the first configuration
+	receiver *daemon.Receiver
+	trimmer  *daemon.InboxTrimmer // trimmer of the current configuration; nil before the first configuration
 }
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.
@@ -36,7 +37,7 @@ func openWebhookServer(ctx context.Context, a *app, c *config.Config) (*webhookS
 
 // mount adds the receiver to the daemon.
 func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
-	h.receiver, err = NewReceiver(ctx, c, h.a.open.State(c).Notes(), receive.Options{
+	h.receiver, err = daemon.NewReceiver(ctx, c, h.a.open.State(c).Notes(), receive.Options{
 		Inbox:    h.inbox,
 		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
 		Received: d.Received,
@@ -59,7 +60,7 @@ func (h *webhookServer) run(ctx context.Context) (wait func()) {
 // applies lets each pipeline apply the events of its sources that send webhooks.
 func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
 	h.trimmer.End() // its appliers may still run, and would remove events that the new pipelines need
-	h.trimmer = NewInboxTrimmer(c)
+	h.trimmer = daemon.NewInboxTrimmer(c)
 	t := h.trimmer
 	for i := range all {
 		p, _ := c.Pipeline(all[i].Name)
@@ -69,7 +70,7 @@ func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
 				each = append(each, h.a.newApplier(c, p.ForSource(from.Text), h.inbox, t))
 			}
 		}
-		all[i].Hinted = ReadOnHint(c, p)
+		all[i].Hinted = daemon.ReadOnHint(c, p)
 		if each != nil {
 			all[i].Deltas, all[i].Close, all[i].Concurrent = each.apply, each.close, true
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -110,7 +111,7 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 		return unlearned(s, found, captures, err)
 	}
 	text := pinText(s.Name, found, time.Now())
-	if _, err := Verifiers(c, map[string][]byte{s.Name: []byte(text)}); err != nil {
+	if _, err := daemon.Verifiers(c, map[string][]byte{s.Name: []byte(text)}); err != nil {
 		return err
 	}
 	if err := a.say("%s", learnedText(w, found, text)); err != nil {
@@ -127,17 +128,17 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 		return err
 	}
 	return printLearned(a, learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
-		found.Scheme.YAML(), PinLocation(c, s.Name), events})
+		found.Scheme.YAML(), daemon.PinLocation(c, s.Name), events})
 }
 
 // storeScheme stores the scheme learned for a source. It replaces the previous scheme.
 func storeScheme(ctx context.Context, a *app, c *config.Config, source string, text []byte) error {
 	notes := a.open.State(c).Notes()
-	was, err := notes.Note(ctx, PinName(source))
+	was, err := notes.Note(ctx, daemon.PinName(source))
 	if err != nil {
 		return err
 	}
-	return notes.SetNote(ctx, PinName(source), was, text)
+	return notes.SetNote(ctx, daemon.PinName(source), was, text)
 }
 
 // capturedSamples returns the captured deliveries, except those with the ordinals in without.
@@ -232,7 +233,7 @@ func adoptNow(ctx context.Context, a *app, c *config.Config, source string) (*in
 	if err != nil {
 		return nil, err
 	}
-	r, err := NewReceiver(ctx, c, a.open.State(c).Notes(), receive.Options{Inbox: inbox})
+	r, err := daemon.NewReceiver(ctx, c, a.open.State(c).Notes(), receive.Options{Inbox: inbox})
 	n := 0
 	if err == nil {
 		n, err = r.Adopt(ctx, source)

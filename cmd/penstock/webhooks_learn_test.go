@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/check"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -32,7 +33,7 @@ type classroom struct {
 	app    *app
 	dir    string
 	inbox  *state.InboxFile
-	recv   *Receiver
+	recv   *daemon.Receiver
 	server *httptest.Server
 }
 
@@ -46,7 +47,7 @@ func newClassroom(t *testing.T, webhooks string) *classroom {
 	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.inbox.Close() })
-	c.recv, err = NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
+	c.recv, err = daemon.NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.NoError(t, err)
 	c.server = httptest.NewServer(c.recv)
 	t.Cleanup(c.server.Close)
@@ -164,7 +165,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	code, _, stderr = c.learn("--yes")
 	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, stderr, "nothing to learn")
-	pins, err := ReadPins(t.Context(), conf, c.app.open.State(conf).Notes())
+	pins, err := daemon.ReadPins(t.Context(), conf, c.app.open.State(conf).Notes())
 	require.NoError(t, err)
 	require.Empty(t, pins)
 }
@@ -212,7 +213,7 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
 	conf, err := c.app.open.Load()
 	require.NoError(t, err)
-	_, err = NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
+	_, err = daemon.NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not include the body")
 	c.recv.Update(t.Context())
 	c.recv.Update(t.Context())
@@ -228,7 +229,7 @@ func TestCheckWebhooks(t *testing.T) {
 		t.Helper()
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		all := CheckWebhooks(t.Context(), &c.app.open, conf, "main", at)
+		all := daemon.CheckWebhooks(t.Context(), &c.app.open, conf, "main", at)
 		require.Len(t, all, 1)
 		require.Equal(t, "source main webhooks", all[0].Part)
 		require.NotContains(t, all[0].Detail, "hush")
@@ -237,7 +238,7 @@ func TestCheckWebhooks(t *testing.T) {
 	shown := func() string {
 		conf, err := c.app.open.Load()
 		require.NoError(t, err)
-		r, err := NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{})
+		r, err := daemon.NewReceiver(t.Context(), conf, c.app.open.State(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
 		return cmp.Or(r.Scheme(conf.Sources[0]), "learn")
 	}
@@ -270,7 +271,7 @@ func TestCheckWebhooks(t *testing.T) {
 // spoilPin stores text in place of the scheme learned for source main.
 func spoilPin(t *testing.T, dir string, text []byte) error {
 	notes := (&state.Folder{Dir: dir}).Notes()
-	was, err := notes.Note(t.Context(), PinName("main"))
+	was, err := notes.Note(t.Context(), daemon.PinName("main"))
 	require.NoError(t, err)
-	return notes.SetNote(t.Context(), PinName("main"), was, text)
+	return notes.SetNote(t.Context(), daemon.PinName("main"), was, text)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
@@ -103,7 +104,7 @@ func ordinalsOf(ctx context.Context, a *app, c *config.Config, b state.Inbox, k 
 
 // applyAll applies the waiting events of the sources, in each pipeline that reads them.
 func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sources map[string]bool) error {
-	t, waits := NewInboxTrimmer(c), false
+	t, waits := daemon.NewInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
 			if !sources[from.Text] {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package main
+package daemon
 
 // descriptors returns 0: these systems have no limit to query.
 func descriptors() int { return 0 }

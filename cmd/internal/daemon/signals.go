@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -149,6 +149,7 @@ func routeOf(a config.Alerts) signal.Route {
 	return r
 }
 
+// Observers returns the signals that observe what the daemon does.
 func (s *Signals) Observers() []serve.Observer {
 	all := []serve.Observer{s.metrics, s.alerts}
 	if s.lineage != nil {

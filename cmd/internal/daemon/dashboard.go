@@ -1,4 +1,6 @@
-package main
+// Package daemon has the parts of a daemon that a configuration describes: the listener, the receiver of webhooks, the
+// dashboard, and metrics and alerts.
+package daemon
 
 import (
 	"cmp"
