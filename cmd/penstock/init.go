@@ -18,7 +18,7 @@ import (
 // initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
 // Invariant 5
 type initFlags struct {
-	setup
+	Setup
 	force, noCheck bool
 }
 
@@ -32,11 +32,11 @@ is set is skipped, and without a terminal there are no questions. Each answer is
 at once, as ` + "`penstock check`" + ` does: addresses, credentials, destinations.
 
 The file contains no secret, only the names of environment variables:
-` + keyVariable + `, ` + tokenVariable + `, and ` + databaseVariable + ` for a database URL
+` + KeyVariable + `, ` + TokenVariable + `, and ` + DatabaseVariable + ` for a database URL
 with a password. If you agree, typed secrets are stored in the file .env, which
 only you can read.`,
 		Example: `  penstock init
-  ` + keyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
+  ` + KeyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
   penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return writeSetup(cmd.Context(), a, f) },
@@ -59,22 +59,22 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 	if _, err := os.Lstat(a.open.File); err == nil && !f.force {
 		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.open.File)
 	}
-	s := f.setup
-	s.typed, s.State = map[string]string{}, defaultState(a.open.File)
-	if err := s.refuse(); err != nil {
+	s := f.Setup
+	s.Typed, s.State, s.DefaultTo = map[string]string{}, DefaultState(a.open.File), defaultDestination()
+	if err := s.Refuse(); err != nil {
 		return err
 	}
-	p := a.asker()
+	p := NewPrompt(a.err)
 	var err error
 	if p != nil {
-		err = askQuestions(ctx, a, p, &s, f.noCheck)
+		err = Ask(ctx, &a.open, p, &s, f.noCheck)
 	} else {
 		err = takeFlags(ctx, a, &s, f.noCheck)
 	}
 	if err != nil {
 		return err
 	}
-	text, err := s.render()
+	text, err := s.Render()
 	if err != nil {
 		return err
 	}
@@ -85,19 +85,19 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 }
 
 // takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
-func takeFlags(ctx context.Context, a *app, s *setup, noCheck bool) error {
+func takeFlags(ctx context.Context, a *app, s *Setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
-	s.fill()
-	c, err := parseSetup(a, *s)
+	s.Fill()
+	c, err := Parse(&a.open, *s)
 	if err != nil {
 		return err
 	}
 	if noCheck {
 		return nil
 	}
-	if lacking := s.lacking(); len(lacking) > 0 {
+	if lacking := s.Lacking(); len(lacking) > 0 {
 		return failure.Usage("set it, or pass --no-check", "%s is not set, so the connections cannot be checked", strings.Join(lacking, ", "))
 	}
 	if err := runChecks(ctx, a, c, c.Pipelines); err != nil {
@@ -108,11 +108,11 @@ func takeFlags(ctx context.Context, a *app, s *setup, noCheck bool) error {
 }
 
 // finishInit offers to store typed secrets, and prints the next steps.
-func finishInit(ctx context.Context, a *app, p *asker, s setup) error {
+func finishInit(ctx context.Context, a *app, p *Prompt, s Setup) error {
 	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
-	env, err := keepTyped(ctx, a, p, s)
+	env, err := StoreTyped(ctx, a.open.File, p, s)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ func finishInit(ctx context.Context, a *app, p *asker, s setup) error {
 		if !filepath.IsAbs(env) {
 			env = "./" + env // a shell looks for a bare name in PATH
 		}
-		next = append(next, "set -a; . "+shellWord(env)+"; set +a   # in each shell; keep the file out of version control")
-	case len(s.typed) > 0 || len(s.lacking()) > 0:
-		next = append(next, "export "+strings.Join(s.variables(), "=… ")+"=…")
+		next = append(next, "set -a; . "+ShellWord(env)+"; set +a   # in each shell; keep the file out of version control")
+	case len(s.Typed) > 0 || len(s.Lacking()) > 0:
+		next = append(next, "export "+strings.Join(s.Variables(), "=… ")+"=…")
 	}
 	with := ""
 	if a.open.File != defaultConfig {
-		with = " -c " + shellWord(a.open.File)
+		with = " -c " + ShellWord(a.open.File)
 	}
 	for _, verb := range []string{"check", "plan", "sync"} {
 		next = append(next, "penstock "+verb+with)
@@ -161,4 +161,12 @@ func writeConfig(path string, text []byte, force bool) error {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil
+}
+
+// defaultDestination returns the URL of a DuckDB file, or of an SQLite file if this build lacks DuckDB.
+func defaultDestination() string {
+	if duckdbKind().Missing != "" {
+		return "sqlite:warehouse.db"
+	}
+	return "duckdb:warehouse.duckdb"
 }

@@ -14,29 +14,30 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// askQuestions asks the questions that no flag has answered, and checks each answer before the next question.
-func askQuestions(ctx context.Context, a *app, p *asker, s *setup, noCheck bool) error {
-	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
+// Ask asks the questions that no flag has answered, and checks each answer before the next question.
+func Ask(ctx context.Context, o *open.Opener, p *Prompt, s *Setup, noCheck bool) error {
+	c := &conversation{opener: o, Prompt: p, Setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
 	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, if there is one.")
 	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	s.fill()
-	_, err := parseSetup(a, *s)
+	s.Fill()
+	_, err := Parse(o, *s)
 	return err
 }
 
 // conversation is the state of init's questions.
 type conversation struct {
-	*asker
-	*setup
-	app     *app
+	*Prompt
+	*Setup
+	opener  *open.Opener
 	noCheck bool
 	flagged bool // a flag has set the address of a surface
 }
@@ -72,7 +73,7 @@ func (c *conversation) faults() (config.Faults, error) {
 	if c.V2URL == "" && c.AppURL == "" {
 		return nil, nil // a configuration without a source cannot be parsed; more answers follow
 	}
-	_, err := parseSetup(c.app, *c.setup)
+	_, err := Parse(c.opener, *c.Setup)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		return faults, nil
 	}
@@ -89,7 +90,7 @@ func (c *conversation) versioned(ctx context.Context) error {
 	if err := c.ask(ctx, "plan of the workspace: free, pro, business or agency", "pro", &c.Plan); err != nil {
 		return err
 	}
-	return c.credential(ctx, schemas.SurfaceV2, "API key, from Settings, Developers, API keys", keyVariable)
+	return c.credential(ctx, schemas.SurfaceV2, "API key, from Settings, Developers, API keys", KeyVariable)
 }
 
 func (c *conversation) application(ctx context.Context) error {
@@ -105,7 +106,7 @@ func (c *conversation) application(ctx context.Context) error {
 		}
 		return nil
 	}
-	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", tokenVariable)
+	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", TokenVariable)
 }
 
 // credential prompts for a secret, unless the environment has it, and then checks it with a request.
@@ -122,18 +123,18 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 				fmt.Fprintf(c.out, "  set %s later; it is not checked now\n", variable)
 				return nil
 			}
-			c.typed[variable] = secret
+			c.Typed[variable] = secret
 		}
 		good, err := c.tries(ctx, func(conf *config.Config) []check.Finding {
 			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
 				src.V2 = nil // this surface was checked before
 			}
-			return check.Source(ctx, &c.app.open, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+			return check.Source(ctx, c.opener, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
 		})
 		if good || err != nil {
 			return err
 		}
-		delete(c.typed, variable)
+		delete(c.Typed, variable)
 		if _, ok := c.lookup(variable); ok {
 			return failure.Usage("", "the credential was not accepted; nothing was written")
 		}
@@ -146,7 +147,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []ch
 	if c.noCheck {
 		return true, nil
 	}
-	conf, err := parseSetup(c.app, *c.setup)
+	conf, err := Parse(c.opener, *c.Setup)
 	if err != nil {
 		return false, err
 	}
@@ -166,18 +167,18 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []ch
 	if !bad || ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
-	return c.yes(ctx, "keep it anyway?")
+	return c.Yes(ctx, "keep it anyway?")
 }
 
 func (c *conversation) destination(ctx context.Context) error {
 	for asked := false; ; asked = true {
 		if len(c.To) == 0 || asked {
-			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER or postgres://…", defaultDestination())
+			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER or postgres://…", c.DefaultTo)
 			if err != nil {
 				return err
 			}
 			if hasPassword(to) {
-				c.typed[databaseVariable], to = to, "${"+databaseVariable+"}"
+				c.Typed[DatabaseVariable], to = to, "${"+DatabaseVariable+"}"
 			}
 			c.To = []string{to}
 		}
@@ -194,7 +195,7 @@ func (c *conversation) destination(ctx context.Context) error {
 		good, err := c.tries(ctx, func(conf *config.Config) []check.Finding {
 			var all []check.Finding
 			for _, d := range conf.Destinations {
-				all = append(all, check.Destination(ctx, &c.app.open, conf, d)...)
+				all = append(all, check.Destination(ctx, c.opener, conf, d)...)
 			}
 			return all
 		})
@@ -232,28 +233,28 @@ func (c *conversation) schedule(ctx context.Context) error {
 	return c.ask(ctx, "time zone", "UTC", &c.Zone)
 }
 
-// keepTyped offers to store typed secrets in the file .env, which only its owner can read. It returns the file's path;
+// StoreTyped offers to store typed secrets in the file .env, which only its owner can read. It returns the file's path;
 // "" if nothing was stored. // Invariant 5
-func keepTyped(ctx context.Context, a *app, p *asker, s setup) (string, error) {
-	if p == nil || len(s.typed) == 0 {
+func StoreTyped(ctx context.Context, config string, p *Prompt, s Setup) (string, error) {
+	if p == nil || len(s.Typed) == 0 {
 		return "", nil
 	}
-	path := filepath.Join(filepath.Dir(a.open.File), ".env")
-	agreed, err := p.yes(ctx, "store the secrets in "+path+", which only you can read?")
+	path := filepath.Join(filepath.Dir(config), ".env")
+	agreed, err := p.Yes(ctx, "store the secrets in "+path+", which only you can read?")
 	if err != nil || !agreed {
 		return "", err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.typed)), ", ")+" to it yourself", "%s already exists and was not changed", path)
+		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.Typed)), ", ")+" to it yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)
 	}
 	var text strings.Builder
 	text.WriteString("# Made by `penstock init`. Load it with: set -a; . ./.env; set +a\n")
-	for _, name := range slices.Sorted(maps.Keys(s.typed)) {
-		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.typed[name], "'", `'\''`))
+	for _, name := range slices.Sorted(maps.Keys(s.Typed)) {
+		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.Typed[name], "'", `'\''`))
 	}
 	_, err = f.WriteString(text.String())
 	return path, errors.Join(err, f.Close())

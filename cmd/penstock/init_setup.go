@@ -14,59 +14,53 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
 // The environment variables for secrets in a configuration that init writes.
 const (
-	keyVariable      = "PENSTOCK_API_KEY"
-	tokenVariable    = "PENSTOCK_APP_TOKEN"
-	databaseVariable = "DATABASE_URL"
+	KeyVariable      = "PENSTOCK_API_KEY"
+	TokenVariable    = "PENSTOCK_APP_TOKEN"
+	DatabaseVariable = "DATABASE_URL"
 )
 
 //go:embed templates/pipelines.yaml.tmpl
 var templates embed.FS
 
-// setup has the answers from which init makes a configuration.
-type setup struct {
+// Setup has the answers from which init makes a configuration.
+type Setup struct {
 	V2URL, AppURL string
 	Plan          string
 	To            []string // URLs, as they are written in the file
 	Streams       []string
 	Cron, Zone    string
 	State         string
+	DefaultTo     string // destination if To is empty
 
-	typed map[string]string // secrets that the user has typed, by environment variable
+	Typed map[string]string // secrets that the user has typed, by environment variable
 }
 
-// fill sets the defaults of missing answers.
-func (s *setup) fill() {
+// Fill sets the defaults of missing answers.
+func (s *Setup) Fill() {
 	s.Plan, s.Zone = cmp.Or(s.Plan, "pro"), cmp.Or(s.Zone, "UTC")
 	if len(s.To) == 0 {
-		s.To = []string{defaultDestination()}
+		s.To = []string{s.DefaultTo}
 	}
 	if len(s.Streams) == 0 {
 		s.Streams = []string{"*"}
 	}
 }
 
-// defaultDestination returns the URL of a DuckDB file, or of an SQLite file if this build lacks DuckDB.
-func defaultDestination() string {
-	if duckdbKind().Missing != "" {
-		return "sqlite:warehouse.db"
-	}
-	return "duckdb:warehouse.duckdb"
-}
-
-// defaultState returns the state folder for a configuration, beside the file.
-func defaultState(path string) string {
+// DefaultState returns the state folder for a configuration, beside the file.
+func DefaultState(path string) string {
 	return filepath.Join(filepath.Dir(path), config.DefaultState)
 }
 
-// refuse returns an error if the command line contains a password. // Invariant 5
-func (s *setup) refuse() error {
+// Refuse returns an error if the command line contains a password. // Invariant 5
+func (s *Setup) Refuse() error {
 	for _, to := range s.To {
 		if hasPassword(to) {
-			return failure.Usage("put it into "+databaseVariable+" and pass --to '${"+databaseVariable+"}'",
+			return failure.Usage("put it into "+DatabaseVariable+" and pass --to '${"+DatabaseVariable+"}'",
 				"--to contains a password, and everyone on this machine can see command lines")
 		}
 	}
@@ -87,7 +81,7 @@ func hasPassword(to string) bool {
 type newDestination struct{ Name, URL string }
 
 // destinations returns the destinations, each named after its kind.
-func (s setup) destinations() []newDestination {
+func (s Setup) destinations() []newDestination {
 	words := map[string]string{"duckdb": "warehouse", "sqlite": "desk", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
 	count := map[string]int{}
 	var all []newDestination
@@ -102,14 +96,14 @@ func (s setup) destinations() []newDestination {
 	return all
 }
 
-// variables returns the environment variables that the configuration refers to.
-func (s setup) variables() []string {
+// Variables returns the environment variables that the configuration refers to.
+func (s Setup) Variables() []string {
 	var all []string
 	if s.V2URL != "" {
-		all = append(all, keyVariable)
+		all = append(all, KeyVariable)
 	}
 	if s.AppURL != "" {
-		all = append(all, tokenVariable)
+		all = append(all, TokenVariable)
 	}
 	for _, text := range append(slices.Clone(s.To), s.V2URL, s.AppURL) {
 		os.Expand(text, func(name string) string { all = append(all, name); return "" })
@@ -117,62 +111,62 @@ func (s setup) variables() []string {
 	return all
 }
 
-// lacking returns the environment variables of the configuration that have no value.
-func (s setup) lacking() []string {
-	return slices.DeleteFunc(s.variables(), func(name string) bool { _, ok := s.lookup(name); return ok })
+// Lacking returns the environment variables of the configuration that have no value.
+func (s Setup) Lacking() []string {
+	return slices.DeleteFunc(s.Variables(), func(name string) bool { _, ok := s.lookup(name); return ok })
 }
 
 // lookup returns the value of a variable: what the user has typed, or the value in the environment.
-func (s setup) lookup(name string) (string, bool) {
-	if v := s.typed[name]; v != "" {
+func (s Setup) lookup(name string) (string, bool) {
+	if v := s.Typed[name]; v != "" {
 		return v, true
 	}
 	v := os.Getenv(name)
 	return v, v != ""
 }
 
-// render returns the text of the configuration.
-func (s setup) render() ([]byte, error) {
+// Render returns the text of the configuration.
+func (s Setup) Render() ([]byte, error) {
 	t, err := template.New("pipelines.yaml.tmpl").Funcs(template.FuncMap{"quote": config.Quote}).ParseFS(templates, "templates/pipelines.yaml.tmpl")
 	if err != nil {
 		return nil, fmt.Errorf("render configuration: %w", err)
 	}
 	var text bytes.Buffer
 	err = t.Execute(&text, struct {
-		setup
+		Setup
 		Schema, KeyVariable, TokenVariable string
 		Destinations                       []newDestination
-	}{s, config.SchemaURL, keyVariable, tokenVariable, s.destinations()})
+	}{s, config.SchemaURL, KeyVariable, TokenVariable, s.destinations()})
 	if err != nil {
 		return nil, fmt.Errorf("render configuration: %w", err)
 	}
 	return text.Bytes(), nil
 }
 
-// parseSetup renders the configuration and parses it as every other verb would. A variable without a value is not a
+// Parse renders the configuration and parses it as every other verb would. A variable without a value is not a
 // fault: parseSetup uses a placeholder.
-func parseSetup(a *app, s setup) (*config.Config, error) {
-	s.fill()
-	text, err := s.render()
+func Parse(o *open.Opener, s Setup) (*config.Config, error) {
+	s.Fill()
+	text, err := s.Render()
 	if err != nil {
 		return nil, err
 	}
-	return a.open.Parse(text, func(name string) (string, bool) {
+	return o.Parse(text, func(name string) (string, bool) {
 		v, ok := s.lookup(name)
 		switch {
 		case ok:
 			return v, true
 		case name == config.StateKeyName: // optional
 			return "", false
-		case name == databaseVariable:
+		case name == DatabaseVariable:
 			return "postgres://localhost/penstock", true
 		}
 		return "not set yet", true
-	}, false, a.open.Listed)
+	}, false, o.Listed)
 }
 
-// shellWord quotes text as one word of a shell.
-func shellWord(text string) string {
+// ShellWord quotes text as one word of a shell.
+func ShellWord(text string) string {
 	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" && text != "" {
 		return text
 	}

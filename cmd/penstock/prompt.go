@@ -10,28 +10,26 @@ import (
 	"strings"
 
 	"golang.org/x/term"
-
-	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// asker prompts a person at a terminal. It does not use stdout, which is for data.
-type asker struct {
+// Prompt prompts a person at a terminal. It does not use stdout, which is for data.
+type Prompt struct {
 	in  *bufio.Reader
 	fd  int
 	out io.Writer
 }
 
-// asker returns nil if it cannot prompt: stdin is not a terminal, or the prompt would not be visible.
-func (a *app) asker() *asker {
+// NewPrompt returns nil if it cannot prompt: stdin is not a terminal, or the prompt would not be visible.
+func NewPrompt(stderr io.Writer) *Prompt {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}
 	// Prefer the terminal itself: stderr may be redirected.
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
-		return &asker{in: bufio.NewReader(tty), fd: int(tty.Fd()), out: tty}
+		return &Prompt{in: bufio.NewReader(tty), fd: int(tty.Fd()), out: tty}
 	}
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &asker{in: bufio.NewReader(os.Stdin), fd: int(os.Stdin.Fd()), out: f}
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &Prompt{in: bufio.NewReader(os.Stdin), fd: int(os.Stdin.Fd()), out: f}
 	}
 	return nil
 }
@@ -40,7 +38,7 @@ func (a *app) asker() *asker {
 var errNoAnswer = errors.New("no answer")
 
 // line prompts for a line. An empty answer means preset.
-func (p *asker) line(ctx context.Context, question, preset string) (string, error) {
+func (p *Prompt) line(ctx context.Context, question, preset string) (string, error) {
 	if preset != "" {
 		question += " [" + preset + "]"
 	}
@@ -53,7 +51,7 @@ func (p *asker) line(ctx context.Context, question, preset string) (string, erro
 }
 
 // secret prompts for a line without echo. // Invariant 5
-func (p *asker) secret(ctx context.Context, question string) (string, error) {
+func (p *Prompt) secret(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(p.out, "%s (not shown): ", question)
 	before, err := term.GetState(p.fd)
 	if err != nil {
@@ -69,15 +67,15 @@ func (p *asker) secret(ctx context.Context, question string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// yes prompts for yes or no. Anything but yes or y is no.
-func (p *asker) yes(ctx context.Context, question string) (bool, error) {
+// Yes prompts for yes or no. Anything but yes or y is no.
+func (p *Prompt) Yes(ctx context.Context, question string) (bool, error) {
 	text, err := p.line(ctx, question+" (yes/no)", "no")
 	return strings.EqualFold(text, "yes") || strings.EqualFold(text, "y"), err
 }
 
 // await waits for an answer or the end of ctx. A read from a terminal cannot be canceled, so its goroutine stays
 // until the process ends.
-func (p *asker) await(ctx context.Context, read func() (string, error)) (string, error) {
+func (p *Prompt) await(ctx context.Context, read func() (string, error)) (string, error) {
 	type answered struct {
 		text string
 		err  error
@@ -96,20 +94,4 @@ func (p *asker) await(ctx context.Context, read func() (string, error)) (string,
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-// confirm asks for confirmation, unless yes is set.
-func (a *app) confirm(ctx context.Context, yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	p := a.asker()
-	if p == nil {
-		return failure.Usage("pass --yes", "cannot ask without a terminal: %s", question)
-	}
-	agreed, err := p.yes(ctx, question)
-	if err == nil && !agreed {
-		return failure.Usage("", "nothing was changed")
-	}
-	return err
 }

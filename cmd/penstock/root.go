@@ -190,3 +190,19 @@ func (a *app) printError(err error) {
 		_ = render.Hint(w, "", hint)
 	}
 }
+
+// confirm asks for confirmation, unless yes is set.
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	p := NewPrompt(a.err)
+	if p == nil {
+		return failure.Usage("pass --yes", "cannot ask without a terminal: %s", question)
+	}
+	agreed, err := p.Yes(ctx, question)
+	if err == nil && !agreed {
+		return failure.Usage("", "nothing was changed")
+	}
+	return err
+}
