@@ -13,12 +13,13 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/setup"
 )
 
 // initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
 // Invariant 5
 type initFlags struct {
-	Setup
+	setup.Setup
 	force, noCheck bool
 }
 
@@ -32,11 +33,11 @@ is set is skipped, and without a terminal there are no questions. Each answer is
 at once, as ` + "`penstock check`" + ` does: addresses, credentials, destinations.
 
 The file contains no secret, only the names of environment variables:
-` + KeyVariable + `, ` + TokenVariable + `, and ` + DatabaseVariable + ` for a database URL
+` + setup.KeyVariable + `, ` + setup.TokenVariable + `, and ` + setup.DatabaseVariable + ` for a database URL
 with a password. If you agree, typed secrets are stored in the file .env, which
 only you can read.`,
 		Example: `  penstock init
-  ` + KeyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
+  ` + setup.KeyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
   penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return writeSetup(cmd.Context(), a, f) },
@@ -60,14 +61,14 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.open.File)
 	}
 	s := f.Setup
-	s.Typed, s.State, s.DefaultTo = map[string]string{}, DefaultState(a.open.File), defaultDestination()
+	s.Typed, s.State, s.DefaultTo = map[string]string{}, setup.DefaultState(a.open.File), defaultDestination()
 	if err := s.Refuse(); err != nil {
 		return err
 	}
-	p := NewPrompt(a.err)
+	p := setup.NewPrompt(a.err)
 	var err error
 	if p != nil {
-		err = Ask(ctx, &a.open, p, &s, f.noCheck)
+		err = setup.Ask(ctx, &a.open, p, &s, f.noCheck)
 	} else {
 		err = takeFlags(ctx, a, &s, f.noCheck)
 	}
@@ -85,12 +86,12 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 }
 
 // takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
-func takeFlags(ctx context.Context, a *app, s *Setup, noCheck bool) error {
+func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
 	s.Fill()
-	c, err := Parse(&a.open, *s)
+	c, err := setup.Parse(&a.open, *s)
 	if err != nil {
 		return err
 	}
@@ -108,11 +109,11 @@ func takeFlags(ctx context.Context, a *app, s *Setup, noCheck bool) error {
 }
 
 // finishInit offers to store typed secrets, and prints the next steps.
-func finishInit(ctx context.Context, a *app, p *Prompt, s Setup) error {
+func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) error {
 	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
-	env, err := StoreTyped(ctx, a.open.File, p, s)
+	env, err := setup.StoreTyped(ctx, a.open.File, p, s)
 	if err != nil {
 		return err
 	}
@@ -122,13 +123,13 @@ func finishInit(ctx context.Context, a *app, p *Prompt, s Setup) error {
 		if !filepath.IsAbs(env) {
 			env = "./" + env // a shell looks for a bare name in PATH
 		}
-		next = append(next, "set -a; . "+ShellWord(env)+"; set +a   # in each shell; keep the file out of version control")
+		next = append(next, "set -a; . "+setup.ShellWord(env)+"; set +a   # in each shell; keep the file out of version control")
 	case len(s.Typed) > 0 || len(s.Lacking()) > 0:
 		next = append(next, "export "+strings.Join(s.Variables(), "=… ")+"=…")
 	}
 	with := ""
 	if a.open.File != defaultConfig {
-		with = " -c " + ShellWord(a.open.File)
+		with = " -c " + setup.ShellWord(a.open.File)
 	}
 	for _, verb := range []string{"check", "plan", "sync"} {
 		next = append(next, "penstock "+verb+with)

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/setup"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
 )
@@ -196,7 +197,7 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	p := NewPrompt(a.err)
+	p := setup.NewPrompt(a.err)
 	if p == nil {
 		return failure.Usage("pass --yes", "cannot ask without a terminal: %s", question)
 	}

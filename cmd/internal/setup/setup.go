@@ -1,4 +1,5 @@
-package main
+// Package setup makes a configuration from answers: it asks the questions of `penstock init` and checks the answers.
+package setup
 
 import (
 	"bytes"
