@@ -238,10 +238,10 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 	case !known:
 		d.failed++
 	}
-	k := knowledge{stream: s, learned: c}
+	k := Knowledge{Stream: s, Learned: c}
 	out := discovered{Stream: s.Name, Pipeline: r.Pipeline.Name, Settled: err == nil, Requests: c.Requests, Facts: []extract.Fact{}}
 	if err == nil {
-		out.Facts = k.facts()
+		out.Facts = k.Facts()
 	} else {
 		out.Error = err.Error()
 		if !known {
@@ -252,7 +252,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 		return render.NewEncoder(d.out).Encode(out)
 	}
 	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, render.Plural(c.Requests, "request"))
-	printFacts(d.out, "  ", out.Facts)
+	PrintFacts(d.out, "  ", out.Facts)
 	if out.Error != "" {
 		_, failed = fmt.Fprintf(d.out, "  %s\n", render.Printable(out.Error, false))
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -9,28 +11,31 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// knowledge is what is known about one stream, and why. Settings in the configuration take precedence over the stored
+// Knowledge is what is known about one stream, and why. Settings in the configuration take precedence over the stored
 // convention.
-type knowledge struct {
-	stream  config.Stream
-	learned extract.Convention // the zero value if nothing is stored
-	kept    string             // destination that stores the convention
-	proved  history.LastPass   // certificate of the last pass; the zero value if there was none
-	rest    []history.Overflow // members without a column, because of the column limit; one entry per destination
+type Knowledge struct {
+	Stream   config.Stream
+	Learned  extract.Convention // the zero value if nothing is stored
+	StoredIn string             // destination that stores the convention
+	LastPass history.LastPass   // certificate of the last pass; the zero value if there was none
+	Rest     []history.Overflow // members without a column, because of the column limit; one entry per destination
 }
 
-// effective returns the stream as a run reads it.
-func (k knowledge) effective() schemas.Stream { return k.learned.Apply(k.stream.Stream) }
+// Effective returns the stream as a run reads it.
+func (k Knowledge) Effective() schemas.Stream { return k.Learned.Apply(k.Stream.Stream) }
 
-// facts returns all known facts: learned, configured, and from the catalogue.
-func (k knowledge) facts() []extract.Fact {
-	facts := slices.Clone(k.learned.Facts)
+// Facts returns all known facts: learned, configured, and from the catalogue.
+func (k Knowledge) Facts() []extract.Fact {
+	facts := slices.Clone(k.Learned.Facts)
 	set := func(about, value string, from extract.Provenance) {
 		i := slices.IndexFunc(facts, func(f extract.Fact) bool { return f.About == about })
 		switch {
@@ -44,7 +49,7 @@ func (k knowledge) facts() []extract.Fact {
 			facts[i].Value, facts[i].From = value, from
 		}
 	}
-	s := k.stream
+	s := k.Stream
 	set(extract.FactRecords, placesOf(s.Records), k.from("records"))
 	set(extract.FactKey, strings.Join(s.Key, ", "), k.from("key"))
 	set(extract.FactPager, pagerOf(s.Pagination), k.from("pagination"))
@@ -53,8 +58,8 @@ func (k knowledge) facts() []extract.Fact {
 }
 
 // from returns where a setting of the stream comes from. If nothing is recorded, it comes from the catalogue.
-func (k knowledge) from(setting string) extract.Provenance {
-	return extract.Provenance(cmp.Or(k.stream.Stated[setting], string(extract.Catalogued)))
+func (k Knowledge) from(setting string) extract.Provenance {
+	return extract.Provenance(cmp.Or(k.Stream.Stated[setting], string(extract.Catalogued)))
 }
 
 // placesOf formats the JSON pointers that say where the records are in a body. An empty pointer is the whole body.
@@ -80,20 +85,20 @@ func filterOf(i schemas.Incremental) string {
 	return i.Param + ", by " + i.Field
 }
 
-// yaml returns the settings with which the stream is read, as YAML that begins with `streams:`. It repeats the other
+// YAML returns the settings with which the stream is read, as YAML that begins with `streams:`. It repeats the other
 // settings of the stream's entry in the configuration unchanged.
-func (k knowledge) yaml() string {
+func (k Knowledge) YAML() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
+	fmt.Fprintf(&b, "streams:\n  %s:\n", k.Stream.Name)
 	start := len(b.String())
-	for _, w := range k.stream.Settings {
+	for _, w := range k.Stream.Settings {
 		switch w.Key {
 		case "records", "key", "pagination", "context":
 		default:
 			fmt.Fprintf(&b, "    %s: %s\n", w.Key, w.Value)
 		}
 	}
-	s := k.effective()
+	s := k.Effective()
 	if len(s.Records) > 0 {
 		fmt.Fprintf(&b, "    records: %s\n", listOf(s.Records))
 	}
@@ -103,7 +108,7 @@ func (k knowledge) yaml() string {
 	if len(s.Key) > 0 {
 		fmt.Fprintf(&b, "    key: %s\n", listOf(s.Key))
 	}
-	if slices.Contains(k.learned.Dropped, extract.HypothesisMonths) && k.stream.Stated[extract.HypothesisMonths] == "" {
+	if slices.Contains(k.Learned.Dropped, extract.HypothesisMonths) && k.Stream.Stated[extract.HypothesisMonths] == "" {
 		b.WriteString("    months: none\n")
 	}
 	if p := pagination(s.Pagination); p != "" {
@@ -159,8 +164,8 @@ func flow(pairs ...pair) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// printFacts prints each fact with its origin and evidence, with prefix before each line.
-func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
+// PrintFacts prints each fact with its origin and evidence, with prefix before each line.
+func PrintFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
 		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, render.Printable(cmp.Or(f.Value, "unknown"), false), f.From)
 		for _, e := range f.Evidence {
@@ -170,4 +175,72 @@ func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
 			fmt.Fprintf(w, "%s           - %s\n", prefix, render.Printable(r, false))
 		}
 	}
+}
+
+// Of collects what is known about a stream. If several destinations store conventions of the stream, it
+// uses the newest convention that fits the stream's present settings.
+func Of(ctx context.Context, o *open.Opener, c *config.Config, name string) (Knowledge, error) {
+	s, ok := c.Stream(name)
+	k := Knowledge{Stream: s}
+	if !ok || !s.Readable() {
+		streams, err := c.Select(config.Pipeline{Name: "explain", From: []config.Ref{{Text: c.Sources[0].Name}}}, []string{name})
+		if err != nil {
+			return k, err
+		}
+		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, render.Plural(len(streams), "stream"))
+	}
+	for _, p := range c.Pipelines {
+		carried, err := c.Select(p, []string{name})
+		if err != nil || len(carried) != 1 {
+			continue
+		}
+		o.LimitColumns(c, p, carried)
+		for _, to := range p.To {
+			d, _ := c.Destination(to.Text)
+			if len(p.From) > 0 {
+				d = d.For(p.From[0].Text) // only the part of the first source is read
+			}
+			m, last, rest, err := storedKnowledge(ctx, o, c, d, p.Name, k.Stream.Table)
+			if err != nil {
+				o.Log.Warn("cannot read the conventions of a destination; it is skipped", "destination", d.Name, "error", err)
+				continue
+			}
+			if rest.Records > 0 {
+				rest.Limited = carried[0].Stream
+				k.Rest = append(k.Rest, rest)
+			}
+			if w := last[name]; w.Run > k.LastPass.Run {
+				k.LastPass = w
+			}
+			if found := m[name].Convention; found.Fits(k.Stream.Stream) && found.LearnedAt.After(k.Learned.LearnedAt) {
+				k.Learned, k.StoredIn = found, d.Name
+			}
+		}
+	}
+	return k, nil
+}
+
+// storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
+// newest certificates. It also counts the members of table t that have no column because of the column limit. If the
+// destination does not exist yet, storedKnowledge returns nothing.
+func storedKnowledge(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
+	p, err := o.Kind(c, d)
+	if err != nil {
+		return nil, nil, history.Overflow{}, err
+	}
+	if p.Absent != nil && p.Absent(d) != nil {
+		return nil, nil, history.Overflow{}, nil
+	}
+	dest, err := o.Destination(ctx, c, d)
+	if err != nil {
+		return nil, nil, history.Overflow{}, err
+	}
+	m, err := pipeline.Recall(ctx, dest, of)
+	last, err2 := history.LastPasses(ctx, dest, of)
+	since, err3 := history.Overflows(ctx, dest)
+	var rest history.Overflow
+	if at, ok := since[t.Name]; ok && err3 == nil {
+		rest, err3 = history.ReadOverflow(ctx, dest, d.Name, t, at)
+	}
+	return m, last, rest, errors.Join(err, err2, err3, dest.Close())
 }

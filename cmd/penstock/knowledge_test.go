@@ -53,9 +53,9 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 				if !s.Readable() {
 					continue
 				}
-				k := knowledge{stream: s, learned: learned.About(s.Stream)}
-				want[s.Name] = asRead(k.effective())
-				text += strings.TrimPrefix(k.yaml(), "streams:\n")
+				k := Knowledge{Stream: s, Learned: learned.About(s.Stream)}
+				want[s.Name] = asRead(k.Effective())
+				text += strings.TrimPrefix(k.YAML(), "streams:\n")
 			}
 			require.Greater(t, len(want), 150)
 			again := parsed(t, text)
@@ -80,21 +80,21 @@ func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 `
 	s, ok := parsed(t, entry).Stream("blog.posts")
 	require.True(t, ok)
-	k := knowledge{stream: s, learned: extract.Convention{
+	k := Knowledge{Stream: s, Learned: extract.Convention{
 		LearnedAt: time.Now(), Located: true, Records: "/data", Key: []string{"id"}, Pagination: schemas.Pagination{Type: "page", Page: "page"},
 		Facts: []extract.Fact{
 			{About: extract.FactRecords, Value: "/data", From: extract.Learned, Evidence: []string{"page 1 has 10 there"}},
 			{About: extract.FactKey, Value: "id", From: extract.Learned},
 		},
 	}.About(s.Stream)}
-	text := k.yaml()
+	text := k.YAML()
 	require.NotContains(t, text, "hush")
 	got, ok := parsed(t, text).Stream("blog.posts")
 	require.True(t, ok)
-	require.Equal(t, asRead(k.effective()), asRead(got.Stream))
+	require.Equal(t, asRead(k.Effective()), asRead(got.Stream))
 	require.Equal(t, []string{"/items"}, got.Records, "the configured value must be used, not the learned one")
 
-	facts := k.facts()
+	facts := k.Facts()
 	require.Equal(t, extract.Fact{About: extract.FactRecords, Value: "/items", From: extract.Configured,
 		Evidence: []string{"page 1 has 10 there"}, Refuted: []string{"the probes found /data; the configured value is used"}}, facts[0])
 	require.Equal(t, extract.Learned, facts[1].From)

@@ -73,11 +73,11 @@ func printStart(ctx context.Context, a *app, c *config.Config, src config.Source
 	if len(streams) != 1 {
 		return failure.Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
-	k, err := knowledgeOf(ctx, a, c, streams[0].Name)
+	k, err := Of(ctx, &a.open, c, streams[0].Name)
 	if err != nil {
 		return err
 	}
-	streams[0].Stream = k.learned.Apply(streams[0].Stream)
+	streams[0].Stream = k.Learned.Apply(streams[0].Stream)
 	source, err := a.open.Source(c, p, streams, nil)
 	if err != nil {
 		return err
