@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/knowledge"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -238,7 +239,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 	case !known:
 		d.failed++
 	}
-	k := Knowledge{Stream: s, Learned: c}
+	k := knowledge.Knowledge{Stream: s, Learned: c}
 	out := discovered{Stream: s.Name, Pipeline: r.Pipeline.Name, Settled: err == nil, Requests: c.Requests, Facts: []extract.Fact{}}
 	if err == nil {
 		out.Facts = k.Facts()
@@ -252,7 +253,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 		return render.NewEncoder(d.out).Encode(out)
 	}
 	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, render.Plural(c.Requests, "request"))
-	PrintFacts(d.out, "  ", out.Facts)
+	knowledge.PrintFacts(d.out, "  ", out.Facts)
 	if out.Error != "" {
 		_, failed = fmt.Fprintf(d.out, "  %s\n", render.Printable(out.Error, false))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/knowledge"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 )
@@ -27,7 +28,7 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 			if err != nil {
 				return err
 			}
-			k, err := Of(cmd.Context(), &a.open, c, args[0])
+			k, err := knowledge.Of(cmd.Context(), &a.open, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ type explanation struct {
 	Rest      []history.Overflow `json:"rest,omitempty"`        // members without a column, because of the column limit
 }
 
-func printKnowledge(a *app, k Knowledge) error {
+func printKnowledge(a *app, k knowledge.Knowledge) error {
 	if a.json {
 		facts := k.Facts()
 		if facts == nil {
@@ -69,7 +70,7 @@ func printKnowledge(a *app, k Knowledge) error {
 	default:
 		fmt.Fprintf(a.out, "# %s: nothing learned yet; run `penstock discover %s` or sync it\n", k.Stream.Name, k.Stream.Name)
 	}
-	PrintFacts(a.out, "# ", k.Facts())
+	knowledge.PrintFacts(a.out, "# ", k.Facts())
 	for _, o := range k.Rest {
 		o.Print(a.out)
 	}

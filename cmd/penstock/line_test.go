@@ -43,6 +43,7 @@ var line = map[string][]string{
 	"load/parquet/objects":           nil,
 	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state"},
 	"load/postgres/pgtest":           nil,
+	"cmd/internal/knowledge":         {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
 	"cmd/internal/open":              {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres"},
 	"cmd/internal/render":            {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/forecast", "extract", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/setup":             {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/knowledge"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
@@ -73,7 +74,7 @@ func printStart(ctx context.Context, a *app, c *config.Config, src config.Source
 	if len(streams) != 1 {
 		return failure.Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
-	k, err := Of(ctx, &a.open, c, streams[0].Name)
+	k, err := knowledge.Of(ctx, &a.open, c, streams[0].Name)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package main
+// Package knowledge collects what is known about a stream, from the configuration and from destinations.
+package knowledge
 
 import (
 	"cmp"
