@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -136,14 +137,14 @@ func (x *tx) flushLog(ctx context.Context) error {
 
 func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	if len(t.Key) == 0 {
-		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
+		return values.AppendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
 	}
 	dst = append(dst, '[')
 	for i, k := range t.Key {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendJSON(dst, r.columns[t.column(k)], t.typeOf(k), r.row)
+		dst = values.AppendJSON(dst, r.columns[t.column(k)], t.typeOf(k), r.row)
 	}
 	return append(dst, ']')
 }
@@ -159,7 +160,7 @@ func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(load.AppendQuoted(dst, f.Name), ':')
-		dst = appendValid(dst, r.columns[i], schemas.TypeOf(f), r.row)
+		dst = values.AppendValid(dst, r.columns[i], schemas.TypeOf(f), r.row)
 	}
 	return append(dst, '}')
 }

@@ -9,6 +9,7 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -56,4 +57,32 @@ func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 
 func nulls(t arrow.DataType, rows int64) arrow.Array {
 	return array.MakeArrayOfNull(memory.DefaultAllocator, t, int(rows))
+}
+
+// shape returns the columns in the order and with the types of the table. In a history table, missing validity
+// columns are filled with the times when a row was synced and deleted. Other missing columns are null. The caller
+// releases the result.
+func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
+	out := make([]arrow.Array, len(t.Columns))
+	for i, f := range t.schema.Fields() {
+		at := from.FieldIndices(f.Name)
+		if len(at) == 0 {
+			switch f.Name {
+			case schemas.ColValidFrom:
+				at = from.FieldIndices(schemas.ColSyncedAt)
+			case schemas.ColValidTo:
+				at = from.FieldIndices(schemas.ColDeletedAt)
+			}
+		}
+		switch len(at) {
+		case 0:
+			out[i] = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, rows)
+		case 1:
+			out[i] = values.Cast(columns[at[0]], schemas.TypeOf(from.Field(at[0])), schemas.TypeOf(f))
+		default:
+			release(out[:i])
+			return nil, fmt.Errorf("table %s: %d columns are called %q", t.Name, len(at), f.Name)
+		}
+	}
+	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -77,7 +78,7 @@ func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks ma
 	}
 	hash, ended := t.column(schemas.ColHash), t.column(t.ended())
 	err = f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error {
-		cleared := render(columns[hash], func(dst []byte, i int) []byte {
+		cleared := values.Render(columns[hash], func(dst []byte, i int) []byte {
 			if (marks == nil || marks[markAt(columns[hash:hash+1], i)]) && !t.versioned(columns[ended], i) {
 				return dst
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/zeebo/xxh3"
 
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -69,7 +70,7 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	if c.IsNull(i) {
 		return append(dst, 0)
 	}
-	return appendText(dst, c, i)
+	return values.AppendText(dst, c, i)
 }
 
 // links returns the fingerprints of all links that child rows of the records may have, and for each the index of the
@@ -77,7 +78,7 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 // Such an array may have been written in several forms: see [spellings].
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, records []int32) {
 	if len(keys) == 1 {
-		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
+		wide := values.Cast(keys[0], types[0], schemas.Join(types[0], link))
 		defer wide.Release()
 		prints = fingerprints([]arrow.Array{wide}, rows)
 		for i := range prints {
@@ -111,7 +112,7 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 // column's type. So a text that looks like a number or a boolean may have been written without quotes, and a decimal
 // as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
-	out := [][]byte{appendJSON(nil, c, t, i)}
+	out := [][]byte{values.AppendJSON(nil, c, t, i)}
 	switch c := c.(type) {
 	case *array.String:
 		if text := c.Value(i); schemas.SameType(t, schemas.Text) && looksBare(text) {
@@ -137,7 +138,7 @@ func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, r
 	if len(key) != 1 {
 		return fingerprints([]arrow.Array{column}, rows)
 	}
-	wide := cast(column, link, schemas.Join(key[0], link))
+	wide := values.Cast(column, link, schemas.Join(key[0], link))
 	defer wide.Release()
 	return fingerprints([]arrow.Array{wide}, rows)
 }

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/penstock-data/penstock/load/parquet/values"
 )
 
 const (
@@ -79,7 +79,7 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 				out[i] = nulls(t.schema.Field(p).Type, b.NumRows())
 				continue
 			}
-			out[i] = retyped(b.Column(at), t.schema.Field(p).Type)
+			out[i] = values.Retype(b.Column(at), t.schema.Field(p).Type)
 		}
 		err := visit(first, out, int(b.NumRows()))
 		release(out)
@@ -142,19 +142,6 @@ func (t *table) places(columns []string) ([]int, error) {
 		out = append(out, i)
 	}
 	return out, nil
-}
-
-// retyped returns a with the type t. The types differ only in two ways in which a file may differ: the name of a
-// list's elements, and the precision of a decimal.
-func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
-	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
-		a.Retain()
-		return a
-	}
-	d := a.Data()
-	data := array.NewData(t, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
-	defer data.Release()
-	return array.MakeFromData(data)
 }
 
 func release(columns []arrow.Array) {

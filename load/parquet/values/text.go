@@ -1,4 +1,4 @@
-package parquet
+package values
 
 import (
 	"encoding/json"
@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func appendText(dst []byte, a arrow.Array, i int) []byte {
+// AppendText appends a value that is not null, as text.
+func AppendText(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
 	case *array.String:
 		return append(dst, a.Value(i)...)
@@ -42,7 +43,8 @@ func appendInstant(dst []byte, micros int64) []byte {
 	return time.UnixMicro(micros).UTC().AppendFormat(dst, layout)
 }
 
-func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
+// AppendJSON appends a value of type t as JSON.
+func AppendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if a.IsNull(i) {
 		return append(dst, "null"...)
 	}
@@ -54,7 +56,7 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 		return load.AppendQuoted(dst, a.Value(i))
 	case *array.Date32, *array.Timestamp:
 		dst = append(dst, '"')
-		return append(appendText(dst, a, i), '"')
+		return append(AppendText(dst, a, i), '"')
 	case *array.List:
 		elem := t.(*arrow.ListType).Elem()
 		from, to := a.ValueOffsets(i)
@@ -63,18 +65,18 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 			if j > from {
 				dst = append(dst, ',')
 			}
-			dst = appendJSON(dst, a.ListValues(), elem, int(j))
+			dst = AppendJSON(dst, a.ListValues(), elem, int(j))
 		}
 		return append(dst, ']')
 	}
-	return appendText(dst, a, i)
+	return AppendText(dst, a, i)
 }
 
-// appendValid is like appendJSON, for values in a document. A value of a JSON column that is invalid JSON is written
+// AppendValid is like AppendJSON, for values in a document. A value of a JSON column that is invalid JSON is written
 // as a string.
-func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
+func AppendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if s, ok := a.(*array.String); ok && s.IsValid(i) && schemas.SameType(t, schemas.JSON) && !json.Valid([]byte(s.Value(i))) {
 		return load.AppendQuoted(dst, s.Value(i))
 	}
-	return appendJSON(dst, a, t, i)
+	return AppendJSON(dst, a, t, i)
 }

@@ -1,8 +1,7 @@
-package parquet
+// Package values converts Arrow values: to wider types, to text and to JSON.
+package values
 
 import (
-	"fmt"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -11,20 +10,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cast returns the values of a with another type. The caller releases the result.
-func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
+// Cast returns the values of a with another type. The caller releases the result.
+func Cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
-		return retyped(a, stored(to))
+		return Retype(a, stored(to))
 	}
 	list, isList := from.(*arrow.ListType)
 	switch to := to.(type) {
 	case *schemas.JSONType:
 		if from.ID() != arrow.NULL {
-			return render(a, func(dst []byte, i int) []byte { return appendJSON(dst, a, from, i) })
+			return Render(a, func(dst []byte, i int) []byte { return AppendJSON(dst, a, from, i) })
 		}
 	case *arrow.StringType:
 		if from.ID() != arrow.NULL && !isList {
-			return render(a, func(dst []byte, i int) []byte { return appendText(dst, a, i) })
+			return Render(a, func(dst []byte, i int) []byte { return AppendText(dst, a, i) })
 		}
 	case *arrow.ListType:
 		if isList {
@@ -49,7 +48,9 @@ func stored(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-func render(a arrow.Array, value func(dst []byte, i int) []byte) arrow.Array {
+// Render returns a text for each value that is not null. value appends the text of the value at i. The caller releases the
+// result.
+func Render(a arrow.Array, value func(dst []byte, i int) []byte) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
 	b.Reserve(a.Len())
@@ -66,7 +67,7 @@ func render(a arrow.Array, value func(dst []byte, i int) []byte) arrow.Array {
 }
 
 func castList(a *array.List, from arrow.DataType, to *arrow.ListType) arrow.Array {
-	values := cast(a.ListValues(), from, to.Elem())
+	values := Cast(a.ListValues(), from, to.Elem())
 	defer values.Release()
 	d := a.Data()
 	data := array.NewData(to, d.Len(), d.Buffers(), []arrow.ArrayData{values.Data()}, d.NullN(), d.Offset())
@@ -88,30 +89,15 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// shape returns the columns in the order and with the types of the table. In a history table, missing validity
-// columns are filled with the times when a row was synced and deleted. Other missing columns are null. The caller
-// releases the result.
-func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
-	out := make([]arrow.Array, len(t.Columns))
-	for i, f := range t.schema.Fields() {
-		at := from.FieldIndices(f.Name)
-		if len(at) == 0 {
-			switch f.Name {
-			case schemas.ColValidFrom:
-				at = from.FieldIndices(schemas.ColSyncedAt)
-			case schemas.ColValidTo:
-				at = from.FieldIndices(schemas.ColDeletedAt)
-			}
-		}
-		switch len(at) {
-		case 0:
-			out[i] = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, rows)
-		case 1:
-			out[i] = cast(columns[at[0]], schemas.TypeOf(from.Field(at[0])), schemas.TypeOf(f))
-		default:
-			release(out[:i])
-			return nil, fmt.Errorf("table %s: %d columns are called %q", t.Name, len(at), f.Name)
-		}
+// Retype returns a with the type t. The types differ only in two ways in which a file may differ: the name of a
+// list's elements, and the precision of a decimal.
+func Retype(a arrow.Array, t arrow.DataType) arrow.Array {
+	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
+		a.Retain()
+		return a
 	}
-	return out, nil
+	d := a.Data()
+	data := array.NewData(t, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
+	defer data.Release()
+	return array.MakeFromData(data)
 }
