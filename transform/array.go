@@ -84,7 +84,7 @@ func (r *reader) list(f *field, i, row int) (end int) {
 	return i
 }
 
-func (r *reader) element(e *column, i, n int) (end int) {
+func (r *reader) element(e *vector, i, n int) (end int) {
 	b := r.b
 	r.scan.Kind = 0
 	switch e.kind {
@@ -103,7 +103,7 @@ func (r *reader) element(e *column, i, n int) (end int) {
 	case '{', '[':
 		return decline
 	}
-	if end = r.scan.Scan(r.b, i); end > 0 && !e.store(n, &r.scan.Token) {
+	if end = r.scan.Scan(r.b, i); end > 0 && !e.put(n, &r.scan.Token, typeOf(nil, &r.scan.Token)) {
 		return decline
 	}
 	return end

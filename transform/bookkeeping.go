@@ -8,16 +8,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-type rootColumns struct{ ordinal, hash *column }
+type rootColumns struct{ ordinal, hash *vector }
 
 func newRootColumns(mem memory.Allocator) rootColumns {
-	return rootColumns{ordinal: ownColumn(mem, schemas.Int64), hash: ownColumn(mem, schemas.Text)}
-}
-
-func ownColumn(mem memory.Allocator, t arrow.DataType) *column {
-	c := &column{mem: mem, typ: t}
-	c.settle()
-	return c
+	return rootColumns{ordinal: newVector(mem, schemas.Int64), hash: newVector(mem, schemas.Text)}
 }
 
 func (o *rootColumns) append(row int, ordinal int64, s *sum) {

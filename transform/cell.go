@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func (c *column) appendText(dst []byte, row int) []byte {
+func (c *vector) appendText(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindText, kindJSON:
 		return append(dst, c.cell(row)...)
@@ -19,7 +19,7 @@ func (c *column) appendText(dst []byte, row int) []byte {
 	return c.appendJSON(dst, row)
 }
 
-func (c *column) appendJSON(dst []byte, row int) []byte {
+func (c *vector) appendJSON(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindBool:
 		return strconv.AppendBool(dst, c.bits[row>>3]&(1<<(row&7)) != 0)

@@ -122,7 +122,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 }
 
 // appendKeyPart writes the number 1 like the string "1", because the column may be widened to text during the pass.
-func (c *column) appendKeyPart(dst []byte, row int) []byte {
+func (c *vector) appendKeyPart(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindInt:
 		return strconv.AppendInt(dst, c.ints[row], 10)

@@ -149,7 +149,7 @@ func (w *work) refuse(row int, wanted, reason string) {
 	w.notes = append(w.notes, pendingReject{row: row, wanted: wanted, reason: reason})
 }
 
-func (w *work) remainingRows(t *openBatch, src *column) (rows []int) {
+func (w *work) remainingRows(t *openBatch, src *vector) (rows []int) {
 	for row := range t.rows {
 		if !w.excluded[t.recordOf(row)] && (src == nil || !src.isEmpty(row)) {
 			rows = append(rows, row)

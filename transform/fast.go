@@ -19,7 +19,7 @@ import (
 const decline = 0
 
 // text stores the string that begins at i, after its opening quote. It copies eight bytes at a time while it scans.
-func (c *column) text(row int, b []byte, i int) (end int) {
+func (c *vector) text(row int, b []byte, i int) (end int) {
 	c.at(row)
 	dst, d := c.data, c.used
 	var high uint64
@@ -67,7 +67,7 @@ func (c *column) text(row int, b []byte, i int) (end int) {
 	return i + 1
 }
 
-func (c *column) int(row int, b []byte, i int) (end int) {
+func (c *vector) int(row int, b []byte, i int) (end int) {
 	begin := i
 	negative := b[i] == '-'
 	if negative {
@@ -134,7 +134,7 @@ func times(v, p int64) decimal128.Num {
 	return decimal128.New(int64(hi), lo)
 }
 
-func (c *column) bool(row int, b []byte, i int) (end int) {
+func (c *vector) bool(row int, b []byte, i int) (end int) {
 	v, end := jsonscan.Bool(b, i)
 	if end == 0 {
 		return decline
@@ -143,7 +143,7 @@ func (c *column) bool(row int, b []byte, i int) (end int) {
 	return end
 }
 
-func (c *column) putBool(row int, v bool) {
+func (c *vector) putBool(row int, v bool) {
 	c.at(row)
 	if v {
 		c.bits[row>>3] |= 1 << (row & 7)
@@ -151,7 +151,7 @@ func (c *column) putBool(row int, v bool) {
 	c.set(row)
 }
 
-func (c *column) time(row int, b []byte, i int) (end int) {
+func (c *vector) time(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || i+1+jsonscan.LongestTime > len(b) {
 		return decline
 	}
@@ -165,7 +165,7 @@ func (c *column) time(row int, b []byte, i int) (end int) {
 	return i + n + 2
 }
 
-func (c *column) date(row int, b []byte, i int) (end int) {
+func (c *vector) date(row int, b []byte, i int) (end int) {
 	if b[i] != '"' || b[i+11] != '"' {
 		return decline
 	}

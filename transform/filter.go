@@ -87,7 +87,7 @@ func (w *work) filter() error {
 		if err != nil {
 			return err
 		}
-		var src *column
+		var src *vector
 		if at >= 0 {
 			src = w.view(w.root, at)
 		}
@@ -119,7 +119,7 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 
 // met reports whether a row meets the condition. src is nil if no row has a value. The result depends only on the
 // row's value, not on the type to which other values have widened the column. // Invariant 8
-func (c *condition) met(src *column, row int) bool {
+func (c *condition) met(src *vector, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
 	}
@@ -131,16 +131,16 @@ func (c *condition) met(src *column, row int) bool {
 	case c.NotIn != nil:
 		return !c.among(src, row)
 	case c.min != nil:
-		order, ok := src.compare(row, c.min)
+		order, ok := c.min.compare(src, row)
 		return ok && order >= 0
 	}
-	order, ok := src.compare(row, c.max)
+	order, ok := c.max.compare(src, row)
 	return ok && order <= 0
 }
 
-func (c *condition) among(src *column, row int) bool {
+func (c *condition) among(src *vector, row int) bool {
 	for i := range c.in {
-		if order, ok := src.compare(row, &c.in[i]); ok && order == 0 {
+		if order, ok := c.in[i].compare(src, row); ok && order == 0 {
 			return true
 		}
 	}
@@ -149,7 +149,7 @@ func (c *condition) among(src *column, row int) bool {
 
 // isEmpty reports whether a row has no value. A list without values counts as no value, because a column of scalars
 // stores null for it.
-func (c *column) isEmpty(row int) bool {
+func (c *vector) isEmpty(row int) bool {
 	switch {
 	case c.null(row):
 		return true
@@ -167,8 +167,8 @@ func (c *column) isEmpty(row int) bool {
 	return false
 }
 
-// compare compares a value with a limit. ok is false if they are not comparable, for example a number and a date.
-func (c *column) compare(row int, l *limit) (order int, ok bool) {
+// compare compares the value of a row with the limit. ok is false if they are not comparable, for example a number and a date.
+func (l *limit) compare(c *vector, row int) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
 		return compareText(c.cell(row), l)
@@ -180,7 +180,7 @@ func (c *column) compare(row int, l *limit) (order int, ok bool) {
 		if l.number == nil {
 			return 0, false
 		}
-		return c.compareNumber(row, l), true
+		return l.compareNumber(c, row), true
 	case kindDate:
 		return compareTime(int64(c.dates[row])*microsADay, l)
 	case kindTime:
@@ -227,7 +227,7 @@ func compareJSON(v jsontext.Value, l *limit) (order int, ok bool) {
 	return compareText(bytes.TrimSpace(v), l)
 }
 
-func (c *column) compareNumber(row int, l *limit) int {
+func (l *limit) compareNumber(c *vector, row int) int {
 	if c.kind != kindFloat {
 		if l.units == nil || l.scale != c.scale {
 			l.scale, l.units = c.scale, unitsOf(l.number, c.scale)
@@ -239,7 +239,7 @@ func (c *column) compareNumber(row int, l *limit) int {
 			return c.decimals[row].Cmp(l.units.n)
 		}
 	}
-	return c.rat(row).Cmp(l.number)
+	return ratOf(c, row).Cmp(l.number)
 }
 
 type units struct {
@@ -255,7 +255,7 @@ func unitsOf(v *big.Rat, scale int32) *units {
 	return &units{n: decimal128.FromBigInt(scaled.Num()), ok: true}
 }
 
-func (c *column) rat(row int) *big.Rat {
+func ratOf(c *vector, row int) *big.Rat {
 	switch c.kind {
 	case kindInt:
 		return new(big.Rat).SetInt64(c.ints[row])

@@ -9,13 +9,13 @@ import (
 )
 
 // finish returns an array that takes over the buffers of the column. Afterwards the column is empty.
-func (c *column) finish(rows int) arrow.Array {
+func (c *vector) finish(rows int) arrow.Array {
 	data := c.finishData(rows)
 	defer data.Release()
 	return array.MakeFromData(data)
 }
 
-func (c *column) finishData(rows int) arrow.ArrayData {
+func (c *vector) finishData(rows int) arrow.ArrayData {
 	if rows > c.room || c.room == 0 {
 		c.grow(max(0, rows-1))
 	}
@@ -47,12 +47,12 @@ func (c *column) finishData(rows int) arrow.ArrayData {
 			b.Release()
 		}
 	}
-	c.room, c.n, c.used, c.items, c.empty = 0, 0, 0, 0, false
+	c.room, c.n, c.used, c.items = 0, 0, 0, 0
 	c.view()
 	return data
 }
 
-func (c *column) toBuffer(b *[]byte) *memory.Buffer {
+func (c *vector) toBuffer(b *[]byte) *memory.Buffer {
 	if *b == nil {
 		return nil
 	}

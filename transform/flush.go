@@ -18,7 +18,7 @@ func (m *Mapper) batches() []TableBatch {
 			l.finish(&m.own, keys)
 			longest = max(longest, l.table.rows)
 		}
-		if len(key.columns) != 1 || keys != key.columns[0] {
+		if !key.plain() {
 			keys.free()
 		}
 	}

@@ -64,17 +64,21 @@ func (k *recordKey) typ() arrow.DataType {
 }
 
 // column returns the keys of the rows of the root table. If the stream has no key, it returns hash and ordinal.
-func (k *recordKey) column(own *rootColumns, rows int) *column {
+func (k *recordKey) column(own *rootColumns, rows int) *vector {
 	if k.plain() {
-		return k.columns[0]
+		return &k.columns[0].vector
 	}
-	c := ownColumn(own.hash.mem, schemas.Text)
+	c := newVector(own.hash.mem, schemas.Text)
+	var parts []*vector
+	for _, part := range k.columns {
+		parts = append(parts, &part.vector)
+	}
 	var buf []byte
 	for row := range rows {
 		if buf = buf[:0]; len(k.columns) == 0 {
 			buf = appendKeyless(buf, own.hash.cell(row), own.ordinal.ints[row])
 		} else {
-			buf = appendKey(buf, k.columns, row)
+			buf = appendKey(buf, parts, row)
 		}
 		c.putBytes(row, buf)
 	}
@@ -166,7 +170,7 @@ func appendKeyless(dst, hash []byte, ordinal int64) []byte {
 	return strconv.AppendInt(dst, ordinal, 10)
 }
 
-func appendKey(dst []byte, key []*column, row int) []byte {
+func appendKey(dst []byte, key []*vector, row int) []byte {
 	for i, c := range key {
 		if i == 0 {
 			dst = append(dst, '[')

@@ -31,7 +31,7 @@ func (w *work) collectLeft() {
 	}
 	var fields []arrow.Field
 	var arrays []arrow.Array
-	add := func(name string, src *column) {
+	add := func(name string, src *vector) {
 		a := gather(src, rows)
 		fields, arrays = append(fields, arrow.Field{Name: name, Type: a.DataType(), Nullable: true}), append(arrays, a)
 	}

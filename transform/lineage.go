@@ -37,7 +37,7 @@ func lineages(below []*lineage, t *table, parent *lineage) []*lineage {
 	return below
 }
 
-func (l *lineage) finish(own *rootColumns, keys *column) {
+func (l *lineage) finish(own *rootColumns, keys *vector) {
 	l.hash = gather(own.hash, l.rootRow)
 	key := gather(keys, l.rootRow)
 	index := l.indexColumn(keys.mem).finish(l.table.rows)
@@ -49,8 +49,8 @@ func (l *lineage) finish(own *rootColumns, keys *column) {
 	l.own = append(l.own, gather(own.ordinal, l.rootRow))
 }
 
-func (l *lineage) indexColumn(mem memory.Allocator) *column {
-	c := ownColumn(mem, schemas.Int64)
+func (l *lineage) indexColumn(mem memory.Allocator) *vector {
+	c := newVector(mem, schemas.Int64)
 	c.rowHint = len(l.index)
 	c.grow(len(l.index) - 1)
 	for i, at := range l.index {
@@ -60,8 +60,8 @@ func (l *lineage) indexColumn(mem memory.Allocator) *column {
 	return c
 }
 
-func (l *lineage) parents(keys *column) arrow.Array {
-	c := ownColumn(keys.mem, schemas.Text)
+func (l *lineage) parents(keys *vector) arrow.Array {
+	c := newVector(keys.mem, schemas.Text)
 	var buf []byte
 	for row, p := range l.table.parentRow {
 		buf = l.parent.path(buf[:0], int(p), keys)
@@ -71,7 +71,7 @@ func (l *lineage) parents(keys *column) arrow.Array {
 }
 
 // path appends the key of the record and the row's position in the array of each level, separated by slashes: 17/0/2.
-func (l *lineage) path(dst []byte, row int, keys *column) []byte {
+func (l *lineage) path(dst []byte, row int, keys *vector) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))
 	} else {
@@ -81,8 +81,8 @@ func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 	return strconv.AppendInt(dst, int64(l.index[row]), 10)
 }
 
-func gather(src *column, rows []int32) arrow.Array {
-	dst := ownColumn(src.mem, src.typ)
+func gather(src *vector, rows []int32) arrow.Array {
+	dst := newVector(src.mem, src.typ)
 	dst.rowHint = len(rows)
 	dst.byteHint = src.used / max(1, src.n) * len(rows)
 	for row, from := range rows {
@@ -93,7 +93,7 @@ func gather(src *column, rows []int32) arrow.Array {
 	return dst.finish(len(rows))
 }
 
-func (c *column) copyFrom(row int, src *column, from int) {
+func (c *vector) copyFrom(row int, src *vector, from int) {
 	switch c.kind {
 	case kindText, kindJSON:
 		c.putBytes(row, src.cell(from))
@@ -119,4 +119,4 @@ func (c *column) copyFrom(row int, src *column, from int) {
 	c.set(row)
 }
 
-func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
+func (c *vector) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }

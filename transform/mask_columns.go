@@ -39,7 +39,7 @@ func (w *work) maskColumn(t *openBatch, st step) {
 	if t == w.root && slices.Contains(t.keys, st.column) {
 		w.keysChanged = true
 	}
-	dst := ownColumn(w.m.tables.mem, t.types[st.column])
+	dst := newVector(w.m.tables.mem, t.types[st.column])
 	dst.rowHint = t.rows
 	text := opaqueMask{redactor: redactor{rules: w.m.tables.rules}, at: w.m.tables.rules.place(t.node.path + schemas.Source(st.field))}
 	seed := xxh3.HashString("mask " + st.path)
@@ -74,7 +74,7 @@ func (x *opaqueMask) cell(v []byte) []byte {
 	return x.out
 }
 
-func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
+func (k *fieldRule) copy(dst *vector, row int, src *vector, from int) bool {
 	switch src.kind {
 	case kindText:
 		var ok bool
@@ -97,7 +97,7 @@ func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
 	return k.round != nil && k.round.copy(dst, row, src, from)
 }
 
-func (r *rounding) copy(dst *column, row int, src *column, from int) bool {
+func (r *rounding) copy(dst *vector, row int, src *vector, from int) bool {
 	if src.kind == kindBool {
 		return false
 	}
@@ -129,7 +129,7 @@ func isNothing(v []byte) bool {
 }
 
 // appendCanonical appends a spelling of the value that is the same in every column type that can hold the value.
-func (c *column) appendCanonical(dst []byte, row int) []byte {
+func (c *vector) appendCanonical(dst []byte, row int) []byte {
 	switch c.kind {
 	case kindDecimal:
 		from := len(dst)

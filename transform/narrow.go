@@ -22,12 +22,12 @@ type narrowed struct {
 // the column. Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
-	dst := ownColumn(w.m.tables.mem, st.known)
+	dst := newVector(w.m.tables.mem, st.known)
+	var n narrower
 	if c := t.node.sources[schemas.Source(st.field)]; c != nil {
-		dst.declared = c.declared
+		n.declared = c.declared
 	}
 	out := narrowed{misfit: make([]bool, t.rows)}
-	var n narrower
 	for row := range t.rows {
 		if src.null(row) {
 			continue
@@ -43,11 +43,12 @@ func (w *work) narrow(t *openBatch, st step) narrowed {
 }
 
 type narrower struct {
+	declared  arrow.DataType // type that the stream declares for the column; may be nil
 	text      []byte
 	minusZero bool
 }
 
-func (n *narrower) store(dst *column, row int, src *column, from int) bool {
+func (n *narrower) store(dst *vector, row int, src *vector, from int) bool {
 	switch src.kind {
 	case kindList:
 		begin, end := int(src.offsets[from]), int(src.offsets[from+1])
@@ -61,7 +62,7 @@ func (n *narrower) store(dst *column, row int, src *column, from int) bool {
 	return n.scalar(dst, row, n.text)
 }
 
-func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bool {
+func (n *narrower) list(dst *vector, row, size int, element func(i int) bool) bool {
 	if dst.kind != kindList {
 		return size == 0
 	}
@@ -80,7 +81,7 @@ func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bo
 	return true
 }
 
-func (n *narrower) json(dst *column, row int, cell jsontext.Value) bool {
+func (n *narrower) json(dst *vector, row int, cell jsontext.Value) bool {
 	switch cell.Kind() {
 	case '{':
 		return false
@@ -108,7 +109,7 @@ func itemsOf(array jsontext.Value) (items []jsontext.Value) {
 	return items
 }
 
-func (n *narrower) scalar(dst *column, row int, text []byte) bool {
+func (n *narrower) scalar(dst *vector, row int, text []byte) bool {
 	switch dst.kind {
 	case kindText:
 		dst.putBytes(row, text)
@@ -137,9 +138,9 @@ func (n *narrower) scalar(dst *column, row int, text []byte) bool {
 	return false
 }
 
-func (n *narrower) bool(dst *column, row int, text []byte) bool {
+func (n *narrower) bool(dst *vector, row int, text []byte) bool {
 	v, ok := string(text) == "true", string(text) == "true" || string(text) == "false"
-	if !ok && dst.declared != nil && dst.declared.ID() == arrow.BOOL {
+	if !ok && n.declared != nil && n.declared.ID() == arrow.BOOL {
 		v, ok = flag(text)
 	}
 	if ok {
@@ -148,7 +149,7 @@ func (n *narrower) bool(dst *column, row int, text []byte) bool {
 	return ok
 }
 
-func (n *narrower) number(dst *column, row int, text []byte) bool {
+func (n *narrower) number(dst *vector, row int, text []byte) bool {
 	v := jsonscan.ParseNumeral(text, nil)
 	v.Trim()
 	switch dst.kind {

@@ -27,7 +27,7 @@ func (w *work) realign() {
 func (w *work) rehash() {
 	i := w.root.index[schemas.ColHash]
 	old := w.view(w.root, i)
-	c := ownColumn(w.m.tables.mem, schemas.Text)
+	c := newVector(w.m.tables.mem, schemas.Text)
 	c.rowHint, c.byteHint = w.root.rows, w.root.rows*hashSize
 	var spelled [hashSize]byte
 	for row, s := range w.sums {
@@ -42,15 +42,15 @@ func (w *work) rehash() {
 	}
 }
 
-func (w *work) keys() *column {
-	var columns []*column
+func (w *work) keys() *vector {
+	var columns []*vector
 	for _, i := range w.root.keys {
 		columns = append(columns, w.view(w.root, i))
 	}
 	if len(columns) == 1 {
 		return columns[0]
 	}
-	c := ownColumn(w.m.tables.mem, schemas.Text)
+	c := newVector(w.m.tables.mem, schemas.Text)
 	hashes, ordinals := w.root.own(schemas.ColHash), w.root.own(schemas.ColOrdinal)
 	var key []byte
 	for row := range w.root.rows {
@@ -64,11 +64,11 @@ func (w *work) keys() *column {
 	return c
 }
 
-func (w *work) rekey(t *openBatch, keys *column) {
+func (w *work) rekey(t *openBatch, keys *vector) {
 	own := schemas.ColParent
 	if t.node.level > 1 {
 		own = schemas.ColRoot
-		c := ownColumn(w.m.tables.mem, schemas.Text)
+		c := newVector(w.m.tables.mem, schemas.Text)
 		var path []byte
 		for row, rootRow := range t.rootRow {
 			path = append(keys.appendText(path[:0], int(rootRow)), t.parents(row)...)

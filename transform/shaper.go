@@ -132,7 +132,7 @@ type openBatch struct {
 	excluded []bool  // for each row of a child table: the row is excluded, but its record is not
 
 	// The columns that relate the rows of a child table to their parents.
-	parent, place *column
+	parent, place *vector
 }
 
 func (s *Shaper) newWork(batches []TableBatch) *work {
@@ -170,11 +170,11 @@ func (t *openBatch) put(i int, a arrow.Array) {
 	t.made = append(t.made, a)
 }
 
-func (w *work) view(t *openBatch, i int) *column {
+func (w *work) view(t *openBatch, i int) *vector {
 	return viewOf(t.arrays[i], t.types[i], w.m.tables.mem)
 }
 
-func (t *openBatch) own(name string) *column {
+func (t *openBatch) own(name string) *vector {
 	i := t.index[name]
 	return viewOf(t.arrays[i], t.types[i], nil)
 }

@@ -54,7 +54,7 @@ func (c *column) scalarType(t *jsonscan.Token) arrow.DataType {
 }
 
 // losesSign reports whether t is a negative zero, which c stores as zero.
-func (c *column) losesSign(t *jsonscan.Token) bool {
+func (c *vector) losesSign(t *jsonscan.Token) bool {
 	if c.kind != kindInt && c.kind != kindDecimal {
 		return false
 	}
@@ -64,6 +64,15 @@ func (c *column) losesSign(t *jsonscan.Token) bool {
 
 // store stores t in a row. It returns false if the type of the column cannot hold t.
 func (c *column) store(row int, t *jsonscan.Token) bool {
+	if c.kind == kindText || c.kind == kindJSON {
+		return c.put(row, t, nil)
+	}
+	return c.kind > kindStale && c.kind != kindList && c.put(row, t, c.scalarType(t))
+}
+
+// put stores t in a row. typ is the narrowest type for t. It is not needed if the vector has texts or JSON. put returns
+// false if the type of the vector cannot hold t.
+func (c *vector) put(row int, t *jsonscan.Token, typ arrow.DataType) bool {
 	switch c.kind {
 	case kindText:
 		c.putBytes(row, t.Spelling())
@@ -71,28 +80,35 @@ func (c *column) store(row int, t *jsonscan.Token) bool {
 	case kindJSON:
 		c.putBytes(row, t.Raw)
 		return true
-	case kindNone, kindStale, kindList:
+	case kindDecimal:
+		return c.putDecimal(row, t, typ)
+	}
+	if kindOf(typ) != c.kind || c.kind <= kindStale || c.kind == kindList {
 		return false
 	}
-	typ := c.scalarType(t)
-	switch c.kind {
-	case kindBool:
-		return typ == schemas.Bool && c.storeBool(row, t)
-	case kindInt:
-		return typ == schemas.Int64 && c.storeInt(row, t)
-	case kindFloat:
-		return typ == schemas.Float64 && c.storeFloat(row, t)
-	case kindDecimal:
-		return c.storeDecimal(row, t, typ)
-	case kindDate:
-		return typ == schemas.Date && c.storeDate(row, t)
-	case kindTime:
-		return typ == schemas.Timestamp && c.storeTime(row, t)
+	if c.kind == kindBool {
+		v, ok := flag(t.Spelling())
+		c.putBool(row, ok && v || t.Kind == 't')
+		return true
 	}
-	return false
+	c.at(row)
+	switch c.kind {
+	case kindInt:
+		n := t.Number()
+		c.ints[row], _ = n.Int64()
+	case kindFloat:
+		n := t.Number()
+		c.floats[row], _ = n.Float()
+	case kindDate:
+		c.dates[row], _ = jsonscan.ParseDate(t.Text)
+	case kindTime:
+		c.ints[row], _ = jsonscan.ParseTime(t.Text)
+	}
+	c.set(row)
+	return true
 }
 
-func (c *column) putBytes(row int, s []byte) {
+func (c *vector) putBytes(row int, s []byte) {
 	c.at(row)
 	if c.used+len(s) > len(c.data) {
 		c.stretch(c.used, len(s))
@@ -102,31 +118,7 @@ func (c *column) putBytes(row int, s []byte) {
 	c.set(row)
 }
 
-func (c *column) storeBool(row int, t *jsonscan.Token) bool {
-	v, ok := flag(t.Spelling())
-	c.putBool(row, ok && v || t.Kind == 't')
-	return true
-}
-
-func (c *column) storeInt(row int, t *jsonscan.Token) bool {
-	n := t.Number()
-	v, _ := n.Int64()
-	c.at(row)
-	c.ints[row] = v
-	c.set(row)
-	return true
-}
-
-func (c *column) storeFloat(row int, t *jsonscan.Token) bool {
-	n := t.Number()
-	v, _ := n.Float()
-	c.at(row)
-	c.floats[row] = v
-	c.set(row)
-	return true
-}
-
-func (c *column) storeDecimal(row int, t *jsonscan.Token, typ arrow.DataType) bool {
+func (c *vector) putDecimal(row int, t *jsonscan.Token, typ arrow.DataType) bool {
 	switch typ := typ.(type) {
 	case *arrow.Int64Type:
 		if !c.anyInt {
@@ -142,22 +134,6 @@ func (c *column) storeDecimal(row int, t *jsonscan.Token, typ arrow.DataType) bo
 	n := t.Number()
 	c.at(row)
 	c.decimals[row] = decimal128.New(n.Int128(c.scale))
-	c.set(row)
-	return true
-}
-
-func (c *column) storeDate(row int, t *jsonscan.Token) bool {
-	v, _ := jsonscan.ParseDate(t.Text)
-	c.at(row)
-	c.dates[row] = v
-	c.set(row)
-	return true
-}
-
-func (c *column) storeTime(row int, t *jsonscan.Token) bool {
-	v, _ := jsonscan.ParseTime(t.Text)
-	c.at(row)
-	c.ints[row] = v
 	c.set(row)
 	return true
 }

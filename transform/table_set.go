@@ -185,7 +185,7 @@ func (s *tableSet) columnAt(t *table, source string) *column {
 }
 
 func (s *tableSet) addColumn(t *table, name, source string, typ arrow.DataType) *column {
-	c := &column{mem: s.mem, name: name, source: source, typ: typ}
+	c := &column{vector: vector{mem: s.mem, typ: typ}, name: name, source: source}
 	// Find the declared type by the name in the source. If several fields differ only in case, one of them gets the
 	// plain column name. Types must not depend on which one.
 	c.counted, c.always = kindOf(typ) != kindNone, s.always(t, source)
@@ -214,7 +214,7 @@ func (s *tableSet) addColumn(t *table, name, source string, typ arrow.DataType) 
 }
 
 func (s *tableSet) addRest(t *table) {
-	t.rest = &column{mem: s.mem, name: schemas.ColRest, typ: schemas.JSON}
+	t.rest = &column{vector: vector{mem: s.mem, typ: schemas.JSON}, name: schemas.ColRest}
 	t.rest.settle()
 	t.columns = append(t.columns, t.rest)
 	s.version++

@@ -7,12 +7,12 @@ import (
 
 // viewOf returns a column for reading an array. This package must have made the array for a column of type typ. The
 // column is valid as long as the array.
-func viewOf(a arrow.Array, typ arrow.DataType, mem memory.Allocator) *column {
+func viewOf(a arrow.Array, typ arrow.DataType, mem memory.Allocator) *vector {
 	return viewData(a.Data(), typ, mem)
 }
 
-func viewData(d arrow.ArrayData, typ arrow.DataType, mem memory.Allocator) *column {
-	c := &column{mem: mem, typ: typ, kind: kindOf(typ), n: d.Len()}
+func viewData(d arrow.ArrayData, typ arrow.DataType, mem memory.Allocator) *vector {
+	c := &vector{mem: mem, typ: typ, kind: kindOf(typ), n: d.Len()}
 	b := d.Buffers()
 	if d.NullN() != 0 && b[0] != nil {
 		c.valid = b[0].Bytes()
