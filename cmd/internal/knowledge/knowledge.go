@@ -31,8 +31,8 @@ type Knowledge struct {
 	Rest     []history.Overflow // members without a column, because of the column limit; one entry per destination
 }
 
-// Effective returns the stream as a run reads it.
-func (k Knowledge) Effective() schemas.Stream { return k.Learned.Apply(k.Stream.Stream) }
+// effective returns the stream as a run reads it.
+func (k Knowledge) effective() schemas.Stream { return k.Learned.Apply(k.Stream.Stream) }
 
 // Facts returns all known facts: learned, configured, and from the catalogue.
 func (k Knowledge) Facts() []extract.Fact {
@@ -99,7 +99,7 @@ func (k Knowledge) YAML() string {
 			fmt.Fprintf(&b, "    %s: %s\n", w.Key, w.Value)
 		}
 	}
-	s := k.Effective()
+	s := k.effective()
 	if len(s.Records) > 0 {
 		fmt.Fprintf(&b, "    records: %s\n", listOf(s.Records))
 	}

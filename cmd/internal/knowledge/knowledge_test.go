@@ -54,7 +54,7 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 					continue
 				}
 				k := Knowledge{Stream: s, Learned: learned.About(s.Stream)}
-				want[s.Name] = asRead(k.Effective())
+				want[s.Name] = asRead(k.effective())
 				text += strings.TrimPrefix(k.YAML(), "streams:\n")
 			}
 			require.Greater(t, len(want), 150)
@@ -91,7 +91,7 @@ func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	require.NotContains(t, text, "hush")
 	got, ok := parsed(t, text).Stream("blog.posts")
 	require.True(t, ok)
-	require.Equal(t, asRead(k.Effective()), asRead(got.Stream))
+	require.Equal(t, asRead(k.effective()), asRead(got.Stream))
 	require.Equal(t, []string{"/items"}, got.Records, "the configured value must be used, not the learned one")
 
 	facts := k.Facts()

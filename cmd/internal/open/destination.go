@@ -92,7 +92,7 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 	if err != nil {
 		return nil, err
 	}
-	if err := o.CheckHost(ctx, c, d); err != nil {
+	if err := o.checkHost(ctx, c, d); err != nil {
 		return nil, err
 	}
 	dest, err := o.Pool.open(d, func() (load.Destination, error) { return p.Open(ctx, o, d) })

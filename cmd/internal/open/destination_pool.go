@@ -84,10 +84,10 @@ func (b *sharedDestination) Close() (err error) {
 // Pooled returns the pooled destination.
 func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
-// Whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
-func Whole(d load.Destination) load.Destination {
+// whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
+func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
-		return Whole(in.Pooled())
+		return whole(in.Pooled())
 	}
 	return d
 }
@@ -111,7 +111,7 @@ func (o *Opener) Part(ctx context.Context, c *config.Config, d config.Destinatio
 	if err != nil || !c.Shared(d) {
 		return dest, err
 	}
-	part, err := load.Share(Whole(dest), source)
+	part, err := load.Share(whole(dest), source)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open destination %s: %w", d.Name, err), dest.Close())
 	}

@@ -94,9 +94,9 @@ func (o *Opener) ownerOf(ctx context.Context, c *config.Config, note string) (of
 	return of, text, nil
 }
 
-// CheckHost returns an error if another host owns the path of a destination. On this host, the same path is another file
+// checkHost returns an error if another host owns the path of a destination. On this host, the same path is another file
 // or folder. // Invariant 13
-func (o *Opener) CheckHost(ctx context.Context, c *config.Config, d config.Destination) error {
+func (o *Opener) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := o.ownerNote(c, d)
 	if note == "" {
 		return nil

@@ -80,7 +80,7 @@ func (o *Opener) Read(ctx context.Context, q Selection, use func(*Reader) error)
 	}
 	p, err := o.Kind(c, d)
 	if err == nil {
-		err = o.CheckHost(ctx, c, d)
+		err = o.checkHost(ctx, c, d)
 	}
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (r *Run) Config() pipeline.Config {
 func (r *Run) Publish(ctx context.Context) error {
 	var errs []error
 	for _, d := range r.Destinations {
-		_, unreached := d.Destination.(Unavailable)
+		_, unreached := d.Destination.(unavailable)
 		of, _ := r.Conf.Destination(d.Name)
 		of = of.For(r.Pipeline.From[0].Text)
 		if of.Publish == "" || unreached || ctx.Err() != nil {
@@ -83,7 +83,7 @@ func (r *Run) Publish(ctx context.Context) error {
 		}
 		p, err := r.opener.Kind(r.Conf, of)
 		if err == nil {
-			err = p.Publish(ctx, of, Whole(d.Destination))
+			err = p.Publish(ctx, of, whole(d.Destination))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("destination %s: %w; the rows were loaded, but readers keep the previous copy", d.Name, err))
@@ -96,7 +96,7 @@ func (r *Run) Publish(ctx context.Context) error {
 // sources. // Invariant 6
 func (r *Run) Forget() {
 	for _, d := range r.Destinations {
-		if s, ok := Whole(d.Destination).(load.Sharer); ok {
+		if s, ok := whole(d.Destination).(load.Sharer); ok {
 			s.Forget(r.Pipeline.Name, r.Pipeline.From[0].Text)
 		}
 	}
@@ -115,7 +115,7 @@ func (r *Run) OpenDestinations(ctx context.Context) error {
 		d, _ := r.Conf.Destination(to.Text)
 		dest, err := r.opener.Part(ctx, r.Conf, d, r.Pipeline.From[0].Text)
 		if err != nil && len(r.Pipeline.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
-			dest, err = Unavailable{err}, nil
+			dest, err = unavailable{err}, nil
 		}
 		if err != nil {
 			r.closeDestinations()

@@ -10,35 +10,35 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Unavailable replaces a destination that could not be opened. Every method except Close returns the error. So the run
+// unavailable replaces a destination that could not be opened. Every method except Close returns the error. So the run
 // continues with the other destinations, and reports the error for this one.
-type Unavailable struct{ err error }
+type unavailable struct{ err error }
 
-var _ load.Destination = Unavailable{}
+var _ load.Destination = unavailable{}
 
 // Cursor returns why the destination could not be opened.
-func (d Unavailable) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
+func (d unavailable) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
 
 // Tables returns why the destination could not be opened.
-func (d Unavailable) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
+func (d unavailable) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
 
 // Begin returns why the destination could not be opened.
-func (d Unavailable) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
+func (d unavailable) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
 	return nil, d.err
 }
 
 // Scan returns why the destination could not be opened.
-func (d Unavailable) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
+func (d unavailable) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
 	return d.err
 }
 
 // StreamState returns why the destination could not be opened.
-func (d Unavailable) StreamState(context.Context, state.Key, string) (load.StreamState, error) {
+func (d unavailable) StreamState(context.Context, state.Key, string) (load.StreamState, error) {
 	return load.StreamState{}, d.err
 }
 
 // Accept returns why the destination could not be opened.
-func (d Unavailable) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
+func (d unavailable) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 
 // Close does nothing.
-func (d Unavailable) Close() error { return nil }
+func (d unavailable) Close() error { return nil }

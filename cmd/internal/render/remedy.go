@@ -85,7 +85,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 	switch e.Class {
 	case wire.Auth:
 		if errors.Is(e, wire.ErrSignIn) {
-			return HintSignIn
+			return hintSignIn
 		}
 		if e.Challenge == wire.ChallengeToken {
 			return "the server says that the token has expired or was revoked: run `penstock login` for oauth, or set another key or token; committed data is safe"
@@ -169,8 +169,8 @@ func nextSteps(r pipeline.Report, config string) []string {
 // HintFull is the hint for a full disk.
 const HintFull = "the disk is full: free some space and run again; committed data is safe"
 
-// HintSignIn is the hint for a sign-in that has ended.
-const HintSignIn = "sign in with `penstock login`; committed data is safe"
+// hintSignIn is the hint for a sign-in that has ended.
+const hintSignIn = "sign in with `penstock login`; committed data is safe"
 
 // HintRange returns a hint with the settings that make a stream readable by range.
 func HintRange(stream string) string {

@@ -37,7 +37,7 @@ func Status(w io.Writer, t Answer, now time.Time) {
 		if drift != "" {
 			open = append(open, fmt.Sprintf("%-11s %s: %s", "drift", name(r), drift))
 		}
-		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], Age(r[at("updated_at")], now), why)
+		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
 	}
 	g.Render(w)
 	if len(open) > 0 {
@@ -48,8 +48,8 @@ func Status(w io.Writer, t Answer, now time.Time) {
 	}
 }
 
-// Age formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
-func Age(at any, now time.Time) string {
+// ageOf formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
+func ageOf(at any, now time.Time) string {
 	t, ok := at.(time.Time)
 	if !ok {
 		return ""
