@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -39,12 +38,6 @@ type call struct {
 	renewed   bool
 	hops      int // redirects in this try
 }
-
-const (
-	maxMalformed = 3  // broken answers to one request
-	maxThrottles = 12 // 429 answers to one request
-	maxRenewals  = 2
-)
 
 func (c *Client) newCall(r Request) (*call, error) {
 	r.Method = orDefault(r.Method, http.MethodGet)
@@ -87,126 +80,6 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 		}
 	}
 }
-
-// recover prepares another try. It returns the fault if the call ends, or nil to try again.
-func (k *call) recover(ctx context.Context, fault *Error) *Error {
-	if !fault.NotBefore.IsZero() {
-		return fault // the wait is longer than MaxWait
-	}
-	switch fault.Class {
-	case Throttled: // the next try waits for the gate
-		if k.throttles++; k.throttles >= maxThrottles {
-			return fault
-		}
-	case Auth:
-		return k.renew(ctx, fault)
-	case Transient:
-		if k.failures++; k.failures >= k.maxFailures(fault) {
-			return k.reclassify(fault)
-		}
-		k.pause(ctx, k.failures, fault.retryAfter)
-	case Malformed, NotData:
-		if k.malformed++; k.malformed >= maxMalformed {
-			return fault
-		}
-		k.pause(ctx, k.malformed, 0)
-	default:
-		return fault
-	}
-	return nil
-}
-
-// maxFailures returns how many transient faults end the call. A transient message with status 400 is usually a bug of
-// the server. A host that was never reached is usually misspelled. Both end the call early. A probe ends with the
-// first status, unless the answer has a Retry-After.
-func (k *call) maxFailures(fault *Error) int {
-	most := k.c.opts.MaxAttempts
-	switch {
-	case k.probe && fault.Status != 0 && fault.retryAfter == 0:
-		return 1
-	case fault.Status == http.StatusBadRequest || k.neverReached(fault):
-		return min(maxMalformed, most)
-	}
-	return most
-}
-
-// neverReached reports whether the host is unreachable and this client has never reached it.
-func (k *call) neverReached(fault *Error) bool {
-	return fault.unreachable() && !k.c.reached.Load()
-}
-
-func (k *call) reclassify(fault *Error) *Error {
-	if fault.cut {
-		fault.Class = Malformed
-	}
-	return fault
-}
-
-func (k *call) renew(ctx context.Context, fault *Error) *Error {
-	if k.anonymous || fault.Status != http.StatusUnauthorized && !k.deadToken(fault) {
-		return fault
-	}
-	switch {
-	case k.renewals >= maxRenewals:
-		return orDefault(k.renewal, fault)
-	case k.renewed, k.c.tokenRefused.has(k.template):
-		// A new token did not help, so this endpoint's 401 is not about the token. Other endpoints may accept the
-		// token.
-		k.c.tokenRefused.add(k.template)
-		return fault
-	}
-	k.renewals++
-	token, err := k.c.cred.Renew(ctx, Session{k.c}, k.token)
-	k.c.redact.Add(k.c.cred.Secrets()...)
-	switch {
-	case err == nil && token != k.token:
-		k.renewed = true
-		return nil
-	case err == nil, err == ErrNotRenewable: //nolint:errorlint // a bare error has nothing to add
-		return fault
-	case errors.Is(err, ErrNotRenewable):
-		return k.withSpentReason(fault, err)
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		k.renewal = e // the old token may still be valid for this call
-		return k.recover(ctx, e)
-	}
-	fault.Err = err
-	return fault
-}
-
-// deadToken reports whether a 403 of class Auth is about the token itself. Either the answer's challenge says so, or
-// the credential is an OAuth grant.
-func (k *call) deadToken(fault *Error) bool {
-	_, grant := k.c.cred.(*OAuth)
-	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
-}
-
-const (
-	firstPause = 500 * time.Millisecond
-	maxPause   = 30 * time.Second
-)
-
-// pause waits before a retry. It doubles the wait each time. Half of the wait is random, so that clients that failed
-// together do not retry together.
-func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
-	d := jittered(backoff(firstPause, maxPause, n))
-	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-	}
-}
-
-func backoff(first, limit time.Duration, n int) time.Duration {
-	if n > 20 {
-		return limit
-	}
-	return min(limit, first<<max(0, n-1))
-}
-
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
 	if k.anonymous {

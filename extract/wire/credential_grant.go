@@ -148,13 +148,6 @@ const (
 	signInWindow = time.Hour
 )
 
-// refusedPause returns the wait before the next automatic sign-in after n refused sign-ins in a row.
-func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
-
-// lostPause returns the wait after n unanswered sign-ins. It begins shorter than refusedPause, because the cause may
-// pass by itself.
-func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
-
 // nextSignIn returns when penstock may sign in automatically. It ignores stored times that are implausible: a wrong
 // clock has produced them.
 func (n note) nextSignIn(now time.Time) time.Time {
