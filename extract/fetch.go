@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // answer is a successful answer. Its body is complete. Its JSON is well-formed, except perhaps inside the records.
@@ -25,9 +25,9 @@ type answer struct {
 	kept     *File // for streams whose answers are files
 }
 
-// maxTries limits the requests for a page with status 200 whose body reports a temporary failure. Package wire
-// retries the other temporary failures.
-const maxTries = 3
+// bodyRetry is for a page with status 200 whose body reports a temporary failure. Package wire retries the other
+// temporary failures.
+var bodyRetry = retry.Policy{First: 500 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Attempts: 3}
 
 func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at paging.Position) (*answer, error) {
 	return c.send(ctx, s, params, at, false)
@@ -45,11 +45,11 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 	}
 	r := request(s, params, at)
 	r.Probe = probe
-	tries, requests := maxTries, 0
+	policy, requests := bodyRetry, 0
 	if probe {
-		tries = 1
+		policy.Attempts = 1
 	}
-	for try := 1; ; try++ {
+	for tries := policy.Begin(); ; {
 		a, err := c.once(ctx, client, s, r)
 		if err == nil {
 			a.at = at
@@ -61,12 +61,9 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			return nil, err
 		}
 		requests += fault.Attempts
-		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == tries {
+		if fault.Class != wire.Transient || fault.Status/100 != 2 || !tries.Again(ctx) {
 			fault.Attempts = requests
 			return nil, fault
-		}
-		if err := pause(ctx, try); err != nil {
-			return nil, err
 		}
 	}
 }
@@ -130,18 +127,6 @@ func (c *Client) release(a *answer) {
 	a.d.Reset()
 	c.docs.Put(a.d)
 	a.d = nil
-}
-
-func pause(ctx context.Context, try int) error {
-	d := time.Duration(try) * 250 * time.Millisecond
-	t := time.NewTimer(d + rand.N(d))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 func malformed(s schemas.Stream, at paging.Position, err error) error {

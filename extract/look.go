@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // look requests a position without counting it as a page. Except for the first page, it sends a probe, because the
@@ -147,8 +148,8 @@ func (l *listReader) request(ctx context.Context, at paging.Position) (*answer, 
 		return a, err
 	}
 	l.requests += requestsOf(err)
-	if err := pause(ctx, 1); err != nil {
-		return nil, err
+	if !retry.Sleep(ctx, bodyRetry.Wait(1)) {
+		return nil, context.Cause(ctx)
 	}
 	a, err = l.c.probe(ctx, l.s, l.params, at)
 	fault, ok := errors.AsType[*wire.Error](err)

@@ -20,11 +20,12 @@ const module = "github.com/penstock-data/penstock"
 var line = map[string][]string{
 	"schemas":                        nil,
 	"state":                          nil,
-	"state/postgres":                 {"state"},
+	"state/retry":                    nil, // waits between attempts, for all packages
+	"state/postgres":                 {"state", "state/retry"},
 	"state/statetest":                {"state"},
-	"extract/wire":                   {"extract/wire/budget", "state"},
-	"extract/wire/budget":            {"state"},
-	"extract":                        {"extract/jsondoc", "extract/paging", "extract/records", "extract/wire", "schemas", "state"},
+	"extract/wire":                   {"extract/wire/budget", "state", "state/retry"},
+	"extract/wire/budget":            {"state", "state/retry"},
+	"extract":                        {"extract/jsondoc", "extract/paging", "extract/records", "extract/wire", "schemas", "state", "state/retry"},
 	"extract/jsondoc":                nil,
 	"extract/paging":                 {"extract/jsondoc", "extract/records", "extract/wire", "schemas"},
 	"extract/records":                {"extract/jsondoc", "schemas"},
@@ -33,16 +34,16 @@ var line = map[string][]string{
 	"transform":                      {"schemas", "transform/jsonscan"},
 	"transform/jsonscan":             nil,
 	"load":                           {"schemas", "state"},
-	"load/iceberg":                   {"load", "load/parquet", "schemas", "state"}, // load/parquet writes the data files of Iceberg tables
+	"load/iceberg":                   {"load", "load/parquet", "schemas", "state", "state/retry"}, // load/parquet writes the data files of Iceberg tables
 	"load/loadtest":                  {"load", "schemas", "state"},
-	"load/duckdb":                    {"load", "load/sqlmerge", "schemas", "state"},
+	"load/duckdb":                    {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/sqlmerge":                  {"load", "schemas", "state"},
-	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state"},
+	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/parquet":                   {"load", "load/parquet/encode", "load/parquet/objects", "load/parquet/values", "schemas", "state"},
 	"load/parquet/encode":            {"schemas"},
-	"load/parquet/objects":           nil,
+	"load/parquet/objects":           {"state/retry"},
 	"load/parquet/values":            {"load", "schemas"},
-	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state"},
+	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/postgres/pgtest":           nil,
 	"cmd/internal/knowledge":         {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
 	"cmd/internal/open":              {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres"},
@@ -57,13 +58,13 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "extract", "extract/wire", "transform", "load", "schemas", "state"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "extract", "extract/wire", "transform", "load", "schemas", "state", "state/retry"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},
 	"cmd/internal/pipeline/proof":    nil, // a function from facts to a verdict
 	"cmd/penstock":                   {"*"},
 
-	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state"},
+	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": nil,
 
@@ -73,11 +74,12 @@ var line = map[string][]string{
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
 	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
-	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state"},
+	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state", "state/retry"},
 }
 
 // foreign lists the external imports that a package must not have.
 var foreign = map[string][]string{
+	"state/retry":                 {"arrow-go", "net/http", "database/sql", "pgx"},
 	"state":                       {"arrow-go", "net/http"},
 	"extract":                     {"arrow-go", "database/sql"},
 	"extract/jsondoc":             {"net/http", "go-yaml", "go-json-experiment"},

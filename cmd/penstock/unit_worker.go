@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // unitWorker works on the units of a state database in this process. It is safe for concurrent use.
@@ -125,15 +126,13 @@ func (h *unitWorker) run(ctx context.Context) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for again := time.Second; ; again = min(2*again, time.Minute) {
+		for tries := (retry.Policy{First: time.Second, Longest: time.Minute}).Begin(); ; {
 			err := h.work(ctx)
 			if ctx.Err() != nil {
 				return
 			}
 			h.log.Error("cannot work on units; trying again soon", "error", err)
-			select {
-			case <-time.After(again):
-			case <-ctx.Done():
+			if !tries.Again(ctx) {
 				return
 			}
 		}

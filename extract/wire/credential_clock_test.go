@@ -100,7 +100,7 @@ func TestSignInsByTheSharedClock(t *testing.T) {
 		require.WithinRange(t, n.nextSignIn(x.h.stamp()), slot.Now().Add(59*time.Minute), slot.Now().Add(signInWindow))
 		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
 		require.True(t, n.maySignIn(slot.Now().Add(-7*time.Hour)))
-		n = n.failedSignIn(x.h.stamp().Add(72*time.Hour), refusedPause)
+		n = n.failedSignIn(x.h.stamp().Add(72*time.Hour), refusedSignIn)
 		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 type grant struct {
@@ -171,9 +173,9 @@ func (n note) signingIn(now time.Time) note {
 	return n
 }
 
-func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
+func (n note) failedSignIn(now time.Time, waits retry.Policy) note {
 	n.Failed++
-	n.Retry = now.Add(pause(n.Failed))
+	n.Retry = now.Add(waits.Wait(n.Failed))
 	return n
 }
 

@@ -247,7 +247,7 @@ func (x *exchange) failed(before note, err error) error {
 			n.Refused.Lost = before.Call.At
 		}
 		if n.Call.Kind == signInCall {
-			n = n.failedSignIn(now, refusedPause)
+			n = n.failedSignIn(now, refusedSignIn)
 		}
 		n.Call = nil
 	case lost:
@@ -255,7 +255,7 @@ func (x *exchange) failed(before note, err error) error {
 		x.h.lostCalls++
 		x.h.mu.Unlock()
 		if n.Call.Kind == signInCall {
-			n = n.failedSignIn(now, lostPause)
+			n = n.failedSignIn(now, lostSignIn)
 		}
 		n.Call.Words = wordsOf(err)
 	}

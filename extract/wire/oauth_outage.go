@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // ErrOutage is wrapped by the error of a token endpoint that did not recover in time. The stored tokens are
@@ -11,11 +13,8 @@ import (
 var ErrOutage = errors.New("the token endpoint returned no token")
 
 const (
-	outageWaits   = 2 * time.Minute  // longest total wait, unless the server requests another one
-	outageFirst   = time.Second      // wait after the first call; it doubles each time
-	outageLongest = 30 * time.Second // longest wait between two calls, unless the server requests another one
-	outagePerson  = 30 * time.Second // longest total wait while a person signs in or out
-	outageAsked   = 24 * time.Hour   // longest wait that a Retry-After can cause
+	outageWaits  = 2 * time.Minute  // longest total wait, unless the server requests another one
+	outagePerson = 30 * time.Second // longest total wait while a person signs in or out
 )
 
 // outage records that the token endpoint is failing. It is stored in the note, where all processes with the same grant
@@ -31,11 +30,7 @@ func (n note) trouble(now time.Time, e *Error, tries int) note {
 	if n.Outage != nil {
 		since = n.Outage.Since
 	}
-	pause := backoff(outageFirst, outageLongest, tries)
-	if e.retryAfter > 0 {
-		pause = min(e.retryAfter, outageAsked)
-	}
-	n.Outage = &outage{Since: since, Again: now.Add(pause), Words: e.Message}
+	n.Outage = &outage{Since: since, Again: now.Add(tokenWait(e, tries)), Words: e.Message}
 	return n
 }
 
@@ -55,7 +50,7 @@ func (x *exchange) noteOutage(err error) error {
 
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
-	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // a time further ahead comes from a wrong clock
+	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > longestTokenWait { // a time further ahead comes from a wrong clock
 		return nil
 	}
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}
@@ -80,21 +75,14 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 	wait := max(0, time.Until(e.NotBefore))
 	limit := w.limit
-	if wait <= outageLongest {
+	if wait <= tokenRetry.Longest {
 		limit = min(limit, outageWaits)
 	}
 	if w.waited+wait > limit {
 		return false
 	}
 	w.waited += wait
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return retry.Sleep(ctx, wait)
 }
 
 // retrySoon waits, and reports whether to make another call. It does not record the outage in the note.
@@ -103,11 +91,7 @@ func (w *outageWait) retrySoon(ctx context.Context, err error, n int) bool {
 	if !ok {
 		return false
 	}
-	pause := backoff(outageFirst, outageLongest, n)
-	if e.retryAfter > 0 {
-		pause = min(e.retryAfter, outageAsked)
-	}
-	e.NotBefore = time.Now().Add(pause)
+	e.NotBefore = time.Now().Add(tokenWait(e, n))
 	return w.sleep(ctx, e)
 }
 

@@ -3,9 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 const (
@@ -13,6 +14,22 @@ const (
 	maxThrottles = 12 // 429 answers to one request
 	maxRenewals  = 2
 )
+
+var (
+	// Half of the wait between two tries of a request is random, so that clients that failed together do not retry
+	// together.
+	requestRetry = retry.Policy{First: 500 * time.Millisecond, Longest: 30 * time.Second, Jitter: 0.5}
+
+	tokenRetry = retry.Policy{First: time.Second, Longest: 30 * time.Second} // of calls to a token endpoint
+
+	// Between two automatic sign-ins. After one without an answer, the waits begin shorter, because the cause may pass
+	// by itself.
+	refusedSignIn = retry.Policy{First: time.Hour, Longest: 24 * time.Hour}
+	lostSignIn    = retry.Policy{First: time.Minute, Longest: 24 * time.Hour}
+)
+
+// longestTokenWait limits the wait that a Retry-After of a token endpoint can cause.
+const longestTokenWait = 24 * time.Hour
 
 // recover prepares another try. It returns the fault if the call ends, or nil to try again.
 func (k *call) recover(ctx context.Context, fault *Error) *Error {
@@ -108,35 +125,15 @@ func (k *call) deadToken(fault *Error) bool {
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
 }
 
-const (
-	firstPause = 500 * time.Millisecond
-	maxPause   = 30 * time.Second
-)
-
-// pause waits before a retry. It doubles the wait each time. Half of the wait is random, so that clients that failed
-// together do not retry together.
+// pause waits after n failures, at least as long as the answer requests.
 func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
-	d := jittered(backoff(firstPause, maxPause, n))
-	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-	}
+	retry.Sleep(ctx, max(requestRetry.Wait(n), min(atLeast, k.c.opts.MaxWait)))
 }
 
-func backoff(first, limit time.Duration, n int) time.Duration {
-	if n > 20 {
-		return limit
+// tokenWait returns the wait after n failed calls to a token endpoint.
+func tokenWait(fault *Error, n int) time.Duration {
+	if fault.retryAfter > 0 {
+		return min(fault.retryAfter, longestTokenWait)
 	}
-	return min(limit, first<<max(0, n-1))
+	return tokenRetry.Wait(n)
 }
-
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// refusedPause returns the wait before the next automatic sign-in after n refused sign-ins in a row.
-func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
-
-// lostPause returns the wait after n unanswered sign-ins. It begins shorter than refusedPause, because the cause may
-// pass by itself.
-func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // window keeps the file attached to the engine while it is used, and for a moment longer. Commits often follow each
@@ -49,9 +49,6 @@ const (
 	// once. If uses overlap, it stays attached until the last of them ends. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
-
-	minWait = 20 * time.Millisecond // between two attempts to open a locked file
-	maxWait = time.Second
 )
 
 func (w *window) start(ctx context.Context, o Options) (err error) {
@@ -78,20 +75,20 @@ func (d *DB) stop() error {
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to
 // Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped).
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
-	deadline := time.Now().Add(d.o.WaitLock)
-	for wait := minWait; ; wait = min(2*wait, maxWait) {
+	// The waits are random, so that two waiting processes do not keep trying at the same time.
+	policy := retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: d.o.WaitLock}
+	for tries := policy.Begin(); ; {
 		e, err := d.tryAcquire(ctx, m)
 		if err == nil || !locked(err) {
 			return e, d.release, err
 		}
-		if time.Now().After(deadline) {
-			return nil, nil, fmt.Errorf("open %s: %w%s", d.o.Path, state.ErrLocked, holder(err))
+		if tries.Again(ctx) {
+			continue
 		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2)): // a random pause: two waiting processes must not keep trying at the same time
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
+		return nil, nil, fmt.Errorf("open %s: %w%s", d.o.Path, state.ErrLocked, holder(err))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 type commit struct {
@@ -55,18 +56,14 @@ func (c *catalog) commitLock(stream string) chan struct{} {
 	return c.commitLocks[stream]
 }
 
-const (
-	patience  = 2 * time.Minute // for so long, a commit is tried again while others commit to the same tables
-	firstWait = 10 * time.Millisecond
-	lastWait  = time.Second
-)
+// commitRetry is for a commit while others commit to the same tables.
+var commitRetry = retry.Policy{First: 10 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 2 * time.Minute}
 
 // commitShared repeats a commit until no other source commits first. Each attempt starts from the present tables, and
 // keeps everything that others have committed. The data files are written only once, before the first attempt.
 // Invariant 15
 func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
-	begun := time.Now()
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for tries := commitRetry.Begin(); ; {
 		at, err := c.attempt(ctx, spec)
 		if err == nil {
 			return nil
@@ -75,13 +72,11 @@ func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
 		if asked != nil || now == at {
 			return err
 		}
-		if time.Since(begun) > patience {
-			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", spec.Stream, err)
-		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-		case <-ctx.Done():
+		switch again := tries.Again(ctx); {
+		case ctx.Err() != nil:
 			return ctx.Err()
+		case !again:
+			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", spec.Stream, err)
 		}
 	}
 }

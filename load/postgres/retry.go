@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Error codes of the server (SQLSTATE).
@@ -104,12 +104,6 @@ func transient(err error) bool {
 	return connectionLost(err)
 }
 
-const (
-	minPause = 50 * time.Millisecond // pause between two attempts
-	maxPause = 5 * time.Second
-	attempts = 20
-)
-
 // retry calls f, and calls it again after transient errors, with growing pauses, for up to [Options].Wait.
 // Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
@@ -119,27 +113,25 @@ func (d *DB) retry(ctx context.Context, f func() error) error {
 // retryExcluding is like retry, but does not count the time that f waits for other sources that change the same
 // tables. f adds this time to queued.
 func (d *DB) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
-	begun, before := time.Now(), *queued
-	pause := minPause
-	for n := 1; ; n++ {
+	// The waits are random, so that two sessions do not always try at the same time.
+	policy := retry.Policy{First: 50 * time.Millisecond, Longest: 5 * time.Second, Jitter: 0.5, Attempts: 20, Total: d.o.Wait}
+	for tries := policy.Begin(); ; {
+		before := *queued
 		err := f()
 		if !transient(err) || ctx.Err() != nil {
 			return err
 		}
-		if n == attempts || time.Since(begun)-(*queued-before)+pause > d.o.Wait {
-			return fmt.Errorf("%w (%d attempts)", err, n)
-		}
-		d.o.Log.Debug("postgres: retry", "attempt", n, "error", err)
+		tries.Exclude(*queued - before)
+		d.o.Log.Debug("postgres: transient error", "attempt", tries.Made()+1, "error", err)
 		if code(err) == codeLockTimeout {
 			d.terminateStalled(ctx)
 		}
-		select {
-		// The pause is random, so that two sessions do not always try at the same time.
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
+		switch again := tries.Again(ctx); {
+		case ctx.Err() != nil:
 			return ctx.Err()
+		case !again:
+			return fmt.Errorf("%w (%d attempts)", err, tries.Made())
 		}
-		pause = min(2*pause, maxPause)
 	}
 }
 

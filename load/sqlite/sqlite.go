@@ -28,6 +28,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Options sets the file that a [DB] writes. Only Path is required.
@@ -134,14 +135,14 @@ func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error
 	if !b.Exists() {
 		return nil
 	}
+	// SQLite does not wait while another connection gives a new file its log.
+	tries := retry.Policy{First: 5 * time.Millisecond, Total: b.o.WaitLock}.Begin()
 	conn, err := b.read.Conn(ctx)
-	for begun := time.Now(); locked(err) && time.Since(begun) < b.o.WaitLock; conn, err = b.read.Conn(ctx) {
-		// SQLite does not wait while another connection gives a new file its log.
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	for locked(err) && tries.Again(ctx) {
+		conn, err = b.read.Conn(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", b.o.Path, classify(err))
@@ -178,9 +179,6 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 // busyTimeout is how long SQLite waits for a lock, in milliseconds. SQLite does not notice while it waits that the
 // context has ended, so Write repeats short attempts.
 const busyTimeout = "100"
-
-// lockPause is how long Read pauses before it opens a locked file again.
-const lockPause = 5 * time.Millisecond
 
 // readTimeout is the same for readers, which wait only while the log is being recovered.
 const readTimeout = "10000"

@@ -15,7 +15,7 @@ import (
 // sends the deliveries again, and the inbox recognizes those that it has stored. Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
 	// The group is written even if the callers stop waiting.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*reconnect.Total)
 	defer cancel()
 	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {
 		g := &grouping{tx: tx, quota: b.quota, heads: map[string]head{}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -13,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
-// patience limits how long operations are retried after a lost connection or a restart of the database.
-// Invariant 15
-const patience = 10 * time.Second
+// reconnect is for operations after a lost connection or a restart of the database. // Invariant 15
+var reconnect = retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 10 * time.Second}
 
 // errUncertain means that a commit was sent and no answer came.
 var errUncertain = errors.New("the outcome of the commit is unknown")
@@ -48,18 +47,18 @@ func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 	})
 }
 
-// retry calls the function attempt until it succeeds or fails permanently, or until patience has passed.
+// retry calls the function attempt until it succeeds or fails permanently, or as often as reconnect allows.
 func (s *Store) retry(ctx context.Context, temporary func(error) bool, attempt func(context.Context) error) error {
-	pause := 20 * time.Millisecond
-	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
+	for tries := reconnect.Begin(); ; {
 		err := attempt(ctx)
-		if err == nil || !temporary(err) || time.Since(begun) > patience || ctx.Err() != nil {
+		if err == nil || !temporary(err) || ctx.Err() != nil {
 			return s.redactError(err)
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
+		switch again := tries.Again(ctx); {
+		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", context.Cause(ctx), s.redactError(err))
+		case !again:
+			return s.redactError(err)
 		}
 	}
 }

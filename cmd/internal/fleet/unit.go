@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Plan returns the units of one source in a run, one for each family of streams (see [Families]). Part
@@ -110,11 +111,10 @@ func (rep UnitReport) streams() []pipeline.StreamReport {
 	return all
 }
 
-// The retries of a failed unit. // Invariant 15
+// failedUnit is for a unit whose attempt has failed. // Invariant 15
+var failedUnit = retry.Policy{First: 10 * time.Second, Growth: 4, Longest: 10 * time.Minute, Attempts: 4}
+
 const (
-	mostFailures = 4
-	firstPause   = 10 * time.Second
-	longestPause = 10 * time.Minute
 	// longestPark limits the wait for a source that asks to be retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
 	// lockedPause is multiplied by the number of the attempt, but at most by lockedPauses.
@@ -205,11 +205,11 @@ func (rep *UnitReport) final() bool {
 func (rep *UnitReport) again(u state.Unit, now time.Time) state.Unit {
 	rep.Status = pipeline.StatusFailed
 	rep.Failures++
-	if rep.Failures >= mostFailures {
+	if rep.Failures >= failedUnit.Attempts {
 		u.State = state.UnitFailed
 		return u
 	}
-	u.State, u.NotBefore = state.UnitWaiting, now.Add(min(longestPause, firstPause<<(2*(rep.Failures-1))))
+	u.State, u.NotBefore = state.UnitWaiting, now.Add(failedUnit.Wait(rep.Failures))
 	return u
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Refetcher is implemented by sources that can request a single record and the first page of a list, such as
@@ -259,7 +260,7 @@ type rest struct {
 const maxRest = 5 * time.Minute
 
 func (d *Deltas) restFor(fails int) time.Duration {
-	return min(maxRest, d.pace.rest<<min(fails, 10))
+	return retry.Policy{First: d.pace.rest, Longest: maxRest}.Wait(fails + 1)
 }
 
 func (d *Deltas) awake() []Destination {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 type queue struct {
@@ -301,7 +302,7 @@ func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
 	if owed != q.refreshEvent {
 		q.refreshEvent, q.refreshTries = owed, 0
 	}
-	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.refreshTries-1, 10))) // intervals grow because each of these readings may end as contradicted
+	every := retry.Policy{First: d.pace.refresh, Longest: maxRefresh}.Wait(q.refreshTries) // intervals grow because each of these readings may end as contradicted
 	switch {
 	case owed == 0:
 	case now.Sub(q.refreshedAt) < every:

@@ -2,19 +2,25 @@ package budget
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 const (
-	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After
+	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After, at least
 	longestGate = time.Minute
 	parkedGate  = 16 * time.Minute // longer than any configured wait
 	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate
 
 	patience    = 16 // fewer failures in a row do not close the gate, because one bad stream may cause them
-	firstOutage = 2 * time.Second
-	mostOutages = 8 // outages in a row after which the gate closes for parkedGate
+	mostOutages = 8  // outages in a row after which the gate closes for parkedGate
+)
+
+// How long the gate stays closed, unless the answer requests a longer time.
+var (
+	refusalGate = retry.Policy{First: firstGate * 9 / 8, Longest: longestGate * 9 / 8, Jitter: 1.0 / 9} // never shorter than the doubled firstGate
+	outageGate  = retry.Policy{First: 2 * time.Second, Longest: longestGate, Jitter: 0.5}
 )
 
 // BlockedError says that the next request is allowed only after a longer wait than the caller accepts.
@@ -69,8 +75,7 @@ func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 		return false
 	}
 	g.strikes++
-	floor := doubled(firstGate, g.strikes)
-	wait := max(retry, floor+rand.N(floor/8+1))
+	wait := max(retry, refusalGate.Wait(int(g.strikes)))
 	if g.strikes >= mostStrikes {
 		wait = max(wait, parkedGate)
 	}
@@ -89,17 +94,11 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 		return
 	}
 	g.outages++
-	longest := doubled(firstOutage, g.outages)
-	wait := max(retry, longest/2+rand.N(longest/2+1))
+	wait := max(retry, outageGate.Wait(int(g.outages)))
 	if g.outages >= mostOutages {
 		wait = max(wait, parkedGate)
 	}
 	g.close(now.add(wait), failing)
-}
-
-// doubled returns first for the first closing in a row, and doubles it for each further one.
-func doubled(first time.Duration, closings int64) time.Duration {
-	return min(longestGate, first<<min(closings-1, 20))
 }
 
 // stumbled records a 5xx answer. If the request was a probe, the probe may have caused the error, so the gate stays

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Name returns the name under which an account's record is stored. The name is a hash, because the account is often a
@@ -57,21 +59,15 @@ func (g *Governor) Close() error {
 	return errors.Join(err, g.file.Close())
 }
 
-// How long to wait for a file that another process has locked, and how soon to retry.
-const (
-	sharePatience   = 10 * time.Second
-	firstSharePause = 20 * time.Microsecond
-	mostSharePause  = time.Millisecond
-)
+// fileRetry is for a file that another process has locked.
+var fileRetry = retry.Policy{First: 20 * time.Microsecond, Longest: time.Millisecond, Total: 10 * time.Second}
 
 // errFileHeld says that another process did not release the file in time. That process may be suspended.
 var errFileHeld = errors.New("another process holds the rate-limit file and does not respond")
 
 // waitForFile repeats [Governor.change] while another process has locked the file.
 func (g *Governor) waitForFile(f func(r *record, now instant) bool) error {
-	pause := firstSharePause
-	for begun := time.Now(); time.Since(begun) < sharePatience; pause = min(2*pause, mostSharePause) {
-		time.Sleep(pause) // no lock is held during the pause
+	for tries := fileRetry.Begin(); tries.Again(context.Background()); { // no lock is held during the wait
 		if done, err := g.change(f); done {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Ledger stores the records that processes on several hosts share, one record per credential. Only one process at a
@@ -30,6 +32,8 @@ const (
 	lastPeriod  = 2 * time.Second
 )
 
+var exchangeRetry = retry.Policy{First: firstPeriod, Longest: lastPeriod}
+
 // fleet is a governor's connection to a ledger. The lock of the governor protects it.
 type fleet struct {
 	ledger  Ledger
@@ -44,7 +48,7 @@ type fleet struct {
 	telling bool     // an exchange for the reports is planned
 	retry   time.Time
 	failed  time.Time // when the ledger stopped answering; zero if it answers
-	pause   time.Duration
+	misses  int       // exchanges that failed since then
 	err     error
 	trip    time.Duration // recent round trip to the ledger
 }
@@ -164,13 +168,13 @@ func (g *Governor) startExchange(limit int) {
 		g.mu.Lock()
 		f.busy = false
 		if f.err = err; err == nil {
-			f.failed, f.pause = time.Time{}, 0
+			f.failed, f.misses = time.Time{}, 0
 		} else {
 			if f.failed.IsZero() {
 				f.failed = time.Now()
 			}
-			f.pause = min(max(2*f.pause, firstPeriod), lastPeriod)
-			f.retry = time.Now().Add(f.pause)
+			f.misses++
+			f.retry = time.Now().Add(exchangeRetry.Wait(f.misses))
 		}
 		g.mu.Unlock()
 		g.poke()

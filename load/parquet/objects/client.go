@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 )
 
 // storeClient sends requests to a store and retries them. It is safe for concurrent use.
@@ -69,16 +67,18 @@ func (e *storeClient) do(ctx context.Context, doing, key string, a request) (*re
 }
 
 func (e *storeClient) retry(ctx context.Context, a request) (*response, error) {
-	for attempt := 0; ; attempt++ {
+	for tries := storeRetry.Begin(); ; {
 		got, err := e.attempt(ctx, a)
-		if attempt == storeRetries || ctx.Err() != nil || err == nil && !transient(got.status) {
+		if ctx.Err() != nil || err == nil && !transient(got.status) {
 			return got, err
 		}
-		select {
-		case <-time.After(rand.N(time.Second) >> max(0, 4-attempt)):
-		case <-ctx.Done():
+		if tries.Again(ctx) {
+			continue
+		}
+		if ctx.Err() != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
+		return got, err
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Options configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
@@ -28,7 +30,6 @@ type Options struct {
 }
 
 const (
-	storeRetries = 8        // with pauses of up to a second; longer outages are left to the next run
 	storeSlowest = 64 << 10 // bytes per second; slower requests time out
 )
 
@@ -37,6 +38,9 @@ const Removals = 8
 
 // Patience is the time limit of a request, without the time for its bytes.
 const Patience = time.Minute
+
+// storeRetry leaves longer outages to the next run.
+var storeRetry = retry.Policy{First: time.Second / 16, Longest: time.Second, Jitter: 1, Attempts: 9}
 
 // limited returns a context for a request that transfers size bytes. // Invariant 15
 func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 const s3Part = 32 << 20
@@ -43,7 +45,7 @@ func newS3(bucket string, o Options) (*S3, error) {
 		lookup = minio.BucketLookupPath
 	}
 	c, err := minio.NewCore(endpoint, &minio.Options{
-		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: storeRetries,
+		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: storeRetry.Attempts - 1,
 	})
 	if err != nil {
 		return nil, err
@@ -83,9 +85,9 @@ func (s *S3) Get(ctx context.Context, key string, from, n int64) ([]byte, int64,
 			return nil, 0, err
 		}
 	}
-	for attempt := 0; ; attempt++ { // the library does not retry once the answer has begun
+	for tries := (retry.Policy{Attempts: storeRetry.Attempts}).Begin(); ; { // the library does not retry once the answer has begun
 		text, size, err := s.getOnce(ctx, key, n, o)
-		if err == nil || attempt == storeRetries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == nil || !errors.Is(err, io.ErrUnexpectedEOF) || !tries.Again(ctx) {
 			return text, size, s.fault("read", key, err)
 		}
 	}

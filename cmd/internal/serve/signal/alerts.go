@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Alerts sends messages about problems that need a person: when a problem begins, changes or is over. Problems
@@ -55,11 +56,11 @@ const (
 	DefaultDigest = 30 * time.Second
 
 	quiet        = 15 * time.Minute // minimum time between two messages to one target about one topic
-	firstRetry   = 15 * time.Second
-	lastRetry    = 30 * time.Minute
 	sendTimeout  = 30 * time.Second
 	stopPatience = 800 * time.Millisecond
 )
+
+var alertRetry = retry.Policy{First: 15 * time.Second, Longest: 30 * time.Minute}
 
 type target struct {
 	url wire.Secret
@@ -248,7 +249,7 @@ func (a *Alerts) delivered(d delivery) {
 	if d.err != nil {
 		t.failures++
 		t.pending = now
-		t.notBefore = now.Add(min(lastRetry, firstRetry<<min(t.failures-1, 10)))
+		t.notBefore = now.Add(alertRetry.Wait(t.failures))
 		a.log.Warn("send alert", "target", d.target, "tries", t.failures, "again", t.notBefore.UTC().Format(time.RFC3339), "error", a.redact(clip(d.err.Error(), mostWhy)))
 		return
 	}

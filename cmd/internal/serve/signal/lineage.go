@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // Lineage sends OpenLineage run events, in the version of lineageSchema: START when a run begins, and COMPLETE,
@@ -54,11 +55,12 @@ const (
 	lineageSchema  = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 	facetSchemas   = "https://openlineage.io/spec/facets/"
 	lineageQueue   = 256
-	lineageTries   = 3
 	lineageTimeout = 10 * time.Second
 	lineageFlush   = 800 * time.Millisecond
 	lineageJobs    = "penstock" // namespace of the pipelines
 )
+
+var lineageRetry = retry.Policy{First: time.Second, Longest: time.Minute, Attempts: 3}
 
 // NewLineage returns a Lineage. The caller must also call [Lineage.Run], which sends the events.
 func NewLineage(o LineageOptions) *Lineage {
@@ -221,27 +223,15 @@ func (l *Lineage) Run(ctx context.Context) {
 
 func (l *Lineage) send(ctx context.Context, client *http.Client, e runEvent) {
 	text, err := json.Marshal(e)
-	for try := 1; err == nil; try++ {
+	for tries := lineageRetry.Begin(); err == nil; err = nil {
 		if err = l.post(ctx, client, text); err == nil {
 			return
 		}
-		if try == lineageTries || !wait(ctx, time.Duration(try)*time.Second) {
+		if !tries.Again(ctx) {
 			break
 		}
-		err = nil
 	}
 	l.o.Log.Warn("drop OpenLineage event", "pipeline", e.Job.Name, "error", l.o.Redact(fmt.Sprint(err)))
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (l *Lineage) post(ctx context.Context, client *http.Client, text []byte) error {
