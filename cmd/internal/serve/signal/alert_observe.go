@@ -31,7 +31,7 @@ func (a *Alerts) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		a.runEnded(n)
 	case serve.RunLate:
-		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // keep the first reason, because each reason names another run
+		if tp := ofPipeline(n.Pipeline, Late); len(a.active[tp]) == 0 { // keep the first reason, because each reason names another run
 			a.raise(tp, itemRun, n.Why)
 		}
 	case serve.DeltasApplied:

@@ -14,14 +14,14 @@ import (
 const savedName = "alerts.json"
 
 type saved struct {
-	Matter []savedTopic            `json:"matter"`
-	Told   map[string][]savedTopic `json:"told"` // by target
+	Active []savedTopic            `json:"active"`
+	Sent   map[string][]savedTopic `json:"sent"` // by target
 }
 
 type savedTopic struct {
 	topic
 	Troubles troubles  `json:"troubles,omitempty"`
-	Told     *lastSent `json:"told,omitempty"`
+	Sent     *lastSent `json:"sent,omitempty"`
 }
 
 func (a *Alerts) load(ctx context.Context) error {
@@ -35,9 +35,9 @@ func (a *Alerts) load(ctx context.Context) error {
 		a.log.Warn("start without stored alerts: cannot parse them", "note", savedName, "error", err)
 		return nil
 	}
-	for _, m := range s.Matter {
+	for _, m := range s.Active {
 		if len(m.Troubles) > 0 {
-			a.matter[m.topic] = m.Troubles
+			a.active[m.topic] = m.Troubles
 		}
 		if m.topic == ofDashboard && len(m.Troubles) > 0 {
 			a.wrongTokens = &refusals{total: refusedMany, last: time.Now()}
@@ -46,11 +46,11 @@ func (a *Alerts) load(ctx context.Context) error {
 			a.refusals[source] = &refusals{total: refusedMany, last: time.Now(), reasons: map[string]int{}}
 		}
 	}
-	for id, topics := range s.Told {
-		t := &target{told: map[topic]lastSent{}}
+	for id, topics := range s.Sent {
+		t := &target{sent: map[topic]lastSent{}}
 		for _, m := range topics {
-			if m.Told != nil {
-				t.told[m.topic] = *m.Told
+			if m.Sent != nil {
+				t.sent[m.topic] = *m.Sent
 			}
 		}
 		a.targets[id] = t
@@ -65,13 +65,13 @@ func (a *Alerts) save(ctx context.Context) {
 		a.mu.Unlock()
 		return
 	}
-	s := saved{Told: map[string][]savedTopic{}}
-	for tp, ts := range a.matter {
-		s.Matter = append(s.Matter, savedTopic{topic: tp, Troubles: maps.Clone(ts)})
+	s := saved{Sent: map[string][]savedTopic{}}
+	for tp, ts := range a.active {
+		s.Active = append(s.Active, savedTopic{topic: tp, Troubles: maps.Clone(ts)})
 	}
 	for id, t := range a.targets {
-		for tp, last := range t.told {
-			s.Told[id] = append(s.Told[id], savedTopic{topic: tp, Told: &last})
+		for tp, last := range t.sent {
+			s.Sent[id] = append(s.Sent[id], savedTopic{topic: tp, Sent: &last})
 		}
 	}
 	a.unsaved = false

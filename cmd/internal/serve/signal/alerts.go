@@ -33,7 +33,7 @@ type Alerts struct {
 
 	mu       sync.Mutex
 	routing  Routing
-	matter   map[topic]troubles
+	active   map[topic]troubles // what is wrong at present
 	targets  map[string]*target
 	refusals map[string]*refusals
 	unsaved  bool
@@ -65,7 +65,7 @@ var alertRetry = retry.Policy{First: 15 * time.Second, Longest: 30 * time.Minute
 type target struct {
 	url wire.Secret
 
-	told      map[topic]lastSent
+	sent      map[topic]lastSent
 	pending   time.Time // when there was first something to send; zero: there is nothing
 	failures  int
 	notBefore time.Time
@@ -82,7 +82,7 @@ type lastSent struct {
 func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	a := &Alerts{
 		notes: o.Notes, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
-		wake: make(chan struct{}, 1), matter: map[topic]troubles{}, targets: map[string]*target{}, refusals: map[string]*refusals{},
+		wake: make(chan struct{}, 1), active: map[topic]troubles{}, targets: map[string]*target{}, refusals: map[string]*refusals{},
 	}
 	if a.send == nil {
 		a.send = deliver
@@ -147,11 +147,11 @@ func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
 }
 
 type delivery struct {
-	target string
-	url    wire.Secret
-	text   string
-	tells  map[topic]string
-	err    error
+	target     string
+	url        wire.Secret
+	text       string
+	signatures map[topic]string
+	err        error
 }
 
 const idle = time.Hour
@@ -195,8 +195,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {
-		last, known := t.told[tp]
-		sig := a.matter[tp].signature()
+		last, known := t.sent[tp]
+		sig := a.active[tp].signature()
 		switch {
 		case sig == last.Signature || !a.routing.reaches(tp, id):
 		case known && now.Sub(last.At).Abs() < quiet: // last.At may be from the clock of another machine, and later than now
@@ -205,11 +205,11 @@ func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next ti
 			all = append(all, tp)
 		}
 	}
-	for tp := range a.matter {
+	for tp := range a.active {
 		look(tp)
 	}
-	for tp := range t.told {
-		if _, also := a.matter[tp]; !also {
+	for tp := range t.sent {
+		if _, also := a.active[tp]; !also {
 			look(tp)
 		}
 	}
@@ -220,11 +220,11 @@ func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next ti
 }
 
 func (a *Alerts) compose(id string, t *target, topics []topic) delivery {
-	d := delivery{target: id, url: t.url, tells: map[topic]string{}}
+	d := delivery{target: id, url: t.url, signatures: map[topic]string{}}
 	var texts []string
 	for _, tp := range topics {
-		d.tells[tp] = a.matter[tp].signature()
-		texts = append(texts, tp.text(a.matter[tp]))
+		d.signatures[tp] = a.active[tp].signature()
+		texts = append(texts, tp.text(a.active[tp]))
 	}
 	d.text = "penstock\n" + a.redact(message(texts)) // Invariant 5
 	return d
@@ -237,7 +237,7 @@ func (a *Alerts) delivered(d delivery) {
 	if d.err != nil {
 		outcome = "failed"
 	}
-	for tp := range d.tells {
+	for tp := range d.signatures {
 		a.count(tp.Kind, outcome)
 	}
 	t := a.targets[d.target]
@@ -254,15 +254,15 @@ func (a *Alerts) delivered(d delivery) {
 		return
 	}
 	t.failures, t.notBefore = 0, time.Time{}
-	for tp, sig := range d.tells {
-		t.told[tp] = lastSent{Signature: sig, At: now}
+	for tp, sig := range d.signatures {
+		t.sent[tp] = lastSent{Signature: sig, At: now}
 	}
 	a.unsaved = true
 }
 
 // expire drops old drifts, without a message, and clears alerts about refusals that have stopped.
 func (a *Alerts) expire(now time.Time) {
-	for tp, ts := range a.matter {
+	for tp, ts := range a.active {
 		if tp.Kind != Drift {
 			continue
 		}
@@ -275,7 +275,7 @@ func (a *Alerts) expire(now time.Time) {
 		a.settle(tp)
 	}
 	for _, t := range a.targets {
-		maps.DeleteFunc(t.told, func(_ topic, last lastSent) bool { return last.Signature == "" && now.Sub(last.At).Abs() >= quiet })
+		maps.DeleteFunc(t.sent, func(_ topic, last lastSent) bool { return last.Signature == "" && now.Sub(last.At).Abs() >= quiet })
 	}
 	for source, r := range a.refusals {
 		if r.over(now) {
@@ -292,23 +292,23 @@ func (a *Alerts) expire(now time.Time) {
 // settle drops a topic that has no troubles. For drift, it also drops the last messages about it, so that no
 // message about its end is sent.
 func (a *Alerts) settle(tp topic) {
-	if len(a.matter[tp]) > 0 {
+	if len(a.active[tp]) > 0 {
 		return
 	}
-	delete(a.matter, tp)
+	delete(a.active, tp)
 	if tp.Kind == Drift {
 		for _, t := range a.targets {
-			delete(t.told, tp)
+			delete(t.sent, tp)
 		}
 	}
 }
 
 // raise adds a problem. The caller must hold a.mu.
 func (a *Alerts) raise(tp topic, item, why string) {
-	ts := a.matter[tp]
+	ts := a.active[tp]
 	if ts == nil {
 		ts = troubles{}
-		a.matter[tp] = ts
+		a.active[tp] = ts
 	}
 	at, why := time.Now(), clip(neutral(a.redact(why)), mostWhy)
 	if was, ok := ts[item]; ok && tp.Kind != Drift {
@@ -323,10 +323,10 @@ func (a *Alerts) raise(tp topic, item, why string) {
 
 // clear removes a problem. The caller must hold a.mu.
 func (a *Alerts) clear(tp topic, item string) {
-	if _, ok := a.matter[tp][item]; !ok {
+	if _, ok := a.active[tp][item]; !ok {
 		return
 	}
-	delete(a.matter[tp], item)
+	delete(a.active[tp], item)
 	a.settle(tp)
 	a.changed()
 }

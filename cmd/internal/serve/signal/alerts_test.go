@@ -370,7 +370,7 @@ func TestAlertsRoutes(t *testing.T) {
 		r.Pipelines = map[string]PipelineRoute{}
 		d.Route(r)
 		require.Empty(t, d.after(time.Hour))
-		require.Empty(t, d.matter)
+		require.Empty(t, d.active)
 	})
 }
 

@@ -33,7 +33,7 @@ func buildInfo(b Build) prometheus.Collector {
 	return g
 }
 
-type books func() Reading
+type readings func() Reading
 
 var (
 	rateLimit  = describe("rate_limit_requests_per_second", "Rate limit of the credential in requests per second, configured or learned; 0 while unknown.", "source", "surface")
@@ -50,27 +50,27 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe sends the description of each metric that Collect sends.
-func (books) Describe(to chan<- *prometheus.Desc) {
+func (readings) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
 		to <- d
 	}
 }
 
 // Collect reads the current values and sends them as metrics.
-func (b books) Collect(to chan<- prometheus.Metric) {
-	tell := func(d *prometheus.Desc, v float64, labels ...string) {
+func (read readings) Collect(to chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	r := b()
+	r := read()
 	for _, c := range r.Rates {
-		tell(rateLimit, c.Limit, c.Source, c.Surface)
-		tell(rateUsed, c.Used, c.Source, c.Surface)
-		tell(rateFlying, float64(c.InFlight), c.Source, c.Surface)
-		tell(rateWaits, max(0, c.Waits.Seconds()), c.Source, c.Surface)
+		send(rateLimit, c.Limit, c.Source, c.Surface)
+		send(rateUsed, c.Used, c.Source, c.Surface)
+		send(rateFlying, float64(c.InFlight), c.Source, c.Surface)
+		send(rateWaits, max(0, c.Waits.Seconds()), c.Source, c.Surface)
 	}
 	for _, i := range r.Inbox {
-		tell(inboxDead, float64(i.Dead), i.Source)
-		tell(inboxBytes, float64(i.Bytes), i.Source)
-		tell(inboxAge, i.Age.Seconds(), i.Source)
+		send(inboxDead, float64(i.Dead), i.Source)
+		send(inboxBytes, float64(i.Bytes), i.Source)
+		send(inboxAge, i.Age.Seconds(), i.Source)
 	}
 }

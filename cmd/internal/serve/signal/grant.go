@@ -20,7 +20,7 @@ func (a *Alerts) grants(n serve.GrantsSeen) {
 		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||
 			slices.ContainsFunc(n.Grants, func(g serve.Grant) bool { return ofSource(g.Source, Grant) == tp && g.Surface == surface })
 	}
-	for tp, surfaces := range a.matter {
+	for tp, surfaces := range a.active {
 		if tp.Kind != Grant {
 			continue
 		}

@@ -21,8 +21,8 @@ type Health struct {
 	log    *slog.Logger
 	checks atomic.Pointer[[]Check]
 
-	mu   sync.Mutex
-	told map[string]string // the last logged error, by check
+	mu     sync.Mutex
+	logged map[string]string // the last logged error, by check
 }
 
 // Check is one condition for readiness.
@@ -37,7 +37,7 @@ var errStarting = errors.New("not started yet")
 
 // NewHealth returns a Health. The process is alive while the function alive returns nil.
 func NewHealth(alive func() error, log *slog.Logger) *Health {
-	h := &Health{alive: Check{Name: "alive", Ready: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
+	h := &Health{alive: Check{Name: "alive", Ready: func(context.Context) error { return alive() }}, log: log, logged: map[string]string{}}
 	h.Ready(Check{Name: "started", Ready: func(context.Context) error { return errStarting }})
 	return h
 }
@@ -73,7 +73,7 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 			a.Status, code = "failing", http.StatusServiceUnavailable
 			a.Checks[name] = "failing"
 		}
-		h.tell(name, errs[i])
+		h.logChange(name, errs[i])
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -81,14 +81,14 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 	_ = json.NewEncoder(w).Encode(a)
 }
 
-func (h *Health) tell(name string, err error) {
+func (h *Health) logChange(name string, err error) {
 	text := ""
 	if err != nil {
 		text = withoutDigits(clip(err.Error(), mostWhy))
 	}
 	h.mu.Lock()
-	was := h.told[name]
-	h.told[name] = text
+	was := h.logged[name]
+	h.logged[name] = text
 	h.mu.Unlock()
 	switch {
 	case text == was:

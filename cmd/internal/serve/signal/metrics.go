@@ -84,7 +84,7 @@ func NewMetrics(b Build, read func() Reading) *Metrics {
 		buildInfo(b),
 	)
 	if read != nil {
-		m.registry.MustRegister(books(read))
+		m.registry.MustRegister(readings(read))
 	}
 	return m
 }

@@ -74,7 +74,7 @@ func (a *Alerts) Route(r Routing) {
 			id := targetID(u)
 			t := before[id]
 			if t == nil {
-				t = &target{told: map[topic]lastSent{}}
+				t = &target{sent: map[topic]lastSent{}}
 			}
 			t.url = u
 			a.targets[id] = t
@@ -91,9 +91,9 @@ func (a *Alerts) Route(r Routing) {
 }
 
 func (a *Alerts) prune() {
-	for tp, ts := range a.matter {
+	for tp, ts := range a.active {
 		if _, known := a.routing.of(tp); !known {
-			delete(a.matter, tp)
+			delete(a.active, tp)
 			continue
 		}
 		name, ok := strings.CutPrefix(tp.Subject, "pipeline ")
@@ -109,9 +109,9 @@ func (a *Alerts) prune() {
 		a.settle(tp)
 	}
 	for _, t := range a.targets {
-		for tp := range t.told {
+		for tp := range t.sent {
 			if _, known := a.routing.of(tp); !known {
-				delete(t.told, tp)
+				delete(t.sent, tp)
 			}
 		}
 	}

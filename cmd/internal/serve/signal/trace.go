@@ -192,9 +192,9 @@ type quietExporter struct {
 	log    *slog.Logger
 	redact func(string) string
 
-	mu   sync.Mutex
-	told time.Time
-	lost int
+	mu     sync.Mutex
+	logged time.Time
+	lost   int
 }
 
 // ExportSpans sends spans. Spans that cannot be sent are lost, and it never returns an error.
@@ -207,9 +207,9 @@ func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lost += len(spans)
-	if now := time.Now(); now.Sub(q.told) >= every {
+	if now := time.Now(); now.Sub(q.logged) >= every {
 		q.log.Warn("drop spans", "spans", q.lost, "error", q.redact(clip(err.Error(), mostWhy)))
-		q.told, q.lost = now, 0
+		q.logged, q.lost = now, 0
 	}
 	return nil
 }
