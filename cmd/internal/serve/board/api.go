@@ -20,18 +20,18 @@ type endpoint struct {
 }
 
 type param struct {
-	name, kind, tells string
+	name, kind, description string
 }
 
 var (
-	paging     = []param{{name: "offset", kind: "integer", tells: "Number of items to skip."}, {name: "limit", kind: "integer", tells: "Maximum number of items, 1 to 200."}}
-	byPipeline = param{name: "pipeline", kind: "string", tells: "Only items of this pipeline."}
-	bySource   = param{name: "source", kind: "string", tells: "Only sources whose name contains this text."}
-	ofSource   = param{name: "source", kind: "string", tells: "Only items of this source, if the pipeline reads several."}
-	byStream   = param{name: "stream", kind: "string", tells: "Only items of this stream."}
-	byTable    = param{name: "table", kind: "string", tells: "Only items of this table."}
-	byStatus   = param{name: "status", kind: "string", tells: "Only items with this status."}
-	allRejects = param{name: "all", kind: "boolean", tells: "Include rejects whose records were loaded later."}
+	paging     = []param{{name: "offset", kind: "integer", description: "Number of items to skip."}, {name: "limit", kind: "integer", description: "Maximum number of items, 1 to 200."}}
+	byPipeline = param{name: "pipeline", kind: "string", description: "Only items of this pipeline."}
+	bySource   = param{name: "source", kind: "string", description: "Only sources whose name contains this text."}
+	ofSource   = param{name: "source", kind: "string", description: "Only items of this source, if the pipeline reads several."}
+	byStream   = param{name: "stream", kind: "string", description: "Only items of this stream."}
+	byTable    = param{name: "table", kind: "string", description: "Only items of this table."}
+	byStatus   = param{name: "status", kind: "string", description: "Only items with this status."}
+	allRejects = param{name: "all", kind: "boolean", description: "Include rejects whose records were loaded later."}
 )
 
 func with(more ...param) []param { return append(more, paging...) }

@@ -21,14 +21,14 @@ type Audit struct {
 }
 
 // Tone returns the severity of a record.
-func (a Audit) Tone() string {
+func (a Audit) Tone() Tone {
 	switch {
 	case a.Refused:
-		return toneWarn
+		return ToneAttention
 	case a.Outcome != auditDone:
-		return toneBad
+		return ToneFailing
 	}
-	return toneOK
+	return ToneOK
 }
 
 const auditDone = "done"

@@ -37,7 +37,7 @@ func spark(s Stream) chart {
 	}
 	bars := map[string]*strings.Builder{}
 	for i, b := range s.Recent {
-		class := "bar-" + verdictTone(b.Verdict)
+		class := "bar-" + string(verdictTone(b.Verdict))
 		if bars[class] == nil {
 			bars[class] = &strings.Builder{}
 		}

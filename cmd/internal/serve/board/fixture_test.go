@@ -52,7 +52,7 @@ func (f *told) Sources(_ context.Context, q board.Query) (board.Sources, error) 
 			kept = append(kept, s)
 		}
 	}
-	return board.Sources{List: cut(kept, q), Tally: board.SourceTally{All: len(f.sources), Failing: 1}}, nil
+	return board.Sources{List: cut(kept, q), Tally: board.StateCounts{All: len(f.sources), Failing: 1}}, nil
 }
 func (f *told) Run(_ context.Context, id, source string) (board.RunDetail, error) {
 	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id && (source == "" || r.Source == source) })
@@ -157,9 +157,9 @@ func nth(i int, names ...string) string {
 func (f *told) add(i int, at time.Time, say func(string) string) {
 	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
 	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
-	states := []board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceOK, board.SourceNew}
+	states := []board.Tone{board.ToneFailing, board.ToneAttention, board.TonePaused, board.ToneOK, board.ToneNew}
 	w := board.Source{Name: say(fmt.Sprintf("acme_%d", i)), State: states[min(i, 4)%5]}
-	if w.State != board.SourceNew {
+	if w.State != board.ToneNew {
 		w.Pipeline, w.Run, w.At, w.Complete, w.Failures, w.Rows, w.Error = say("nightly"), say("r00000000001"), at, at, i, 1209, say("surface v2: 401 unauthorized")
 	}
 	f.sources = append(f.sources, w)

@@ -77,7 +77,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"wide":    func(f float64) string { return strconv.Itoa(int(1000 * max(0, min(1, f)))) },
 		"brief":   brief,
 		"join":    strings.Join,
-		"tone":    tone,
+		"tone":    ToneOf,
 		"word":    statusWord,
 		"hint":    statusHint,
 		"words":   words,

@@ -41,7 +41,7 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 }
 
 // Tone returns the severity of the run's outcome.
-func (r Run) Tone() string { return tone(r.Status) }
+func (r Run) Tone() Tone { return ToneOf(r.Status) }
 
 // Took returns how long the run took, or 0 if it has not ended.
 func (r Run) Took() time.Duration {
@@ -52,7 +52,7 @@ func (r Run) Took() time.Duration {
 }
 
 // Tone returns the severity of the pass's outcome.
-func (p Pass) Tone() string { return tone(p.Status) }
+func (p Pass) Tone() Tone { return ToneOf(p.Status) }
 
 // Took returns how long the pass took, or 0 if its times are not known.
 func (p Pass) Took() time.Duration {
@@ -76,24 +76,24 @@ func (r Run) Sum() Sum {
 
 // Tone returns the severity of the stream's state. A contradicted pass needs attention even if its status is
 // complete.
-func (s Stream) Tone() string {
-	if t := tone(s.Status); t != toneOK || s.Verdict != pipeline.Contradicted {
+func (s Stream) Tone() Tone {
+	if t := ToneOf(s.Status); t != ToneOK || s.Verdict != pipeline.Contradicted {
 		return t
 	}
-	return toneWarn
+	return ToneAttention
 }
 
 // Tone returns the severity of a slot's outcome.
-func (s Slot) Tone() string {
+func (s Slot) Tone() Tone {
 	switch s.State {
 	case "ran":
-		return tone(s.Status)
+		return ToneOf(s.Status)
 	case "running":
-		return toneBusy
+		return ToneBusy
 	case "missed":
-		return toneWarn
+		return ToneAttention
 	}
-	return toneNew
+	return ToneNew
 }
 
 // Share returns the progress of a run, from 0 to 1.

@@ -11,7 +11,7 @@ import (
 type Source struct {
 	Name     string          `json:"source"`
 	Pipeline string          `json:"pipeline,omitempty" jsonschema:"description=Absent if no pipeline has read it yet."`
-	State    SourceState     `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,enum=paused,enum=new"`
+	State    Tone            `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,enum=paused,enum=new"`
 	Status   pipeline.Status `json:"status,omitempty" jsonschema:"description=Status of its last run."`
 	Run      string          `json:"run,omitempty"`
 	At       time.Time       `json:"at,omitzero" jsonschema:"description=When its last run ended."`
@@ -23,55 +23,30 @@ type Source struct {
 	Paused   time.Time       `json:"paused_at,omitzero"`
 }
 
-// SourceState is the state of a source.
-type SourceState string
-
-// The states of sources.
-const (
-	SourceFailing   SourceState = "failing"
-	SourceAttention SourceState = "attention" // not complete, but not failed
-	SourcePaused    SourceState = "paused"
-	SourceOK        SourceState = "ok"
-	SourceNew       SourceState = "new" // not read by any run yet
-)
-
-// Tone returns the severity of the state; "" if it is paused.
-func (s SourceState) Tone() string {
-	if s == SourcePaused {
-		return ""
-	}
-	return string(s)
-}
-
 // Word returns the state as shown on pages.
-func (s SourceState) Word() string {
-	switch s {
-	case SourceOK:
+func (s Source) Word() string {
+	switch s.State {
+	case ToneOK:
 		return "complete"
-	case SourceNew:
+	case ToneNew:
 		return "not read yet"
-	case SourceAttention:
+	case ToneAttention:
 		return "not complete"
-	case SourceFailing:
+	case ToneFailing:
 		return "failed"
 	}
-	return string(s)
-}
-
-// SourceTally counts sources by state.
-type SourceTally struct {
-	All, Failing, Attention, Paused, OK, New int
+	return string(s.State)
 }
 
 // Sources is a page of the list of sources, problems first, and the number in each state.
 type Sources struct {
 	List[Source]
-	Tally SourceTally
+	Tally StateCounts
 }
 
 type sourcesView struct {
 	listView[Source]
-	Tally SourceTally
+	Tally StateCounts
 }
 
 func (b *Board) sourcesPage(r *http.Request) (any, error) {

@@ -178,7 +178,7 @@ func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
 
 type streamsView struct {
 	listView[Stream]
-	Tally StreamCounts
+	Tally StateCounts
 	Names []string
 }
 
@@ -188,7 +188,7 @@ func (b *Board) streamsPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := streamsView{Tally: tally(all.Items)}
+	v := streamsView{Tally: tallyOf(all.Items)}
 	for _, s := range all.Items {
 		v.Names = append(v.Names, s.Pipeline)
 	}
@@ -213,13 +213,13 @@ func wanted(all []Stream, q Query) []Stream {
 	var kept []Stream
 	for _, s := range all {
 		if (q.Pipeline == "" || q.Pipeline == s.Pipeline) && strings.Contains(s.Name, q.Stream) &&
-			(q.Status == "" || q.Status == string(s.Status) || q.Status == s.Tone()) {
+			(q.Status == "" || q.Status == string(s.Status) || q.Status == string(s.Tone())) {
 			s.Recent = list(s.Recent)
 			kept = append(kept, s)
 		}
 	}
 	slices.SortStableFunc(kept, func(a, b Stream) int {
-		return cmp.Or(cmp.Compare(gravity(b.Tone()), gravity(a.Tone())), strings.Compare(a.Name, b.Name), strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.Source, b.Source))
+		return cmp.Or(Graver(b.Tone(), a.Tone()), strings.Compare(a.Name, b.Name), strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.Source, b.Source))
 	})
 	return kept
 }

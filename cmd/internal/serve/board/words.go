@@ -200,16 +200,16 @@ func statusHint(s pipeline.Status) string {
 	}[s]
 }
 
-func verdictTone(v pipeline.Verdict) string {
+func verdictTone(v pipeline.Verdict) Tone {
 	switch v {
 	case pipeline.Proven:
-		return toneOK
+		return ToneOK
 	case pipeline.Contradicted:
-		return toneWarn
+		return ToneAttention
 	case pipeline.Consistent:
-		return toneBusy
+		return ToneBusy
 	}
-	return toneNew
+	return ToneNew
 }
 
 func verdictHint(v pipeline.Verdict) string {

@@ -61,16 +61,16 @@ type Facts struct {
 	since  time.Time
 	look   chan struct{} // starts a read of the destinations that runs have written to
 
-	mu      sync.Mutex
-	ended   map[string]bool
-	books   map[string]*snapshot // last snapshot of each destination, by DestinationPart.called
-	turns   map[string]readLock
-	corners map[string]*sourceSnapshot
-	first   chan struct{} // closed after the first try to read each destination
-	budgets []budget
-	traffic map[string]*traffic
-	roll    roll
-	notices []string
+	mu              sync.Mutex
+	ended           map[string]bool
+	snapshots       map[string]*snapshot // last snapshot of each destination, by DestinationPart.called
+	readLocks       map[string]readLock
+	sourceSnapshots map[string]*sourceSnapshot
+	first           chan struct{} // closed after the first try to read each destination
+	budgets         []budget
+	traffic         map[string]*traffic
+	sourceList      sourceList
+	notices         []string
 }
 
 var (
@@ -84,7 +84,7 @@ func New(c Config, feed *board.Feed) *Facts {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, books: map[string]*snapshot{}, turns: map[string]readLock{}, corners: map[string]*sourceSnapshot{},
+	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, snapshots: map[string]*snapshot{}, readLocks: map[string]readLock{}, sourceSnapshots: map[string]*sourceSnapshot{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -180,21 +180,21 @@ func restOf(reading time.Duration) time.Duration { return 9 * reading }
 // lookAt reads a destination. It does nothing if another goroutine already waits to read the same destination. If
 // the read fails, the last snapshot stays.
 func (f *Facts) lookAt(ctx context.Context, p DestinationPart) {
-	turn := f.turn(p.called())
+	lock := f.readLockOf(p.called())
 	select {
-	case turn.next <- struct{}{}:
+	case lock.next <- struct{}{}:
 	default:
 		return
 	}
 	select {
-	case turn.now <- struct{}{}:
-		<-turn.next
+	case lock.now <- struct{}{}:
+		<-lock.next
 	case <-ctx.Done():
-		<-turn.next
+		<-lock.next
 		return
 	}
 	took := f.read(ctx, p)
-	time.AfterFunc(restOf(took), func() { <-turn.now })
+	time.AfterFunc(restOf(took), func() { <-lock.now })
 }
 
 // read reads a snapshot and returns how long that took. The time to open the destination does not count, because
@@ -209,7 +209,7 @@ func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration
 			return open(ctx)
 		}
 	}
-	b, err := readBook(ctx, p)
+	b, err := readSnapshot(ctx, p)
 	took = time.Since(begun)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -218,7 +218,7 @@ func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration
 		return took
 	}
 	f.mu.Lock()
-	f.books[p.called()] = b
+	f.snapshots[p.called()] = b
 	f.mu.Unlock()
 	f.feed.Publish(board.Update{Page: "streams"})
 	return took
@@ -227,13 +227,13 @@ func (f *Facts) read(ctx context.Context, p DestinationPart) (took time.Duration
 // readLock lets one goroutine read a destination, and one more wait.
 type readLock struct{ now, next chan struct{} }
 
-func (f *Facts) turn(place string) readLock {
+func (f *Facts) readLockOf(part string) readLock {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t, ok := f.turns[place]
+	t, ok := f.readLocks[part]
 	if !ok {
 		t = readLock{make(chan struct{}, 1), make(chan struct{}, 1)}
-		f.turns[place] = t
+		f.readLocks[part] = t
 	}
 	return t
 }

@@ -16,19 +16,19 @@ import (
 // Runs implements board.History. A run into several destinations is one item, whose counts are summed as in the
 // run's report.
 func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run], error) {
-	all, shelf := f.runs(ctx, q.Source)
+	all, snapshots := f.runs(ctx, q.Source)
 	l := part(all, q, func(r board.Run) bool {
 		return (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status))
 	})
-	l.Hint = apart(shelf)
+	l.Hint = separateHint(snapshots)
 	return l, nil
 }
 
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
-	at, shelf := map[string]int{}, f.shelf(ctx, source)
-	for _, name := range places(shelf) {
-		for id, r := range f.runsIn(name, shelf, source) {
+	at, snapshots := map[string]int{}, f.snapshotsOf(ctx, source)
+	for _, name := range destinationNames(snapshots) {
+		for id, r := range f.runsIn(name, snapshots, source) {
 			i, ok := at[id]
 			if !ok {
 				at[id] = len(all)
@@ -46,28 +46,28 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 		}
 	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
-	return all, shelf
+	return all, snapshots
 }
 
-func places(shelf []*snapshot) (names []string) {
-	for _, b := range shelf {
-		if !slices.Contains(names, b.place.Name) {
-			names = append(names, b.place.Name)
+func destinationNames(snapshots []*snapshot) (names []string) {
+	for _, b := range snapshots {
+		if !slices.Contains(names, b.part.Name) {
+			names = append(names, b.part.Name)
 		}
 	}
 	return names
 }
 
-func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
+func (f *Facts) runsIn(name string, snapshots []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}
-	for _, b := range shelf {
-		if b.place.Name != name {
+	for _, b := range snapshots {
+		if b.part.Name != name {
 			continue
 		}
 		for _, r := range b.runs {
 			if was, ok := all[r.ID]; ok {
 				all[r.ID] = together(was, r)
-			} else if f.about(r.Pipeline, source, b) {
+			} else if f.mayConcern(r.Pipeline, source, b) {
 				all[r.ID] = r
 			}
 		}
@@ -75,10 +75,10 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether the rows of a pipeline in a snapshot may belong to the source. It returns true for any
+// mayConcern reports whether the rows of a pipeline in a snapshot may belong to the source. It returns true for any
 // snapshot if source is "".
-func (f *Facts) about(pipeline, source string, b *snapshot) bool {
-	if source == "" || b.place.Source != "" {
+func (f *Facts) mayConcern(pipeline, source string, b *snapshot) bool {
+	if source == "" || b.part.Source != "" {
 		return true
 	}
 	s, ok := f.daemon.Hub().Status(pipeline)
@@ -102,9 +102,9 @@ func both(a, b board.Run) board.Run {
 // Rejects implements board.History.
 func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Reject], error) {
 	var all []board.Reject
-	for _, b := range f.shelf(ctx, q.Source) {
+	for _, b := range f.snapshotsOf(ctx, q.Source) {
 		for _, r := range b.rejects {
-			if f.about(r.Pipeline, q.Source, b) {
+			if f.mayConcern(r.Pipeline, q.Source, b) {
 				all = append(all, r)
 			}
 		}
@@ -118,7 +118,7 @@ func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Re
 // Schema implements board.History.
 func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Change], error) {
 	var all []board.Change
-	for _, b := range f.shelf(ctx, "") {
+	for _, b := range f.snapshotsOf(ctx, "") {
 		all = append(all, b.changes...)
 	}
 	all = slices.DeleteFunc(all, own)
@@ -151,7 +151,7 @@ const (
 // Run implements board.History.
 func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, error) {
 	var d board.RunDetail
-	runs, shelf := f.runs(ctx, source)
+	runs, snapshots := f.runs(ctx, source)
 	for _, r := range runs {
 		if r.ID == id {
 			d.Run = r
@@ -166,7 +166,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	case d.ID == "":
 		d.Run = board.Run{ID: id, Pipeline: kept.Pipeline, Status: pipeline.Status(kept.Status), Started: kept.Started, Ended: kept.Ended, Error: kept.Error}
 	}
-	if d.Passes, err = passes(ctx, shelf, id); err != nil {
+	if d.Passes, err = passes(ctx, snapshots, id); err != nil {
 		return d, err
 	}
 	if d.Passes == nil {
@@ -177,7 +177,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		d.Passes = d.Passes[:shownPasses]
 	}
 	recall(&d, kept)
-	for _, b := range shelf {
+	for _, b := range snapshots {
 		d.Rejects = append(d.Rejects, part(b.rejects, board.Query{Limit: shownRejects}, func(r board.Reject) bool { return r.Run == id }).Items...)
 		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
 	}
@@ -185,8 +185,8 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 }
 
 // passes returns the passes of a run, and also the streams that ended without a certificate.
-func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass, err error) {
-	for _, b := range shelf {
+func passes(ctx context.Context, snapshots []*snapshot, id string) (all []board.Pass, err error) {
+	for _, b := range snapshots {
 		if !b.knows(id) {
 			continue
 		}
@@ -207,10 +207,7 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 	for _, r := range s.Running.Streams {
 		for _, rep := range r.Reports {
 			p := board.Pass{Stream: rep.Stream, Destination: rep.Destination, Status: rep.Status, Verdict: rep.Verdict, Why: rep.Reasons, Counts: rep.Counts,
-				Pages: rep.Pages, Requests: rep.Requests, Started: r.Started, Ended: r.Updated}
-			if rep.Err != nil {
-				p.Error = rep.Err.Error()
-			}
+				Pages: rep.Pages, Requests: rep.Requests, Started: r.Started, Ended: r.Updated, Error: errorText(rep.Err)}
 			all = append(all, p)
 		}
 	}

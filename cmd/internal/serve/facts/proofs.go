@@ -48,18 +48,18 @@ func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 		c.open(func(stream string, status pipeline.Status) {
 			k := state.Key{Pipeline: run.Pipeline, Source: source, Stream: stream}
 			if b.last[k].run <= run.ID && (len(b.last) < mostStreams || b.last[k].run != "") {
-				b.last[k] = ended{run.ID, status, c.Words[stream]}
+				b.last[k] = outcome{run.ID, status, c.Words[stream]}
 			}
 		})
 	})
 	b.runs = lastRuns(all)
 	for _, r := range b.runs[:min(len(b.runs), mostProofs)] {
-		b.near[r.ID] = &proofs{}
+		b.newestProofs[r.ID] = &proofs{}
 	}
 	if err != nil {
 		return err
 	}
-	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].addOpen(b, r) })
+	return scan(ctx, d, load.Runs, func(r row) { b.newestProofs[r.text("run")].addOpen(b, r) })
 }
 
 func lastRuns(all map[string]board.Run) []board.Run {
@@ -73,7 +73,7 @@ func lastRuns(all map[string]board.Run) []board.Run {
 
 func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
-		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
+		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.part.Name}, Status: pipeline.Status(r.text("status")),
 		Started: r.time("started_at"), Ended: r.time("ended_at"), Counts: c.Counts, Requests: c.Requests, Error: r.text("error"),
 	}
 	if source := b.keyOf(r).Source; source != "" {
@@ -113,9 +113,9 @@ func together(a, b board.Run) board.Run {
 }
 
 type proofs struct {
-	passes []board.Pass
-	open   map[runStream]ended
-	left   bool // there are too many passes to keep them in memory; they are read from the destination on request
+	passes  []board.Pass
+	open    map[runStream]outcome
+	omitted bool // there are too many passes to keep them in memory; they are read from the destination on request
 }
 
 // addOpen adds the streams that a run did not complete. p is nil for a run whose passes are not in memory.
@@ -126,38 +126,38 @@ func (p *proofs) addOpen(b *snapshot, r row) {
 	c, source := decode[counts](r.text("counts")), b.keyOf(r).Source
 	c.open(func(stream string, status pipeline.Status) {
 		if p.open == nil {
-			p.open = map[runStream]ended{}
+			p.open = map[runStream]outcome{}
 		}
-		if p.left = p.left || len(p.open) >= mostPasses; !p.left {
-			p.open[runStream{source, stream}] = ended{r.text("run"), status, c.Words[stream]}
+		if p.omitted = p.omitted || len(p.open) >= mostPasses; !p.omitted {
+			p.open[runStream{source, stream}] = outcome{r.text("run"), status, c.Words[stream]}
 		}
 	})
 }
 
 func (p *proofs) all(destination string) []board.Pass {
-	told := map[runStream]bool{}
+	certified := map[runStream]bool{}
 	for i := range p.passes {
 		one := &p.passes[i]
 		w := runStream{one.Source, one.Stream}
 		if o, ok := p.open[w]; ok {
-			one.Status, one.Error = o.status, o.words
+			one.Status, one.Error = o.status, o.err
 		}
-		told[w] = true
+		certified[w] = true
 	}
 	for _, w := range slices.SortedFunc(maps.Keys(p.open), func(a, b runStream) int {
 		return cmp.Or(strings.Compare(a.source, b.source), strings.Compare(a.stream, b.stream))
 	}) {
-		if !told[w] {
-			p.passes = append(p.passes, board.Pass{Source: w.source, Stream: w.stream, Destination: destination, Status: p.open[w].status, Error: p.open[w].words})
+		if !certified[w] {
+			p.passes = append(p.passes, board.Pass{Source: w.source, Stream: w.stream, Destination: destination, Status: p.open[w].status, Error: p.open[w].err})
 		}
 	}
 	return p.passes
 }
 
-func (b *snapshot) leaveProofs() int {
-	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
+func (b *snapshot) dropMostProofs() int {
+	most := slices.MaxFunc(slices.Collect(maps.Values(b.newestProofs)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
-	most.passes, most.left = nil, true
+	most.passes, most.omitted = nil, true
 	return n
 }
 
@@ -166,13 +166,13 @@ func (b *snapshot) knows(run string) bool {
 }
 
 func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error) {
-	if p := b.near[run]; p != nil && !p.left {
+	if p := b.newestProofs[run]; p != nil && !p.omitted {
 		held := proofs{passes: slices.Clone(p.passes), open: p.open}
-		return held.all(b.place.Name), nil
+		return held.all(b.part.Name), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, proofsWithin)
 	defer cancel()
-	d, err := b.place.Open(ctx)
+	d, err := b.part.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error)
 	if err = errors.Join(err, d.Close()); err != nil {
 		return nil, fmt.Errorf("read certificates of run %s: %w", run, err)
 	}
-	return p.all(b.place.Name), nil
+	return p.all(b.part.Name), nil
 }
 
 const proofsWithin = 20 * time.Second

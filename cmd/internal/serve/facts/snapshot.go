@@ -31,28 +31,31 @@ const (
 
 // snapshot is the content of penstock's own tables in a destination, newest first. It does not change.
 type snapshot struct {
-	place   DestinationPart
-	runs    []board.Run
-	streams map[state.Key]*board.Stream
-	left    map[string]bool     // sources whose streams are not all in memory, because there are too many
-	last    map[state.Key]ended // the newest run that did not complete the stream, and its outcome
-	near    map[string]*proofs
-	rejects []board.Reject
-	changes []board.Change
+	part         DestinationPart
+	runs         []board.Run
+	streams      map[state.Key]*board.Stream
+	omitted      map[string]bool       // sources whose streams are not all in memory, because there are too many
+	last         map[state.Key]outcome // the newest run that did not complete the stream, and its outcome
+	newestProofs map[string]*proofs
+	rejects      []board.Reject
+	changes      []board.Change
 
 	announced map[state.Key]board.Coverage
 }
 
-type ended struct {
+// outcome is how the last run that read a stream has ended for this stream.
+type outcome struct {
 	run    string
 	status pipeline.Status
-	words  string
+	err    string // why the stream is not complete
 }
+
+func (o outcome) apply(s *board.Stream) { s.Run, s.Status, s.Error = o.run, o.status, o.err }
 
 type runStream struct{ source, stream string }
 
-func readBook(ctx context.Context, p DestinationPart) (*snapshot, error) {
-	b := &snapshot{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
+func readSnapshot(ctx context.Context, p DestinationPart) (*snapshot, error) {
+	b := &snapshot{part: p, streams: map[state.Key]*board.Stream{}, omitted: map[string]bool{}, last: map[state.Key]outcome{}, newestProofs: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
 	if p.Open == nil {
 		return b, nil
 	}
@@ -74,7 +77,7 @@ func readBook(ctx context.Context, p DestinationPart) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.stand()
+	b.setStatuses()
 	return b, nil
 }
 
@@ -94,19 +97,19 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 }
 
 func (b *snapshot) keyOf(r row) state.Key {
-	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
+	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.part.Source), Stream: r.text("stream")}
 }
 
 // stream returns the entry of a stream, and adds it if needed. If there are too many entries, it returns nil and
-// adds the source to b.left. If a visitor selects that source, all of its streams are read.
+// adds the source to b.omitted. If a visitor selects that source, all of its streams are read.
 func (b *snapshot) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
 	if s == nil && len(b.streams) >= mostStreams {
-		b.left[k.Source] = true
+		b.omitted[k.Source] = true
 		return nil
 	}
 	if s == nil {
-		s = &board.Stream{Pipeline: k.Pipeline, Source: k.Source, Name: k.Stream, Table: strings.ReplaceAll(k.Stream, ".", "_"), Destination: b.place.Name}
+		s = &board.Stream{Pipeline: k.Pipeline, Source: k.Source, Name: k.Stream, Table: strings.ReplaceAll(k.Stream, ".", "_"), Destination: b.part.Name}
 		b.streams[k] = s
 	}
 	return s
@@ -125,10 +128,10 @@ func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) err
 	newest := map[state.Key]string{}
 	held := 0
 	err := scan(ctx, d, load.Certificates, func(r row) {
-		if n := b.near[runOf(r.text("run"))]; n != nil && !n.left {
+		if n := b.newestProofs[runOf(r.text("run"))]; n != nil && !n.omitted {
 			n.passes = append(n.passes, b.pass(r))
 			if held++; held > mostPasses {
-				held -= b.leaveProofs()
+				held -= b.dropMostProofs()
 			}
 		}
 		k := b.keyOf(r)
@@ -179,7 +182,7 @@ func countsOf(r row) pipeline.Counts {
 func (b *snapshot) pass(r row) board.Pass {
 	witnesses := r.text("witnesses")
 	p := board.Pass{
-		Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, Status: pipeline.StatusComplete, Verdict: pipeline.Verdict(r.text("verdict")),
+		Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.part.Name, Status: pipeline.StatusComplete, Verdict: pipeline.Verdict(r.text("verdict")),
 		Why: decode[struct{ Why string }](witnesses).Why, Counts: countsOf(r), Pages: int(r.number("pages")), Requests: int(r.number("requests")), Ended: r.time("at"),
 	}
 	if json.Valid([]byte(witnesses)) {
@@ -191,7 +194,7 @@ func (b *snapshot) pass(r row) board.Pass {
 func (b *snapshot) readRejects(ctx context.Context, d load.Destination) error {
 	err := scan(ctx, d, load.Rejects, func(r row) {
 		b.rejects = append(b.rejects, board.Reject{
-			Run: runOf(r.text("run")), Pipeline: r.text("pipeline"), Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, At: r.time("at"), Ordinal: r.number("ordinal"),
+			Run: runOf(r.text("run")), Pipeline: r.text("pipeline"), Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.part.Name, At: r.time("at"), Ordinal: r.number("ordinal"),
 			Key: cut(r.text("key"), mostRaw), Pointer: r.text("pointer"), Wanted: r.text("wanted"), Raw: cut(r.text("raw"), mostRaw), Reason: cut(r.text("reason"), mostRaw),
 			Record: r.flag("record"), Resolved: r.time("resolved_at"),
 		})
@@ -213,7 +216,7 @@ func lastRejects(all []board.Reject) []board.Reject {
 func (b *snapshot) readChanges(ctx context.Context, d load.Destination) error {
 	err := scan(ctx, d, load.Changes, func(r row) {
 		b.changes = append(b.changes, board.Change{
-			At: r.time("at"), Run: runOf(r.text("run")), Destination: b.place.Name, Table: r.text("table"), Column: r.text("column"), Source: r.text("source"),
+			At: r.time("at"), Run: runOf(r.text("run")), Destination: b.part.Name, Table: r.text("table"), Column: r.text("column"), Source: r.text("source"),
 			Action: r.text("action"), From: r.text("from_type"), To: r.text("to_type"), Reason: r.text("reason"),
 		})
 		if len(b.changes) > 2*mostChanges {
@@ -229,9 +232,9 @@ func lastChanges(all []board.Change) []board.Change {
 	return all[:min(len(all), mostChanges)]
 }
 
-// stand sets the status of each stream. A stream with a certificate is complete, unless the same run or a later
+// setStatuses sets the status of each stream. A stream with a certificate is complete, unless the same run or a later
 // run did not complete the stream.
-func (b *snapshot) stand() {
+func (b *snapshot) setStatuses() {
 	for _, s := range b.streams {
 		if s.Run != "" {
 			s.Status = pipeline.StatusComplete
@@ -239,7 +242,7 @@ func (b *snapshot) stand() {
 	}
 	for k, o := range b.last {
 		if s := b.stream(k); s != nil && o.run >= s.Run {
-			s.Run, s.Status, s.Error = o.run, o.status, o.words
+			o.apply(s)
 		}
 	}
 	clear(b.last)

@@ -23,8 +23,8 @@ type Workspaces struct {
 
 const sourcesFresh = 2 * time.Second
 
-// roll caches the list of sources. Sources with problems come first.
-type roll struct {
+// sourceList caches the list of sources. Sources with problems come first.
+type sourceList struct {
 	mu  sync.Mutex
 	at  time.Time
 	all []board.Source
@@ -32,7 +32,7 @@ type roll struct {
 
 // Sources implements board.Health.
 func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, err error) {
-	all, err := f.roll.read(ctx, f.Workspaces)
+	all, err := f.sourceList.read(ctx, f.Workspaces)
 	if err != nil {
 		return out, err
 	}
@@ -41,7 +41,7 @@ func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, 
 		if name != "" && !strings.Contains(strings.ToLower(s.Name), name) {
 			continue
 		}
-		count(&out.Tally, s.State)
+		out.Tally.Add(s.State)
 		if q.Status != "" && q.Status != string(s.State) {
 			continue
 		}
@@ -53,27 +53,11 @@ func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, 
 	return out, nil
 }
 
-func count(t *board.SourceTally, s board.SourceState) {
-	t.All++
-	switch s {
-	case board.SourceFailing:
-		t.Failing++
-	case board.SourceAttention:
-		t.Attention++
-	case board.SourcePaused:
-		t.Paused++
-	case board.SourceOK:
-		t.OK++
-	case board.SourceNew:
-		t.New++
-	}
-}
-
-func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w.Names == nil || time.Since(r.at) < sourcesFresh && !r.at.IsZero() {
-		return r.all, nil
+func (l *sourceList) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.Names == nil || time.Since(l.at) < sourcesFresh && !l.at.IsZero() {
+		return l.all, nil
 	}
 	paused, records, err := w.read(ctx)
 	if err != nil {
@@ -95,14 +79,14 @@ func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
 	slices.SortStableFunc(all, func(a, b board.Source) int {
 		return cmp.Or(worst(a.State)-worst(b.State), cmp.Compare(b.Failures, a.Failures), cmp.Compare(a.Name, b.Name))
 	})
-	r.all, r.at = all, time.Now()
+	l.all, l.at = all, time.Now()
 	return all, nil
 }
 
-func (r *roll) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at = time.Time{}
+func (l *sourceList) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = time.Time{}
 }
 
 func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
@@ -122,24 +106,16 @@ func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, re
 func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source {
 	s := board.Source{
 		Name: r.Source, Pipeline: r.Pipeline, Status: pipeline.Status(r.Status), Run: r.Run, At: r.At, Complete: r.Complete,
-		Failures: r.Failures, Rows: r.Rows, Requests: r.Requests, Error: r.Error, State: board.SourceAttention,
+		Failures: r.Failures, Rows: r.Rows, Requests: r.Requests, Error: r.Error, State: board.ToneOf(pipeline.Status(r.Status)),
 	}
-	p, is := paused[r.Source]
-	switch {
-	case is:
-		s.State, s.Paused, s.Error = board.SourcePaused, p.At, cmp.Or(p.Why, r.Error)
-	case r.Status == "":
-		s.State = board.SourceNew
-	case s.Status == pipeline.StatusComplete:
-		s.State = board.SourceOK
-	case s.Status == pipeline.StatusFailed:
-		s.State = board.SourceFailing
+	if p, ok := paused[r.Source]; ok {
+		s.State, s.Paused, s.Error = board.TonePaused, p.At, cmp.Or(p.Why, r.Error)
 	}
 	return s
 }
 
-func worst(s board.SourceState) int {
-	return slices.Index([]board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceNew, board.SourceOK}, s)
+func worst(s board.Tone) int {
+	return slices.Index([]board.Tone{board.ToneFailing, board.ToneAttention, board.TonePaused, board.ToneNew, board.ToneOK}, s)
 }
 
 // PauseSource implements board.Control.
@@ -166,7 +142,7 @@ func (f *Facts) changeSource(ctx context.Context, name string, do func(state.Sou
 		return err
 	}
 	err = errors.Join(do(s), s.Close())
-	f.roll.forget()
+	f.sourceList.forget()
 	f.feed.Publish(board.Update{Page: "sources"})
 	return err
 }

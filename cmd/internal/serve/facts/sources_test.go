@@ -45,7 +45,7 @@ func TestSources(t *testing.T) {
 		names = append(names, s.Name)
 	}
 	require.Equal(t, []string{"ws0000", "ws0003", "ws0006", "ws0001", "ws0004", "ws0007", "ws0008", "ws0002", "ws0005"}, names)
-	require.Equal(t, board.SourceTally{All: 9, Failing: 3, Attention: 3, OK: 2, New: 1}, all.Tally)
+	require.Equal(t, board.StateCounts{All: 9, Failing: 3, Attention: 3, OK: 2, New: 1}, all.Tally)
 	part, err := f.Sources(ctx, board.Query{Offset: 4, Limit: 2})
 	require.NoError(t, err)
 	require.Equal(t, all.Items[4:6], part.Items)
@@ -82,7 +82,7 @@ func BenchmarkSources(b *testing.B) {
 func BenchmarkSourcesRead(b *testing.B) {
 	f := workspaces(b, 5000)
 	for b.Loop() {
-		f.roll.forget()
+		f.sourceList.forget()
 		_, err := f.Sources(b.Context(), board.Query{Limit: 50})
 		require.NoError(b, err)
 	}

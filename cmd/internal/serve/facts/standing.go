@@ -69,15 +69,15 @@ func list[T any](all []T) []T {
 // Streams implements board.Health. Each configured stream has one item per destination. For a pipeline with
 // several sources, streams that no run has read yet are left out.
 func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.Stream], error) {
-	shelf := f.shelf(ctx, source)
-	all := board.List[board.Stream]{Hint: cmp.Or(apart(shelf), crowded(shelf))}
+	snapshots := f.snapshotsOf(ctx, source)
+	all := board.List[board.Stream]{Hint: cmp.Or(separateHint(snapshots), omittedHint(snapshots))}
 	for _, s := range f.daemon.Hub().Statuses() {
 		if !reads(s.Sources, source) {
 			continue
 		}
-		for _, b := range shelf {
+		for _, b := range snapshots {
 			switch {
-			case !slices.Contains(s.Destinations, b.place.Name) || !reads(s.Sources, b.place.Source):
+			case !slices.Contains(s.Destinations, b.part.Name) || !reads(s.Sources, b.part.Source):
 			case len(s.Sources) > 1:
 				all.Items = append(all.Items, b.each(s)...)
 			default:
@@ -116,45 +116,46 @@ func set(all []string) map[string]bool {
 // snapshot, its outcome replaces that of the snapshot.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
-	told := b.told(s)
+	reports := b.newerReports(s)
 	for _, name := range s.Streams {
-		k := state.Key{Pipeline: s.Name, Source: b.place.Source, Stream: name}
+		k := state.Key{Pipeline: s.Name, Source: b.part.Source, Stream: name}
 		if len(s.Sources) == 1 && b.streams[k] == nil { // the tables may be shared by several sources
 			k.Source = s.Sources[0]
 		}
 		one := b.streams[k]
 		if one == nil {
-			one = &board.Stream{Pipeline: s.Name, Source: b.place.Source, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.place.Name}
+			one = &board.Stream{Pipeline: s.Name, Source: b.part.Source, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.part.Name}
 		}
 		now := *one
-		if r, ok := told[name]; ok && r.run > now.Run {
-			r.tell(&now)
+		if r, ok := reports[name]; ok && r.run > now.Run {
+			r.apply(&now)
 		}
 		all = append(all, now)
 	}
 	return all
 }
 
-type ending struct {
+// streamReport is what the daemon knows about the last run of a stream.
+type streamReport struct {
 	pipeline.StreamReport
 	run string
 	at  time.Time
 }
 
-func (b *snapshot) told(s serve.Status) map[string]ending {
-	all := map[string]ending{}
+func (b *snapshot) newerReports(s serve.Status) map[string]streamReport {
+	all := map[string]streamReport{}
 	if s.Last != nil {
 		for _, r := range s.Last.Streams {
-			if r.Destination == b.place.Name && r.Backfill == "" {
-				all[r.Stream] = ending{r, s.Last.Run, s.Last.Ended}
+			if r.Destination == b.part.Name && r.Backfill == "" {
+				all[r.Stream] = streamReport{r, s.Last.Run, s.Last.Ended}
 			}
 		}
 	}
 	if s.Running != nil {
 		for _, one := range s.Running.Streams {
 			for _, r := range one.Reports {
-				if r.Destination == b.place.Name && r.Backfill == "" {
-					all[r.Stream] = ending{r, s.Running.Run, one.Updated}
+				if r.Destination == b.part.Name && r.Backfill == "" {
+					all[r.Stream] = streamReport{r, s.Running.Run, one.Updated}
 				}
 			}
 		}
@@ -162,17 +163,21 @@ func (b *snapshot) told(s serve.Status) map[string]ending {
 	return all
 }
 
-func (e ending) tell(s *board.Stream) {
-	s.Run, s.Status, s.Error = e.run, e.Status, ""
-	if e.Err != nil {
-		s.Error = e.Err.Error()
-	}
+func (e streamReport) apply(s *board.Stream) {
+	outcome{e.run, e.Status, errorText(e.Err)}.apply(s)
 	if e.Verdict == "" {
 		return
 	}
 	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Reasons, e.Counts, e.at
 	s.Rows = max(s.Rows-e.Counts.Deleted, e.Counts.Written+e.Counts.Unchanged)
 	s.Recent = append(slices.Clip(s.Recent), board.PassSummary{Run: e.run, At: e.at, Verdict: e.Verdict, Fetched: e.Counts.Fetched, Changed: e.Counts.Written + e.Counts.Deleted})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // Now implements board.Live.

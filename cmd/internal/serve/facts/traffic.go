@@ -204,13 +204,13 @@ func (f *Facts) count(w *board.Webhook) {
 // coverage returns how many changes webhooks have announced, for each stream. If several destinations have such
 // counts, it takes the first.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
-	shelf := f.shelf(ctx, "")
+	snapshots := f.snapshotsOf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {
 		if !slices.Contains(s.Sources, source) {
 			continue
 		}
 		for _, name := range s.Streams {
-			for _, b := range shelf {
+			for _, b := range snapshots {
 				c, ok := b.announced[state.Key{Pipeline: s.Name, Stream: name}]
 				if !ok {
 					c = b.announced[state.Key{Pipeline: s.Name, Source: source, Stream: name}]
