@@ -101,8 +101,8 @@ func TestAuthorizeRefuses(t *testing.T) {
 		"no issuer":            {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
 		"another issuer":       {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
 		"two issuers":          {"https://issuer.example", func(q url.Values) { q["iss"] = []string{"https://issuer.example", "https://evil.example"} }, "does not come from the issuer"},
-		"no code":              {"", func(q url.Values) { q.Del("code") }, "holds no code"},
-		"two codes":            {"", func(q url.Values) { q.Add("code", "b") }, "holds no code"},
+		"no code":              {"", func(q url.Values) { q.Del("code") }, "no authorization code"},
+		"two codes":            {"", func(q url.Values) { q.Add("code", "b") }, "no authorization code"},
 		"an error":             {"", func(q url.Values) { q.Set("error", "access_denied") }, "the server says access_denied"},
 		"an error with a tail": {"", func(q url.Values) { q.Set("error", "x"); q.Set("error_description", "a\x1b[2Jb client-secret") }, "x: a [2Jb [redacted]"},
 	} {
