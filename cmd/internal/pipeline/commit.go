@@ -148,7 +148,7 @@ func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out lo
 	}
 	k.rejectsAfter = e.open
 	w := e.witnesses(p, g.end)
-	w.Note = notes(w.Note, k.incrementalRefuted.note(p.stream))
+	w.Note = notes(w.Note, refutationNote(k.incrementalRefuted, p.stream))
 	return e, k.writeCertificate(ctx, p, g, w)
 }
 

@@ -117,7 +117,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 		k.wasDone(pos)
 		return nil
 	}
-	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted.of(st.stream), pos.over()
+	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.longest, pos.steady, pos.passes, pos.parentsUnsure, stillRefuted(pos.refuted, st.stream), pos.over()
 	if !inPlace {
 		k.allParents = true
 		return nil

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -64,32 +63,16 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	return err
 }
 
-// refutation records that incremental passes over a stream miss changes.
-type refutation struct {
-	Of  string `json:"of"`  // how the passes request changes
-	Why string `json:"why"` // the reason, as text for users
-}
-
-func (r refutation) set() bool { return r != refutation{} }
-
-func (r refutation) text() string {
-	if !r.set() {
-		return ""
-	}
-	b, _ := json.Marshal(r)
-	return string(b)
-}
-
-func (r refutation) note(s schemas.Stream) string {
+func refutationNote(r refutation, s schemas.Stream) string {
 	if !r.set() || !s.Incremental.Set() {
 		return ""
 	}
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// of returns r if incremental passes over s still request changes in the same way as when r was found. Otherwise it
+// stillRefuted returns r if incremental passes over s still request changes in the same way as when r was found. Otherwise it
 // returns no refutation.
-func (r refutation) of(s schemas.Stream) refutation {
+func stillRefuted(r refutation, s schemas.Stream) refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return refutation{}
 	}

@@ -56,7 +56,7 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 
 // displaced returns why the table cannot be the one that the cursor belongs to; "" if it can be. An empty table is
 // accepted if the passes up to the cursor found no records.
-func (p position) displaced(table string, at load.StreamState) string {
+func displaced(p position, table string, at load.StreamState) string {
 	last := max(p.pass, p.touchedBy, p.over())
 	some := p.longest > 0 || p.midPass()
 	switch {
@@ -83,29 +83,10 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 	if err := CheckOwner(st.claim(st.stream), k.key, k.stored, at); err != nil {
 		return false, err
 	}
-	why := k.main.displaced(table, at)
+	why := displaced(k.main, table, at)
 	if why == "" {
 		return true, nil
 	}
 	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
 	return false, nil
-}
-
-// Moved returns a stream's cursor for a source that has moved to another address.
-func Moved(c state.Cursor, address string) (state.Cursor, error) {
-	p, err := decodePosition(c)
-	if err != nil || c == "" {
-		return c, err
-	}
-	p.address = address
-	return p.encode(), nil
-}
-
-// AddressOf returns the address of the source in a cursor; "" if there is none.
-func AddressOf(cursor string) string {
-	p, err := decodePosition(state.Cursor(cursor))
-	if err != nil {
-		return ""
-	}
-	return p.address
 }

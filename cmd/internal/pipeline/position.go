@@ -158,3 +158,19 @@ func (p position) over() string {
 	}
 	return p.lastComplete
 }
+
+// refutation records that incremental passes over a stream miss changes.
+type refutation struct {
+	Of  string `json:"of"`  // how the passes request changes
+	Why string `json:"why"` // the reason, as text for users
+}
+
+func (r refutation) set() bool { return r != refutation{} }
+
+func (r refutation) text() string {
+	if !r.set() {
+		return ""
+	}
+	b, _ := json.Marshal(r)
+	return string(b)
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -65,12 +64,12 @@ func (p position) withEvents(a applied) position {
 	return p
 }
 
-func (a applied) passed(begun applied, all, first bool, c Counts) applied {
+func (a applied) passed(begun applied, all, first bool, changes int64) applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
 	}
 	if !first && begun.Refresh == 0 {
-		a.Found += c.Written + c.Deleted
+		a.Found += changes
 	}
 	a.Announced += a.Fresh
 	a.Fresh = 0
@@ -121,26 +120,4 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 		return 0, false
 	}
 	return float64(w.Announced) / float64(all), true
-}
-
-func (k *destinationRun) all(p *pass, g *group) bool {
-	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
-		(g.end.Rule != extract.RuleWindows || p.from == "")
-}
-
-func (k *destinationRun) owes() bool {
-	a, err := k.main.applied()
-	return err == nil && a.Refresh > 0
-}
-
-func (k *destinationRun) announced(pos position, all bool) position {
-	begun, err := position{events: k.begun}.applied()
-	if err != nil || pos.events == "" {
-		return pos
-	}
-	now, err := pos.applied()
-	if err != nil {
-		return pos
-	}
-	return pos.withEvents(now.passed(begun, all, k.over == "", k.counts))
 }
