@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -60,7 +61,7 @@ func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.O
 	}
 	run := m.flags.run
 	if run == "" {
-		run = pipeline.NewRunID(m.open.State(m.conf).Now())
+		run = runid.New(m.open.State(m.conf).Now())
 	}
 	t = fleet.NewOutcomes(run, m.pipeline.Name)
 	done, err := m.keepOpen(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
 )
@@ -23,7 +24,7 @@ import (
 // source.
 func (a *app) recorded(ctx context.Context, r *open.Run, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
-		f.run = pipeline.NewRunID(r.Now())
+		f.run = runid.New(r.Now())
 	}
 	if f.worker == "" {
 		f.worker = a.workerName()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
@@ -52,7 +53,7 @@ func TestServeGoverned(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, p := range all {
 		wg.Go(func() {
-			o := serve.RunRequest{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
+			o := serve.RunRequest{Run: runid.New(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
 			if testing.Short() {
 				o.Streams = []string{"crm.leads", "crm.deals"}
 			}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
@@ -238,7 +239,7 @@ func TestServeSoak(t *testing.T) {
 	pipelines, err := a.served(c, nil)
 	require.NoError(t, err)
 	once := func() {
-		o := serve.RunRequest{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
+		o := serve.RunRequest{Run: runid.New(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}
 		r, err := pipelines[0].Run(context.WithoutCancel(t.Context()), o)
 		require.NoError(t, err)
 		require.Equal(t, pipeline.StatusComplete, r.Status)

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
@@ -132,7 +133,7 @@ type adopted struct {
 // commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
 func commitAdoption(ctx context.Context, a *app, d *open.Reader, t adoption) error {
 	now := a.open.State(d.Conf).Now
-	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})
+	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: runid.New(now()), Now: now, Claim: t.claim})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -120,7 +120,7 @@ func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock 
 // commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
 func commitMove(ctx context.Context, a *app, d *open.Reader, m move, backup string) error {
 	now := a.open.State(d.Conf).Now
-	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
+	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: runid.New(now()), Now: now})
 	if err != nil {
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
 	}

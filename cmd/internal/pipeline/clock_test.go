@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -22,7 +23,7 @@ func TestTimesByTheSharedClock(t *testing.T) {
 		rep := r.must(StatusComplete)
 		require.WithinRange(t, rep.Started, begun, r.config.Now())
 		require.WithinRange(t, rep.Ended, rep.Started, r.config.Now())
-		require.WithinRange(t, runTime(rep.Run), begun, r.config.Now())
+		require.WithinRange(t, runid.Time(rep.Run), begun, r.config.Now())
 		l.records = records(1, 3)
 		l.records[0].Name = "changed"
 		r.must(StatusComplete)

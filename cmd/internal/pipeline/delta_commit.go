@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -104,10 +105,10 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return stampOf(x.overlays)
 	}
-	id := NewRunID(x.Now())
+	id := runid.New(x.Now())
 	for _, p := range positions {
 		for _, last := range []string{p.pos.pass, p.pos.touchedBy, p.events.Run} {
-			id = laterRunID(id, last[:min(len(last), len(id))])
+			id = runid.Later(id, last[:min(len(last), len(id))])
 		}
 	}
 	return id

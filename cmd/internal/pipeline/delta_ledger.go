@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -83,7 +84,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	last := events[len(events)-1]
 	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.knows(e.Ordinal, e.Received) })
 	if len(events) > 0 {
-		stamp := NewRunID(d.Now())
+		stamp := runid.New(d.Now())
 		a.Through, a.At, a.Run, pos.touchedBy = last.Ordinal, d.now().UTC(), stamp, stamp
 		if err := d.commitEvents(ctx, dest, key, stored, pos.withEvents(a), events); err != nil {
 			return 0, false, err

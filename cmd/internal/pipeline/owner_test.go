@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -29,7 +30,7 @@ var spoils = []spoil{
 		k := (&run{Config: r.config}).key(r.config.Streams[0].Name)
 		at, err := r.memory.Cursor(t.Context(), k)
 		require.NoError(t, err)
-		tx, err := r.memory.Begin(t.Context(), k, at, load.Pass{Run: NewRunID(time.Now())})
+		tx, err := r.memory.Begin(t.Context(), k, at, load.Pass{Run: runid.New(time.Now())})
 		require.NoError(t, err)
 		b := loadtest.Batch(t, tables[0], loadtest.Row{"id": "7", "name": "n7", schemas.ColRun: "0", schemas.ColHash: "h", schemas.ColSyncedAt: "2026-11-20T08:00:00Z"})
 		defer b.Release()

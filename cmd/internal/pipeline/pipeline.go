@@ -22,6 +22,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -50,7 +51,7 @@ const (
 // Config configures a run.
 type Config struct {
 	Name string // name of the pipeline
-	Run  string // id of the run, see NewRunID; "": a new one
+	Run  string // id of the run, see package runid; "": a new one
 
 	Source       Source
 	Destinations []Destination
@@ -161,7 +162,7 @@ func newRun(c Config) (*run, error) {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)
 	}
 	r.proof = lists{verdict: map[string]Verdict{}, own: map[[2]string]Verdict{}, held: map[[2]string]bool{}}
-	r.Run = cmp.Or(c.Run, NewRunID(r.started))
+	r.Run = cmp.Or(c.Run, runid.New(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	if r.budget = c.Budget; r.budget == nil {
 		r.budget = NewBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))

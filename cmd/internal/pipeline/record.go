@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -39,7 +40,7 @@ func (r *run) open(ctx context.Context) error {
 		}
 		row := &runRow{dest: d, stored: stored}
 		if p, err := decodePosition(stored); err == nil {
-			r.Run = laterRunID(r.Run, p.pass)
+			r.Run = runid.Later(r.Run, p.pass)
 			row.ended = p.longest
 			r.settled[d.Name] = p.longest > 0
 		}
@@ -91,7 +92,7 @@ func (w *runRow) orphan(r *run) [][]any {
 	if err != nil || !p.midPass() || p.pass == r.Run {
 		return nil
 	}
-	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
+	return [][]any{{p.pass, r.Name, runid.Time(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
 type runCounts struct {

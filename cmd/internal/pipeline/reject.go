@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -51,7 +52,7 @@ func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, 
 	}
 }
 
-func (j *reject) passID() string { return passID(j.run, j.pass) }
+func (j *reject) passID() string { return runid.OfPass(j.run, j.pass) }
 
 func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
 	found := map[string]bool{}

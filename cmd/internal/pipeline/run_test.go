@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -442,7 +443,7 @@ func TestWindowDeletesNothing(t *testing.T) {
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
 	l := &list{records: records(0, 20), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
-	future := NewRunID(time.Now().Add(time.Hour))
+	future := runid.New(time.Now().Add(time.Hour))
 	r.config.Run = future
 	r.must(StatusComplete)
 	r.config.Run = ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -182,7 +183,7 @@ func (st *streamRun) passFor(k *destinationRun) *pass {
 		p.id, p.resumes = k.pos.pass, true
 		return p
 	}
-	p.id = passID(st.Run, int64(st.passes))
+	p.id = runid.OfPass(st.Run, int64(st.passes))
 	return p
 }
 

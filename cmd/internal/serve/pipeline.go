@@ -55,7 +55,7 @@ type Plan struct {
 
 // RunRequest is a request for a run.
 type RunRequest struct {
-	Run      string // id of the run, from pipeline.NewRunID
+	Run      string // id of the run, from runid.New
 	Trigger  Trigger
 	Streams  []string // patterns as in the configuration; nil: all
 	Options  pipeline.Options

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -269,7 +270,7 @@ func (d *Daemon) RunNow(name string, o RunRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	o.Run = pipeline.NewRunID(d.Now())
+	o.Run = runid.New(d.Now())
 	if o.Trigger == "" {
 		o.Trigger = TriggerManual
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -276,7 +277,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 			w.d.skipped(o)
 		}
 	}
-	o := RunRequest{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
+	o := RunRequest{Run: runid.New(now), Trigger: Trigger(r.Cause)}
 	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
 		o.Run = r.Run
 	}
@@ -317,7 +318,7 @@ func (w *worker) refresh(streams []string) {
 			return
 		}
 	}
-	w.orders = append(w.orders, RunRequest{Run: pipeline.NewRunID(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
+	w.orders = append(w.orders, RunRequest{Run: runid.New(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
 	wake(w.changed)
 }
 

@@ -1,4 +1,4 @@
-package pipeline
+package runid
 
 import (
 	"slices"
@@ -8,28 +8,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewRunID(t *testing.T) {
+func TestNew(t *testing.T) {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	var ids []string
 	for i := range 2000 {
-		ids = append(ids, NewRunID(at.Add(time.Duration(i)*time.Microsecond)))
+		ids = append(ids, New(at.Add(time.Duration(i)*time.Microsecond)))
 	}
 	require.True(t, slices.IsSorted(ids), "ids sort by time")
 	require.Len(t, slices.Compact(ids), 2000, "ids are unique")
 	require.Len(t, ids[0], 12)
-	later := NewRunID(at.AddDate(40, 0, 0))
+	later := New(at.AddDate(40, 0, 0))
 	require.Less(t, ids[0], later)
 	require.Less(t, ids[0], ids[0]+"#2")
 	require.Less(t, ids[0]+"#2", ids[1])
-	require.Equal(t, at, runTime(ids[0]))
-	require.Zero(t, runTime("by hand"))
+	require.Equal(t, at, Time(ids[0]))
+	require.Zero(t, Time("by hand"))
 }
 
 // A pass id ends with one digit of base 36 for the number of the pass. So ids sort up to the 35th pass of a run.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(35) {
-		ids = append(ids, passID("0dq1", n+1))
+		ids = append(ids, OfPass("0dq1", n+1))
 	}
 	require.True(t, slices.IsSorted(ids), "%q", ids)
 	require.Equal(t, []string{"0dq1", "0dq1#2"}, ids[:2])

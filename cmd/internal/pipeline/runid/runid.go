@@ -1,4 +1,5 @@
-package pipeline
+// Package runid makes ids of runs and passes. Ids sort by time.
+package runid
 
 import (
 	"crypto/rand"
@@ -10,9 +11,9 @@ import (
 // runAlphabet is sorted by byte, so that ids sort like their numbers.
 const runAlphabet = "0123456789abcdefghijklmnopqrstuv"
 
-// NewRunID returns a new id for a run that starts at t. Ids sort by time; ids of the same microsecond are in random
+// New returns a new id for a run that starts at t. Ids sort by time; ids of the same microsecond are in random
 // order. An id has twelve characters, because DuckDB stores strings of up to twelve bytes inline.
-func NewRunID(t time.Time) string {
+func New(t time.Time) string {
 	var chance [1]byte
 	_, _ = rand.Read(chance[:]) // never fails
 	n := uint64(t.UnixMicro())<<8 | uint64(chance[0])
@@ -24,25 +25,26 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
-// laterRunID returns id. If the clock has been set back and id is not after last, it returns a new id just after
+// Later returns id. If the clock has been set back and id is not after last, it returns a new id just after
 // last. Destinations compare run ids to decide whether a row is older than a pass. // Invariant 8
-func laterRunID(id, last string) string {
-	if t := runTime(last); id <= last && !t.IsZero() {
-		return NewRunID(t.Add(time.Microsecond))
+func Later(id, last string) string {
+	if t := Time(last); id <= last && !t.IsZero() {
+		return New(t.Add(time.Microsecond))
 	}
 	return id
 }
 
-// passID returns the id of the run's nth pass. The first has the id of the run, the second "<run>#2", the tenth
+// OfPass returns the id of the run's nth pass. The first has the id of the run, the second "<run>#2", the tenth
 // "<run>#a". So later passes have greater ids, up to the 35th pass.
-func passID(run string, n int64) string {
+func OfPass(run string, n int64) string {
 	if n <= 1 {
 		return run
 	}
 	return run + "#" + strconv.FormatInt(n, 36)
 }
 
-func runTime(id string) time.Time {
+// Time returns when the run began; zero if id was not made by [New].
+func Time(id string) time.Time {
 	if len(id) != 12 {
 		return time.Time{}
 	}
