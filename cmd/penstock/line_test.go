@@ -58,21 +58,23 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "extract", "extract/wire", "transform", "load", "schemas", "state", "state/retry"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline/cursor":   {"state"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},
 	"cmd/internal/pipeline/proof":    nil, // a function from facts to a verdict
+	"cmd/internal/pipeline/runid":    nil,
 	"cmd/penstock":                   {"*"},
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": nil,
 
-	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
+	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/pipeline/runid", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
-	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
+	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
 	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state", "state/retry"},
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -87,7 +87,7 @@ func (m *multiSource) addressesIn(ctx context.Context, source string) (all []str
 			if !ok || cursors.IsNull(i) {
 				continue
 			}
-			if address := pipeline.AddressOf(cursors.Value(i)); address != "" && !slices.Contains(all, address) {
+			if address := cursor.AddressOf(cursors.Value(i)); address != "" && !slices.Contains(all, address) {
 				all = append(all, address)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -81,7 +81,7 @@ positions are read again; after a move forward, they are not read.`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			next := state.Cursor(args[1])
-			if err := pipeline.CheckCursor(next); err != nil || next == "" {
+			if err := cursor.Check(next); err != nil || next == "" {
 				return failure.Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
@@ -189,7 +189,7 @@ func cursorsOf(ctx context.Context, d *open.Reader) ([]cursorLine, error) {
 	var all []cursorLine
 	err := history.Scan(ctx, d, load.State, func(r history.Row) error {
 		k := history.KeyOf(r)
-		if pipeline.OwnCursor(k.Stream) {
+		if cursor.IsInternal(k.Stream) {
 			return nil
 		}
 		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.Key("", "").Source), Stream: k.Stream, Cursor: r.Text("cursor"), Sequence: r.Number("sequence")}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
@@ -115,7 +116,7 @@ func adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoptio
 		if t.why, another = errors.AsType[*load.OwnerError](err); !another {
 			return nil, err
 		}
-		if t.next, err = pipeline.Moved(t.was, t.claim.Address); err != nil {
+		if t.next, err = cursor.Moved(t.was, t.claim.Address); err != nil {
 			return nil, err
 		}
 		todo = append(todo, t)

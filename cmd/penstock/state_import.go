@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -120,8 +120,8 @@ func readMove(line []byte, d *open.Reader) (move, error) {
 	case d.Shared && !known:
 		return m, fmt.Errorf("no source %q in %s", l.Source, c.File)
 	}
-	if l.Stream == "" || pipeline.OwnCursor(l.Stream) {
+	if l.Stream == "" || cursor.IsInternal(l.Stream) {
 		return m, fmt.Errorf("%q is not a stream", l.Stream)
 	}
-	return m, pipeline.CheckCursor(m.next)
+	return m, cursor.Check(m.next)
 }

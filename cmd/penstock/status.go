@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -94,8 +95,8 @@ func printStatus(ctx context.Context, a *app, d *open.Reader) error {
 
 // webhooksOf says how many of a stream's webhook events are applied, according to its cursor. It returns nil if
 // there were no events.
-func webhooksOf(cursor string) any {
-	w, ok := pipeline.WebhooksOf(state.Cursor(cursor))
+func webhooksOf(stored string) any {
+	w, ok := cursor.WebhooksOf(state.Cursor(stored))
 	if !ok {
 		return nil
 	}

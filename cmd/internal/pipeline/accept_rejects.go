@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"time"
 )
 
@@ -53,7 +54,7 @@ func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 	if err != nil {
 		return err
 	}
-	pos, err := decodePosition(stored)
+	pos, err := cursor.Decode(stored)
 	if err != nil {
 		return err
 	}

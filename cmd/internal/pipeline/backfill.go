@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -96,39 +97,39 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-func (k *destinationRun) ownPosition(stored state.Cursor) (pos position, err error) {
-	k.main, err = decodePosition(stored)
+func (k *destinationRun) ownPosition(stored state.Cursor) (pos cursor.Position, err error) {
+	k.main, err = cursor.Decode(stored)
 	if err != nil || k.report.Backfill == "" {
 		return k.main, err
 	}
-	return k.main.backfill(k.report.Backfill)
+	return k.main.Backfill(k.report.Backfill)
 }
 
 // storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
 // backfills. pos replaces the position that this run has moved.
-func (k *destinationRun) storedPosition(p *pass, g *group, pos position) (position, error) {
+func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) (cursor.Position, error) {
 	if k.report.Backfill == "" {
-		pos.backfills, pos.events = k.main.backfills, k.main.events
-		if pos.end {
+		pos.Backfills, pos.Events = k.main.Backfills, k.main.Events
+		if pos.Ended {
 			pos = k.announced(pos, k.all(p, g))
 		}
 		return k.addDoubtful(pos)
 	}
-	if pos.end {
-		pos.done = p.Now().UTC().Format(time.RFC3339)
+	if pos.Ended {
+		pos.DoneAt = p.Now().UTC().Format(time.RFC3339)
 	}
 	main := k.main
-	if main.pass == "" {
-		main.touchedBy = p.id
+	if main.Pass == "" {
+		main.TouchedBy = p.id
 	}
-	err := main.keep(k.report.Backfill, pos)
+	err := main.SetBackfill(k.report.Backfill, pos)
 	return main, err
 }
 
-func (k *destinationRun) wasDone(pos position) {
+func (k *destinationRun) wasDone(pos cursor.Position) {
 	k.finished = true
 	k.report.Status = StatusComplete
-	k.report.Done, _ = time.Parse(time.RFC3339, pos.done)
+	k.report.Done, _ = time.Parse(time.RFC3339, pos.DoneAt)
 }
 
 func unranged(err error) bool {

@@ -234,7 +234,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		k.report.Missing = 0
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
-	k.wholeNext = k.incrementalRefuted.set() || e.read.Doubtful() || d.Action == proof.Repeat // a doubtful reading cannot be the base of an incremental pass
+	k.wholeNext = k.incrementalRefuted.IsSet() || e.read.Doubtful() || d.Action == proof.Repeat // a doubtful reading cannot be the base of an incremental pass
 	parents := *f
 	parents.Unstored = e.open.nameless()
 	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}

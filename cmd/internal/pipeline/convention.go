@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -374,5 +375,5 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err := writeOwn(ctx, tx, load.Conventions, rows...); err != nil {
 		return err
 	}
-	return tx.Commit(ctx, position{touchedBy: r.Run}.encode())
+	return tx.Commit(ctx, cursor.Position{TouchedBy: r.Run}.Encode())
 }

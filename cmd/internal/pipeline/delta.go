@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -239,16 +240,16 @@ func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosit
 	if p.stored, err = p.dest.Cursor(ctx, d.key(q.stream.Name)); err != nil {
 		return err
 	}
-	if p.pos, err = decodePosition(p.stored); err != nil {
+	if p.pos, err = cursor.Decode(p.stored); err != nil {
 		return err
 	}
 	if err := d.run.checkAddress(q.stream, p.pos); err != nil {
 		return err
 	}
-	p.events, err = p.pos.applied()
+	p.events, err = p.pos.Applied()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.longest = max(q.longest, p.pos.longest)
+	q.longest = max(q.longest, p.pos.Longest)
 	return err
 }
 

@@ -57,7 +57,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	for _, dest := range dests {
 		p := &destinationPosition{dest: dest}
 		err := x.readPosition(ctx, q, p)
-		if err == nil && overlays == nil && p.pos.over() != "" && !p.pos.midPass() {
+		if err == nil && overlays == nil && p.pos.LastWhole() != "" && !p.pos.MidPass() {
 			b.positions = append(b.positions, p)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -329,7 +330,7 @@ func TestDeltasCoverage(t *testing.T) {
 	require.EqualValues(t, 1, rep.Streams[0].Webhooks.Found)
 	at, err := memoryOf(r).Cursor(t.Context(), state.Key{Pipeline: "nightly", Stream: "v2.contacts"})
 	require.NoError(t, err)
-	w, ok := WebhooksOf(at)
+	w, ok := cursor.WebhooksOf(at)
 	require.True(t, ok)
 	require.EqualValues(t, 3, w.Announced)
 	require.EqualValues(t, 1, w.Found)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -30,8 +31,8 @@ func (m *mapped) release() {
 type destinationPosition struct {
 	dest   Destination
 	stored state.Cursor
-	pos    position
-	events applied
+	pos    cursor.Position
+	events cursor.Applied
 }
 
 // commit commits the answers to all destinations. A record stays in the queue until every destination has it.
@@ -50,7 +51,7 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 	}
 	x.notBefore()
 	var mu sync.Mutex
-	done := map[string]applied{}
+	done := map[string]cursor.Applied{}
 	err = x.each(ctx, func(ctx context.Context, dest Destination) error {
 		i := slices.IndexFunc(positions, func(p *destinationPosition) bool { return p.dest.Name == dest.Name })
 		if i < 0 {
@@ -107,7 +108,7 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	}
 	id := runid.New(x.Now())
 	for _, p := range positions {
-		for _, last := range []string{p.pos.pass, p.pos.touchedBy, p.events.Run} {
+		for _, last := range []string{p.pos.Pass, p.pos.TouchedBy, p.events.Run} {
 			id = runid.Later(id, last[:min(len(last), len(id))])
 		}
 	}
@@ -233,11 +234,11 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	}
 	x.note(p, stamp, out)
 	pos := p.pos
-	if pos.pass == "" && pos.touchedBy == "" {
-		pos.touchedBy = stamp // no scheduled run has read the stream yet
-		pos.address = x.Origins[s.Name].Address
+	if pos.Pass == "" && pos.TouchedBy == "" {
+		pos.TouchedBy = stamp // no scheduled run has read the stream yet
+		pos.Address = x.Origins[s.Name].Address
 	}
-	next := pos.withEvents(p.events).encode()
+	next := pos.WithApplied(p.events).Encode()
 	news, err := x.news(p.dest.Name, p.stored, next, m)
 	if err != nil {
 		return out, err
@@ -253,7 +254,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	a := &p.events
 	a.Run, a.At = stamp, x.began
-	if x.q.state[p.dest.Name].recounted {
+	if x.q.state[p.dest.Name].Recounted {
 		a.Through = 0
 	}
 	a.Through = max(a.Through, x.through)
@@ -268,10 +269,10 @@ func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 		a.Open = nil
 	}
 	for _, e := range x.requested {
-		a.drop(e.key)
+		a.Drop(e.key)
 	}
 	for _, e := range x.again {
-		a.put(open{Key: e.key, At: e.last, Tries: e.tries, Gone: e.gone})
+		a.Put(cursor.Record{Key: e.key, At: e.last, Tries: e.tries, Gone: e.gone})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
@@ -69,11 +70,11 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	if err != nil {
 		return 0, false, err
 	}
-	pos, err := decodePosition(stored)
+	pos, err := cursor.Decode(stored)
 	if err != nil {
 		return 0, false, err
 	}
-	a, err := pos.applied()
+	a, err := pos.Applied()
 	if err != nil {
 		return 0, false, err
 	}
@@ -82,11 +83,11 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 		return 0, false, err
 	}
 	last := events[len(events)-1]
-	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.knows(e.Ordinal, e.Received) })
+	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.Knows(e.Ordinal, e.Received) })
 	if len(events) > 0 {
 		stamp := runid.New(d.Now())
-		a.Through, a.At, a.Run, pos.touchedBy = last.Ordinal, d.now().UTC(), stamp, stamp
-		if err := d.commitEvents(ctx, dest, key, stored, pos.withEvents(a), events); err != nil {
+		a.Through, a.At, a.Run, pos.TouchedBy = last.Ordinal, d.now().UTC(), stamp, stamp
+		if err := d.commitEvents(ctx, dest, key, stored, pos.WithApplied(a), events); err != nil {
 			return 0, false, err
 		}
 	}
@@ -96,8 +97,8 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	return len(events), true, nil
 }
 
-func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next position, events []extract.Delivery) error {
-	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.touchedBy, Whole: true, Now: d.Now})
+func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next cursor.Position, events []extract.Delivery) error {
+	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.TouchedBy, Whole: true, Now: d.Now})
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.K
 	if err := writeOwn(ctx, tx, load.Events, rows...); err != nil {
 		return err
 	}
-	return tx.Commit(ctx, next.encode())
+	return tx.Commit(ctx, next.Encode())
 }
 
 func eventRow(e extract.Delivery) []any {

@@ -6,15 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 func (r *deltaRig) owed() bool {
-	pos, err := decodePosition(cursorOf(r.t, r))
+	pos, err := cursor.Decode(cursorOf(r.t, r))
 	require.NoError(r.t, err)
-	a, err := pos.applied()
+	a, err := pos.Applied()
 	require.NoError(r.t, err)
 	return a.Refresh > 0
 }

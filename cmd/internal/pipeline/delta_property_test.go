@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -172,9 +173,9 @@ func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum Delt
 func (s *storm) synced() bool {
 	at, err := s.memory.Cursor(s.t.Context(), s.deltas.key("v2.contacts"))
 	require.NoError(s.t, err)
-	pos, err := decodePosition(at)
+	pos, err := cursor.Decode(at)
 	require.NoError(s.t, err)
-	return pos.over() != ""
+	return pos.LastWhole() != ""
 }
 
 func (s *storm) ledgerIsWhole() {

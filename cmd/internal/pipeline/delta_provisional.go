@@ -35,7 +35,7 @@ type provisional struct {
 func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp string) (arrow.RecordBatch, schemas.Table, error) {
 	s := x.q.stream
 	var none schemas.Table
-	if len(x.described) == 0 || len(s.Key) != 1 || s.Table.Mode.Or(schemas.Merge) != schemas.Merge || p.pos.rules != "" || len(s.Rules.Filter) > 0 {
+	if len(x.described) == 0 || len(s.Key) != 1 || s.Table.Mode.Or(schemas.Merge) != schemas.Merge || p.pos.Rules != "" || len(s.Rules.Filter) > 0 {
 		return nil, none, nil
 	}
 	tables, err := p.dest.Tables(ctx, s.Table.Name)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state/retry"
@@ -26,7 +27,7 @@ type queue struct {
 	control  string          // key of a record that existed when it was last requested
 	longest  int64
 
-	state   map[string]applied
+	state   map[string]cursor.Applied
 	waiting map[string]*entity
 	whole   *entity // set if an event says that any record of the stream may have changed; else nil
 	last    time.Time
@@ -57,7 +58,7 @@ type entity struct {
 const maxData = 8 << 10
 
 func newQueue() *queue {
-	return &queue{state: map[string]applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
+	return &queue{state: map[string]cursor.Applied{}, waiting: map[string]*entity{}, strange: map[string]bool{}}
 }
 
 // add queues an event. It keeps only the key, without the record, if the record is too large or if another event with
@@ -82,7 +83,7 @@ func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 	}
 }
 
-func (q *queue) reopen(o open, now time.Time) {
+func (q *queue) reopen(o cursor.Record, now time.Time) {
 	if q.waiting[o.Key] == nil {
 		q.waiting[o.Key] = &entity{key: o.Key, first: o.At, last: o.At, gone: o.Gone, tries: o.Tries, received: now, due: now, stored: true}
 	}
@@ -92,7 +93,7 @@ func (q *queue) reopen(o open, now time.Time) {
 func (q *queue) recount(ordinal int64, received time.Time) {
 	for name, a := range q.state {
 		if ordinal <= a.Through && received.After(a.At) {
-			a.Through, a.recounted = ordinal-1, true
+			a.Through, a.Recounted = ordinal-1, true
 			q.state[name] = a
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
@@ -24,12 +25,12 @@ type destinationRun struct {
 	dest     Destination
 	key      state.Key
 	stored   state.Cursor
-	memory   string   // what the destination stores about the stream, as text: see learn
-	learning string   // the value of memory once the open transaction is committed
-	main     position // the stored position
-	pos      position
-	start    position // position when the run began; zero if an interrupted pass is continued
-	refuted  bool     // the current pass is contradicted, so the position in the cursor does not change
+	memory   string          // what the destination stores about the stream, as text: see learn
+	learning string          // the value of memory once the open transaction is committed
+	main     cursor.Position // the stored position
+	pos      cursor.Position
+	start    cursor.Position // position when the run began; zero if an interrupted pass is continued
+	refuted  bool            // the current pass is contradicted, so the position in the cursor does not change
 
 	parentState
 	folder       folder
@@ -62,7 +63,7 @@ type destinationRun struct {
 	finished     bool         // the run makes no further pass for this destination
 	report       StreamReport
 
-	incrementalRefuted refutation
+	incrementalRefuted cursor.Refutation
 	noticed            []Notice // notices to report with the next conclusive pass
 	overlooked         int64    // rows of the pass that earlier incremental passes had missed
 	sealedPast         int64
@@ -112,37 +113,37 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	switch b := st.Options.Backfill; {
 	case b == nil:
 	case b.StartOver:
-		pos = position{}
-	case pos.end:
+		pos = cursor.Position{}
+	case pos.Ended:
 		k.wasDone(pos)
 		return nil
 	}
-	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.longest, pos.steady, pos.passes, pos.parentsUnsure, stillRefuted(pos.refuted, st.stream), pos.over()
+	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.Longest, pos.Steady, pos.Passes, pos.ParentsUnsure, stillRefuted(pos.Refuted, st.stream), pos.LastWhole()
 	if !inPlace {
 		k.allParents = true
 		return nil
 	}
 	if k.report.Backfill == "" && k.owes() {
 		k.allParents = true
-		if !pos.midPass() {
-			pos.at = "" // the event may also concern records that an incremental pass leaves out
+		if !pos.MidPass() {
+			pos.Source = "" // the event may also concern records that an incremental pass leaves out
 		}
 	}
-	if !pos.midPass() {
+	if !pos.MidPass() {
 		k.start = pos
 	}
 	switch {
-	case st.Options.Full && (!pos.end || st.rules() == ""), pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
+	case st.Options.Full && (!pos.Ended || st.rules() == ""), pos.MidPass() && !st.parts(), pos.MidPass() && pos.Rules != st.rules():
 		return err
-	case pos.rules != st.rules():
-		pos.at = "" // unchanged records must be mapped again too
-	case pos.end && pos.rules != "":
+	case pos.Rules != st.rules():
+		pos.Source = "" // unchanged records must be mapped again too
+	case pos.Ended && pos.Rules != "":
 		forgotten, failed := k.hasForgottenRows(ctx, st)
 		if failed != nil {
 			return failed
 		}
 		if forgotten {
-			pos.at = ""
+			pos.Source = ""
 		}
 	}
 	k.pos = pos
@@ -151,9 +152,9 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 
 // keep returns the position of the last pass that was not contradicted. The cursor must not cover records that did
 // not arrive.
-func (k *destinationRun) keep(p *pass) position {
+func (k *destinationRun) keep(p *pass) cursor.Position {
 	pos := k.start
-	pos.touchedBy = p.id // makes the cursor differ; the position stays the same
+	pos.TouchedBy = p.id // makes the cursor differ; the position stays the same
 	return pos
 }
 
@@ -184,8 +185,8 @@ func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) 
 	k.rollback()
 	r := k.report
 	r.Duration = d
-	if a, err := k.main.applied(); err == nil && k.main.events != "" {
-		w := a.webhooks()
+	if a, err := k.main.Applied(); err == nil && k.main.Events != "" {
+		w := a.Webhooks()
 		r.Webhooks = &w
 	}
 	if r.Err == nil && !k.finished {
@@ -217,12 +218,12 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 	k.prior, k.found, k.refuted = k.before, nil, false
 	k.overlooked, k.sealedPast = 0, 0
 	k.parentage, k.left, k.overlay = nil, nil, nil
-	k.begun, k.resumed = k.main.events, p.resumes
+	k.begun, k.resumed = k.main.Events, p.resumes
 	if !p.resumes {
 		k.whole++
 	}
-	if k.pos.pass != "" {
-		k.passes, k.doubt = k.pos.passes, k.pos.parentsUnsure
+	if k.pos.Pass != "" {
+		k.passes, k.doubt = k.pos.Passes, k.pos.ParentsUnsure
 	}
 	if k.dest.Destination == nil {
 		return nil, nil
@@ -350,28 +351,28 @@ func (k *destinationRun) balance(g *group) error {
 
 func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
-	pos.rules, pos.lastComplete = p.rules(), k.over
+	pos.Rules, pos.LastComplete = p.rules(), k.over
 	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
-		pos.lastComplete = "" // "" means that the pass itself is the last complete one
+		pos.LastComplete = "" // "" means that the pass itself is the last complete one
 	}
 	if g.end != nil && k.wholeNext {
-		pos.at = "" // the next pass reads the whole list
+		pos.Source = "" // the next pass reads the whole list
 	}
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.longest, pos.steady, pos.passes, pos.parentsUnsure, pos.refuted = k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted
+	pos.Longest, pos.Steady, pos.Passes, pos.ParentsUnsure, pos.Refuted = k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted
 	stored, err := k.storedPosition(p, g, pos)
 	if err != nil {
 		return err
 	}
-	stored.address = p.Origins[p.stream.Name].Address
-	next := stored.encode()
+	stored.Address = p.Origins[p.stream.Name].Address
+	next := stored.Encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
 		return err
 	}
-	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
+	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.LastWhole()
 	k.memory, k.learning, k.sealedPast = cmp.Or(k.learning, k.memory), "", k.overlooked
 	if k.rejectsAfter != nil {
 		k.rejects, k.rejectsAfter = k.rejectsAfter, nil

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 )
 
@@ -10,18 +11,18 @@ func (k *destinationRun) all(p *pass, g *group) bool {
 }
 
 func (k *destinationRun) owes() bool {
-	a, err := k.main.applied()
+	a, err := k.main.Applied()
 	return err == nil && a.Refresh > 0
 }
 
-func (k *destinationRun) announced(pos position, all bool) position {
-	begun, err := position{events: k.begun}.applied()
-	if err != nil || pos.events == "" {
+func (k *destinationRun) announced(pos cursor.Position, all bool) cursor.Position {
+	begun, err := cursor.Position{Events: k.begun}.Applied()
+	if err != nil || pos.Events == "" {
 		return pos
 	}
-	now, err := pos.applied()
+	now, err := pos.Applied()
 	if err != nil {
 		return pos
 	}
-	return pos.withEvents(now.passed(begun, all, k.over == "", k.counts.Written+k.counts.Deleted))
+	return pos.WithApplied(now.AfterPass(begun, all, k.over == "", k.counts.Written+k.counts.Deleted))
 }

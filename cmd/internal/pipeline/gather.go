@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -69,7 +70,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g := p.group
 	p.partial = page.Partial
 	g.older.add(at, p.mapper.Fetched()-at, page)
-	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
+	g.next = cursor.Position{Pass: p.id, Source: page.Next, Ended: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
 	for _, gap := range page.Gaps {
 		p.met.add(gapReject(gap))
@@ -254,7 +255,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return err
 	}
 	g := p.group
-	if g.next == (position{}) && !p.spills {
+	if g.next == (cursor.Position{}) && !p.spills {
 		return nil
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills

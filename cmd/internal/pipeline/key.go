@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -179,7 +180,7 @@ func (st *streamRun) conventionOf() extract.Convention {
 
 func (p *pass) beginAgain() {
 	for _, k := range p.destinations {
-		k.pos = position{}
+		k.pos = cursor.Position{}
 		if !p.resumes && k.whole > 0 {
 			k.whole--
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -65,7 +66,7 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 		k.fail(fmt.Errorf("%w: %w", state.ErrMoved, trouble))
 	}
 	if k.before != nil {
-		k.pos = position{} // only a whole second reading can prove anything
+		k.pos = cursor.Position{} // only a whole second reading can prove anything
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -119,7 +120,7 @@ func (k *destinationRun) follow(ctx context.Context) error {
 	if l.to == "" || l.from != k.stored {
 		return nil
 	}
-	main, err := decodePosition(l.to)
+	main, err := cursor.Decode(l.to)
 	if err != nil {
 		return err
 	}
@@ -142,20 +143,20 @@ func unwrap(d load.Destination) load.Destination {
 
 // addDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
 // again, because only the source knows which row is newer.
-func (k *destinationRun) addDoubtful(pos position) (position, error) {
+func (k *destinationRun) addDoubtful(pos cursor.Position) (cursor.Position, error) {
 	if len(k.held.doubtful) == 0 {
 		return pos, nil
 	}
-	a, err := pos.applied()
+	a, err := pos.Applied()
 	if err != nil {
 		return pos, err
 	}
 	for _, o := range k.held.doubtful {
-		if !slices.ContainsFunc(a.Open, func(have open) bool { return have.Key == o.Key }) {
-			a.put(o)
+		if !slices.ContainsFunc(a.Open, func(have cursor.Record) bool { return have.Key == o.Key }) {
+			a.Put(o)
 		}
 	}
-	return pos.withEvents(a), nil
+	return pos.WithApplied(a), nil
 }
 
 func stampOf(overlays map[string]*overlay) (stamp string) {

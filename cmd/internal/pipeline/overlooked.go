@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
@@ -63,8 +64,8 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	return err
 }
 
-func refutationNote(r refutation, s schemas.Stream) string {
-	if !r.set() || !s.Incremental.Set() {
+func refutationNote(r cursor.Refutation, s schemas.Stream) string {
+	if !r.IsSet() || !s.Incremental.Set() {
 		return ""
 	}
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
@@ -72,9 +73,9 @@ func refutationNote(r refutation, s schemas.Stream) string {
 
 // stillRefuted returns r if incremental passes over s still request changes in the same way as when r was found. Otherwise it
 // returns no refutation.
-func stillRefuted(r refutation, s schemas.Stream) refutation {
+func stillRefuted(r cursor.Refutation, s schemas.Stream) cursor.Refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
-		return refutation{}
+		return cursor.Refutation{}
 	}
 	return r
 }
@@ -90,7 +91,7 @@ func requestsBy(s schemas.Stream) string {
 // refute gives up incremental reading in two cases: the pass found a change that incremental passes miss, or the list
 // is not in the order that they rely on.
 func (k *destinationRun) refute(p *pass, g *group) {
-	if k.incrementalRefuted.set() {
+	if k.incrementalRefuted.IsSet() {
 		return
 	}
 	c := proof.Changes{Field: p.stream.Incremental.Field, Edge: g.older.edge.UTC().Format(time.RFC3339), Overlooked: k.overlooked}
@@ -101,6 +102,6 @@ func (k *destinationRun) refute(p *pass, g *group) {
 	if why == "" {
 		return
 	}
-	k.incrementalRefuted = refutation{Of: requestsBy(p.stream), Why: why}
+	k.incrementalRefuted = cursor.Refutation{Of: requestsBy(p.stream), Why: why}
 	k.noticed = append(k.noticed, Notice{Severity: Warned, Kind: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
 }

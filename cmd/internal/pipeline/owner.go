@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -28,27 +29,27 @@ func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
 // CheckOwner checks that k's stream owns the table, and that the source still has the address that earlier passes
 // have read. Otherwise it returns a [*load.OwnerError]. A table that several sources share is stored without an
 // address; then the address in the cursor is checked. // Invariant 13
-func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamState) error {
-	pos, err := decodePosition(cursor)
+func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamState) error {
+	pos, err := cursor.Decode(stored)
 	if err != nil {
 		return err
 	}
 	have := at.Owner
-	if have != nil && have.Origin == (load.Origin{}) && pos.address != "" {
+	if have != nil && have.Origin == (load.Origin{}) && pos.Address != "" {
 		of := *have
-		of.Origin = load.Origin{Source: c.Source, Address: pos.address}
+		of.Origin = load.Origin{Source: c.Source, Address: pos.Address}
 		have = &of
 	}
 	k.Source = ""
-	_, _, err = c.Owned(k, cursor, have)
+	_, _, err = c.Owned(k, stored, have)
 	return err
 }
 
-func (r *run) checkAddress(s schemas.Stream, p position) error {
+func (r *run) checkAddress(s schemas.Stream, p cursor.Position) error {
 	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
 	want.Origin = r.Origins[s.Name]
-	have.Origin = load.Origin{Source: want.Source, Address: p.address}
-	if p.address == "" || want.Address == "" || have == want {
+	have.Origin = load.Origin{Source: want.Source, Address: p.Address}
+	if p.Address == "" || want.Address == "" || have == want {
 		return nil
 	}
 	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
@@ -56,11 +57,11 @@ func (r *run) checkAddress(s schemas.Stream, p position) error {
 
 // displaced returns why the table cannot be the one that the cursor belongs to; "" if it can be. An empty table is
 // accepted if the passes up to the cursor found no records.
-func displaced(p position, table string, at load.StreamState) string {
-	last := max(p.pass, p.touchedBy, p.over())
-	some := p.longest > 0 || p.midPass()
+func displaced(p cursor.Position, table string, at load.StreamState) string {
+	last := max(p.Pass, p.TouchedBy, p.LastWhole())
+	some := p.Longest > 0 || p.MidPass()
 	switch {
-	case p.pass == "":
+	case p.Pass == "":
 		return ""
 	case len(at.Gone) > 0:
 		return fmt.Sprintf("%s does not exist any more", strings.Join(at.Gone, ", "))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -35,10 +36,10 @@ var spoils = []spoil{
 		b := loadtest.Batch(t, tables[0], loadtest.Row{"id": "7", "name": "n7", schemas.ColRun: "0", schemas.ColHash: "h", schemas.ColSyncedAt: "2026-11-20T08:00:00Z"})
 		defer b.Release()
 		require.NoError(t, tx.Write(t.Context(), tables[0], b))
-		p, err := decodePosition(at)
+		p, err := cursor.Decode(at)
 		require.NoError(t, err)
-		p.passes++ // as a commit of deltas does
-		require.NoError(t, tx.Commit(t.Context(), p.encode()))
+		p.Passes++ // as a commit of deltas does
+		require.NoError(t, tx.Commit(t.Context(), p.Encode()))
 	}, says: "was created after the last pass"},
 }
 

@@ -55,7 +55,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	if err := k.entries(ctx, p, m); err != nil {
 		return nil, err
 	}
-	if m.trusted = k.pos.pass != "" && !k.allParents; !m.trusted {
+	if m.trusted = k.pos.Pass != "" && !k.allParents; !m.trusted {
 		return m, nil
 	}
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -103,7 +104,7 @@ type group struct {
 	batched int64 // bytes of the batches that were made since the last settle
 	spill   bool  // apply the group although the transaction stays open
 
-	next    position
+	next    cursor.Position
 	total   tally
 	end     *extract.End
 	ended   time.Time      // when the list ended; set together with end

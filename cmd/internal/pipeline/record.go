@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
@@ -39,10 +40,10 @@ func (r *run) open(ctx context.Context) error {
 			continue
 		}
 		row := &runRow{dest: d, stored: stored}
-		if p, err := decodePosition(stored); err == nil {
-			r.Run = runid.Later(r.Run, p.pass)
-			row.ended = p.longest
-			r.settled[d.Name] = p.longest > 0
+		if p, err := cursor.Decode(stored); err == nil {
+			r.Run = runid.Later(r.Run, p.Pass)
+			row.ended = p.Longest
+			r.settled[d.Name] = p.Longest > 0
 		}
 		rows = append(rows, row)
 	}
@@ -73,11 +74,11 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	if err := writeOwn(ctx, tx, load.Runs, rows...); err != nil {
 		return err
 	}
-	pos := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning, longest: w.ended}
-	if pos.end {
-		pos.longest++
+	pos := cursor.Position{Pass: r.Run, Source: state.Cursor(rep.Status), Ended: rep.Status != StatusRunning, Longest: w.ended}
+	if pos.Ended {
+		pos.Longest++
 	}
-	next := pos.encode()
+	next := pos.Encode()
 	if err := tx.Commit(ctx, next); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
@@ -88,11 +89,11 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 // orphan returns the final row of an earlier run that never ended because its process was killed. Only one
 // process at a time runs a pipeline, so that run cannot be alive.
 func (w *runRow) orphan(r *run) [][]any {
-	p, err := decodePosition(w.stored)
-	if err != nil || !p.midPass() || p.pass == r.Run {
+	p, err := cursor.Decode(w.stored)
+	if err != nil || !p.MidPass() || p.Pass == r.Run {
 		return nil
 	}
-	return [][]any{{p.pass, r.Name, runid.Time(p.pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
+	return [][]any{{p.Pass, r.Name, runid.Time(p.Pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
 }
 
 type runCounts struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
@@ -125,16 +126,16 @@ func number(a arrow.Array, i int) int64 {
 // sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved: that
 // pass rejected the same records again if it had to. While a later pass is unfinished, its stream's rejects cannot be
 // retried.
-func (t *rejectRetry) sort(all []*reject, pos position) (open []*reject) {
+func (t *rejectRetry) sort(all []*reject, pos cursor.Position) (open []*reject) {
 	for _, j := range all {
-		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
+		j.passed = cmp.Compare(j.passID(), pos.Pass) < 0
 		switch {
-		case pos.end && cmp.Compare(j.passID(), pos.over()) < 0 && !t.stream.Window:
+		case pos.Ended && cmp.Compare(j.passID(), pos.LastWhole()) < 0 && !t.stream.Window:
 			j.resolved = true
 			t.done.Superseded++
 		case !j.record:
 			t.done.Waiting++
-		case j.passed && pos.midPass():
+		case j.passed && pos.MidPass():
 			t.reject(j, "a later pass over the stream is not finished; run sync first")
 		default:
 			open = append(open, j)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/state"
 )
@@ -61,25 +62,25 @@ func (c Counts) Add(d Counts) Counts {
 
 // StreamReport is the outcome of one stream in one destination. Its counts are sums over the run's passes.
 type StreamReport struct {
-	Stream      string        `json:"stream"`
-	Table       string        `json:"table"`
-	Destination string        `json:"destination,omitempty"`
-	Backfill    string        `json:"backfill,omitempty"` // its name: see [Backfill.Name]
-	Done        time.Time     `json:"done_at,omitzero"`   // end of a backfill that an earlier run completed
-	Status      Status        `json:"status"`
-	Verdict     Verdict       `json:"verdict,omitempty"` // verdict on the last finished pass
-	Reasons     string        `json:"why,omitempty"`     // reasons for the verdict
-	Counts      Counts        `json:"counts"`
-	Missing     int64         `json:"missing,omitempty"` // live rows that the last pass did not contain
-	Passes      int           `json:"passes"`
-	Pages       int           `json:"pages"`
-	Requests    int           `json:"requests"`
-	Bytes       int64         `json:"bytes"`
-	Duration    time.Duration `json:"duration"`
-	NotBefore   time.Time     `json:"not_before,omitzero"` // when a parked stream can be tried again
-	Notices     []Notice      `json:"notices,omitempty"`   // changes of the source, the gravest first
-	Webhooks    *Webhooks     `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
-	Err         error         `json:"-"`
+	Stream      string           `json:"stream"`
+	Table       string           `json:"table"`
+	Destination string           `json:"destination,omitempty"`
+	Backfill    string           `json:"backfill,omitempty"` // its name: see [Backfill.Name]
+	Done        time.Time        `json:"done_at,omitzero"`   // end of a backfill that an earlier run completed
+	Status      Status           `json:"status"`
+	Verdict     Verdict          `json:"verdict,omitempty"` // verdict on the last finished pass
+	Reasons     string           `json:"why,omitempty"`     // reasons for the verdict
+	Counts      Counts           `json:"counts"`
+	Missing     int64            `json:"missing,omitempty"` // live rows that the last pass did not contain
+	Passes      int              `json:"passes"`
+	Pages       int              `json:"pages"`
+	Requests    int              `json:"requests"`
+	Bytes       int64            `json:"bytes"`
+	Duration    time.Duration    `json:"duration"`
+	NotBefore   time.Time        `json:"not_before,omitzero"` // when a parked stream can be tried again
+	Notices     []Notice         `json:"notices,omitempty"`   // changes of the source, the gravest first
+	Webhooks    *cursor.Webhooks `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
+	Err         error            `json:"-"`
 }
 
 // Report is the outcome of a run.

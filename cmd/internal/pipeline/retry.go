@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -158,7 +159,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pos, err := decodePosition(stored)
+	pos, err := cursor.Decode(stored)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	return t.commit(ctx, key, stored, pos, m, rows)
 }
 
-func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *refitted, rows [][]any) error {
+func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos cursor.Position, m *refitted, rows [][]any) error {
 	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {
 		return err
@@ -207,8 +208,8 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.touchedBy = t.Run // makes the cursor differ; the position stays the same
-	return tx.Commit(ctx, pos.encode())
+	pos.TouchedBy = t.Run // makes the cursor differ; the position stays the same
+	return tx.Commit(ctx, pos.Encode())
 }
 
 func (t *rejectRetry) report(ctx context.Context) StreamReport {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -132,7 +133,7 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) e
 	if err != nil {
 		return err
 	}
-	pos, err := decodePosition(stored)
+	pos, err := cursor.Decode(stored)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) e
 	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
-	pos.touchedBy = r.Run // makes the cursor differ; the position stays the same
-	return tx.Commit(ctx, pos.encode())
+	pos.TouchedBy = r.Run // makes the cursor differ; the position stays the same
+	return tx.Commit(ctx, pos.Encode())
 }

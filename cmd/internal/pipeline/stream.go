@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
@@ -140,7 +141,7 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	}
 	st.restarted = true
 	for _, k := range p.destinations {
-		k.pos = position{}
+		k.pos = cursor.Position{}
 	}
 	return true
 }
@@ -164,8 +165,8 @@ func (st *streamRun) inStep() *pass {
 		case k.finished, k.trouble != nil:
 		case p == nil:
 			p = st.passFor(k)
-		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at && p.id == k.pos.pass):
-			if p.from != k.pos.at {
+		case p.resumes == k.pos.MidPass() && (!p.resumes || p.from == k.pos.Source && p.id == k.pos.Pass):
+			if p.from != k.pos.Source {
 				p.from = "" // they continue at different positions, so the pass reads from the beginning of the list
 			}
 			p.destinations = append(p.destinations, k)
@@ -178,9 +179,9 @@ func (st *streamRun) inStep() *pass {
 // passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
-	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
-	if k.pos.midPass() {
-		p.id, p.resumes = k.pos.pass, true
+	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.Source, began: st.Now()}
+	if k.pos.MidPass() {
+		p.id, p.resumes = k.pos.Pass, true
 		return p
 	}
 	p.id = runid.OfPass(st.Run, int64(st.passes))

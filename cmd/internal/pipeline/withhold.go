@@ -5,6 +5,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -14,10 +15,10 @@ import (
 // withheld, because deltas have committed their records during the pass.
 type withheld struct {
 	batches  []transform.TableBatch
-	own      bool   // batches are copies, which must be released
-	fresh    int64  // withheld rows of records that the pass had not read before
-	again    int64  // withheld rows of records that the pass had read before
-	doubtful []open // records whose withheld row differs from the delta's
+	own      bool            // batches are copies, which must be released
+	fresh    int64           // withheld rows of records that the pass had not read before
+	again    int64           // withheld rows of records that the pass had read before
+	doubtful []cursor.Record // records whose withheld row differs from the delta's
 	keys     []string
 }
 
@@ -70,7 +71,7 @@ func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 		h.fresh++
 	}
 	if hash != r.hash {
-		h.doubtful = append(h.doubtful, open{Key: r.requestKey, At: r.event, Gone: r.hash == ""})
+		h.doubtful = append(h.doubtful, cursor.Record{Key: r.requestKey, At: r.event, Gone: r.hash == ""})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -56,10 +57,10 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
-	at := func() position {
+	at := func() cursor.Position {
 		c, err := r.memory.Cursor(t.Context(), (&run{Config: r.config}).key("crm_leads"))
 		require.NoError(t, err)
-		p, err := decodePosition(c)
+		p, err := cursor.Decode(c)
 		require.NoError(t, err)
 		return p
 	}
@@ -75,15 +76,15 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 		require.Contains(t, rep.Streams[0].Err.Error(), "the source states 30 records, and 25 distinct records arrived")
 		require.Equal(t, records(0, 28), r.alive("crm_leads"))
 		now := at()
-		require.Equal(t, [3]any{before.pass, before.at, before.end}, [3]any{now.pass, now.at, now.end})
-		require.NotEqual(t, before.touchedBy, now.touchedBy, "the stored cursor still changes")
-		before.touchedBy = now.touchedBy
+		require.Equal(t, [3]any{before.Pass, before.Source, before.Ended}, [3]any{now.Pass, now.Source, now.Ended})
+		require.NotEqual(t, before.TouchedBy, now.TouchedBy, "the stored cursor still changes")
+		before.TouchedBy = now.TouchedBy
 	}
 	l.states, l.total = 0, true
 	r.restart(nil)
 	r.must(StatusComplete)
 	require.Equal(t, records(3, 28), r.alive("crm_leads"))
-	require.NotEqual(t, before.at, at().at)
+	require.NotEqual(t, before.Source, at().Source)
 }
 
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -89,7 +90,7 @@ func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
 		}
 		if s := b.stream(k); s != nil {
 			s.Synced = r.time("updated_at")
-			if w, ok := pipeline.WebhooksOf(state.Cursor(r.text("cursor"))); ok {
+			if w, ok := cursor.WebhooksOf(state.Cursor(r.text("cursor"))); ok {
 				b.announced[k] = board.Coverage{Stream: k.Stream, Announced: w.Announced, Missed: w.Found}
 			}
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package cursor
 
 import (
 	"encoding/json"
@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// applied records up to which event a stream's webhook events are applied in one destination. It is stored inside the
+// Applied records up to which event a stream's webhook events are applied in one destination. It is stored inside the
 // stream's cursor, so that rows and ordinal are committed together. // Invariants 2, 3
-type applied struct {
+type Applied struct {
 	Through int64     `json:"through"` // every event up to this ordinal is applied, or its record is in Open, or Refresh covers it
 	At      time.Time `json:"at"`      // time of the commit that set Through; no event up to Through was received later
-	Open    []open    `json:"open,omitempty"`
+	Open    []Record  `json:"open,omitempty"`
 
 	// Refresh is the ordinal of an event after which the whole stream must be read again; 0 if there is none. Only a
 	// reading that begins after the event counts.
@@ -28,43 +28,47 @@ type applied struct {
 	Announced int64 `json:"announced,omitempty"`
 	Found     int64 `json:"found,omitempty"`
 
-	recounted bool // Through is less than the stored value: see queue.recount
+	Recounted bool `json:"-"` // Through is less than the stored value, because the inbox was lost
 }
 
-// open is a record that must be requested again after its event was applied.
-type open struct {
+// Record is a record that must be requested again after its event was applied.
+type Record struct {
 	Key   string `json:"key"` // a JSON scalar
 	At    int64  `json:"at"`
 	Tries int    `json:"tries"`
 	Gone  bool   `json:"gone,omitempty"` // the event says that the record is gone
 }
 
-func (p position) applied() (a applied, err error) {
-	if p.events == "" {
+// Applied returns up to which event the stream's events are applied.
+func (p Position) Applied() (a Applied, err error) {
+	if p.Events == "" {
 		return a, nil
 	}
-	if err := json.Unmarshal([]byte(p.events), &a); err != nil {
-		return a, fmt.Errorf("read events %q: %w", p.events, err)
+	if err := json.Unmarshal([]byte(p.Events), &a); err != nil {
+		return a, fmt.Errorf("read events %q: %w", p.Events, err)
 	}
 	return a, nil
 }
 
-// knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the
+// Knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the
 // last commit: it comes from an inbox that replaced a lost one.
-func (a applied) knows(ordinal int64, received time.Time) bool {
+func (a Applied) Knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }
 
-func (p position) withEvents(a applied) position {
+// WithApplied returns p with a.
+func (p Position) WithApplied(a Applied) Position {
 	text, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
 	}
-	p.events = string(text)
+	p.Events = string(text)
 	return p
 }
 
-func (a applied) passed(begun applied, all, first bool, changes int64) applied {
+// AfterPass returns a as it is after a pass. begun is its value before the pass. all says whether the pass read every
+// record, first whether it was the first such pass. changes counts the rows that the pass has changed.
+func (a Applied) AfterPass(begun Applied, all, first bool, changes int64) Applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
 	}
@@ -76,13 +80,15 @@ func (a applied) passed(begun applied, all, first bool, changes int64) applied {
 	return a
 }
 
-func (a *applied) put(o open) {
-	a.drop(o.Key)
+// Put adds a record that must be requested again.
+func (a *Applied) Put(o Record) {
+	a.Drop(o.Key)
 	a.Open = append(a.Open, o)
 }
 
-func (a *applied) drop(key string) {
-	a.Open = slices.DeleteFunc(a.Open, func(o open) bool { return o.Key == key })
+// Drop removes a record that need not be requested again.
+func (a *Applied) Drop(key string) {
+	a.Open = slices.DeleteFunc(a.Open, func(o Record) bool { return o.Key == key })
 }
 
 // Webhooks is the event state of a stream's cursor, for display.
@@ -97,18 +103,19 @@ type Webhooks struct {
 
 // WebhooksOf returns the event state of a stream's cursor, and false if no event was applied yet.
 func WebhooksOf(c state.Cursor) (Webhooks, bool) {
-	p, err := decodePosition(c)
-	if err != nil || p.events == "" {
+	p, err := Decode(c)
+	if err != nil || p.Events == "" {
 		return Webhooks{}, false
 	}
-	var a applied
-	if json.Unmarshal([]byte(p.events), &a) != nil {
+	var a Applied
+	if json.Unmarshal([]byte(p.Events), &a) != nil {
 		return Webhooks{}, false
 	}
-	return a.webhooks(), true
+	return a.Webhooks(), true
 }
 
-func (a applied) webhooks() Webhooks {
+// Webhooks returns a for display.
+func (a Applied) Webhooks() Webhooks {
 	return Webhooks{Through: a.Through, Open: len(a.Open), Refresh: a.Refresh > 0, Dead: a.Dead, Announced: a.Announced + a.Fresh, Found: a.Found}
 }
 
