@@ -54,7 +54,7 @@ type destinationRun struct {
 	trouble      error  // why it dropped out; nil again once its own pass begins
 	lagged       error  // why it needs a pass that is not shared with other destinations
 	broken       bool
-	begun        string
+	begun        cursor.Position // the stored position when the current pass began
 	resumed      bool
 	overlay      *overlay // deltas during the current pass; nil if none are allowed
 	held         withheld
@@ -218,7 +218,7 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 	k.prior, k.found, k.refuted = k.before, nil, false
 	k.overlooked, k.sealedPast = 0, 0
 	k.parentage, k.left, k.overlay = nil, nil, nil
-	k.begun, k.resumed = k.main.Events, p.resumes
+	k.begun, k.resumed = k.main, p.resumes
 	if !p.resumes {
 		k.whole++
 	}

@@ -16,7 +16,7 @@ func (k *destinationRun) owes() bool {
 }
 
 func (k *destinationRun) announced(pos cursor.Position, all bool) cursor.Position {
-	begun, err := cursor.Position{Events: k.begun}.Applied()
+	begun, err := k.begun.Applied()
 	if err != nil || pos.Events == "" {
 		return pos
 	}

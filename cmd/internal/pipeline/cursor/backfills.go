@@ -34,7 +34,7 @@ func (p *Position) SetBackfill(name string, pos Position) error {
 		return err
 	}
 	all[name] = json.RawMessage(pos.Encode())
-	text, err := json.Marshal(all)
-	p.Backfills = string(text)
+	b, err := json.Marshal(all)
+	p.Backfills = text(b)
 	return err
 }

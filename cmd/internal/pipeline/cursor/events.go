@@ -58,11 +58,11 @@ func (a Applied) Knows(ordinal int64, received time.Time) bool {
 
 // WithApplied returns p with a.
 func (p Position) WithApplied(a Applied) Position {
-	text, err := json.Marshal(a)
+	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
 	}
-	p.Events = string(text)
+	p.Events = text(b)
 	return p
 }
 
