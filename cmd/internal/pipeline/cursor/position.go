@@ -22,9 +22,9 @@ type Position struct {
 	Pass   string       `json:"-"` // see stored
 	Source state.Cursor `json:"-"` // the source's own cursor
 
-	Ended   bool   `json:"end,omitempty"`
-	Longest int64  `json:"most,omitempty"`   // records of the longest whole pass; for the stream of runs, the number of finished runs
-	Steady  bool   `json:"steady,omitempty"` // the list again had Longest records, but some of them were new
+	Ended   bool  `json:"end,omitempty"`
+	Longest int64 `json:"most,omitempty"`   // records of the longest whole pass; for the stream of runs, the number of finished runs
+	Steady  bool  `json:"steady,omitempty"` // the list again had Longest records, but some of them were new
 
 	Passes        int64  `json:"turn,omitempty"`  // finished passes that knew which rows they did not contain
 	ParentsUnsure string `json:"doubt,omitempty"` // a pass whose parents must be requested again
