@@ -21,52 +21,66 @@ import (
 // errCommit cancels a pass when no destination is left to commit to. The reports of the destinations say why.
 var errCommit = errors.New("no destination is left to commit to")
 
+// destinationRun is what a run does to one destination of a stream, over all of the stream's passes.
 type destinationRun struct {
 	dest     Destination
 	key      state.Key
 	stored   state.Cursor
 	memory   string          // what the destination stores about the stream, as text: see learn
-	learning string          // the value of memory once the open transaction is committed
 	main     cursor.Position // the stored position
 	pos      cursor.Position
 	start    cursor.Position // position when the run began; zero if an interrupted pass is continued
-	refuted  bool            // the current pass is contradicted, so the position in the cursor does not change
+	folder   folder
+	wanted   bool // the destination has loaded child streams of this stream
+	rejects  *openRejects
+	lagged   error // why it needs a pass that is not shared with other destinations
+	trouble  error // why it dropped out of a pass; nil again once its own pass begins
+	broken   bool
+	finished bool // the run makes no further pass for this destination
+	report   StreamReport
 
-	parentState
-	folder       folder
-	tx           load.Tx // stays open between two groups only if a pass is one transaction
-	tried        state.Cursor
-	found        *findings // answers about missing rows; nil until they are requested
-	counts       Counts
-	sealed       Counts
-	inserted     int64
-	before       *reading
-	prior        *reading
-	whole        int   // number of passes from the beginning of the list, including this one
-	longest      int64 // records of the longest whole pass so far
-	steady       bool  // the list again had longest records, but some of them were new
-	readings     []*rowhash.Digest
-	wanted       bool // the destination has loaded child streams of this stream
-	ended        *claim
-	over         string // id of the last finished pass that read every record
-	wholeNext    bool   // the next pass reads the whole list
-	out          bool   // dropped out of the current pass
-	trouble      error  // why it dropped out; nil again once its own pass begins
-	lagged       error  // why it needs a pass that is not shared with other destinations
-	broken       bool
-	begun        cursor.Position // the stored position when the current pass began
-	resumed      bool
-	overlay      *overlay // deltas during the current pass; nil if none are allowed
-	held         withheld
-	rejects      *openRejects // as this run found or wrote them
-	rejectsAfter *openRejects // after the open transaction is committed
-	finished     bool         // the run makes no further pass for this destination
-	report       StreamReport
-
+	// What the passes so far have shown.
+	before             *reading
+	readings           []*rowhash.Digest
+	whole              int    // number of passes from the beginning of the list, including this one
+	longest            int64  // records of the longest whole pass so far
+	steady             bool   // the list again had longest records, but some of them were new
+	over               string // id of the last finished pass that read every record
+	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation
 	noticed            []Notice // notices to report with the next conclusive pass
-	overlooked         int64    // rows of the pass that earlier incremental passes had missed
-	sealedPast         int64
+	parentState
+
+	passRecord
+
+	// The open transaction. It stays open between two groups only if a pass is one transaction.
+	tx           load.Tx
+	tried        state.Cursor
+	held         withheld
+	learning     string       // the value of memory after the commit
+	rejectsAfter *openRejects // the value of rejects after the commit
+}
+
+// passRecord is what one pass did to one destination. Each pass begins with a new one.
+type passRecord struct {
+	begun   cursor.Position // the stored position when the pass began
+	resumed bool            // an earlier process began the pass
+	prior   *reading        // the reading before the pass
+	overlay *overlay        // deltas during the pass; nil if none are allowed
+
+	parentage *parentage // the stored parents; nil if the pass skips none
+	left      *leftover  // the rows that the pass did not contain; nil before its end
+	found     *findings  // answers about missing rows; nil until they are requested
+
+	counts     Counts
+	sealed     Counts // the part of counts that is committed
+	inserted   int64
+	overlooked int64 // rows that earlier incremental passes had missed
+	sealedPast int64 // the part of overlooked that is committed
+
+	out     bool   // the destination dropped out of the pass
+	refuted bool   // the pass is contradicted, so the position in the cursor does not change
+	ended   *claim // what the pass proves, once its end is committed
 }
 
 func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
@@ -214,11 +228,7 @@ func (k *destinationRun) rollback() {
 }
 
 func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
-	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
-	k.prior, k.found, k.refuted = k.before, nil, false
-	k.overlooked, k.sealedPast = 0, 0
-	k.parentage, k.left, k.overlay = nil, nil, nil
-	k.begun, k.resumed = k.main, p.resumes
+	k.passRecord = passRecord{begun: k.main, resumed: p.resumes, prior: k.before}
 	if !p.resumes {
 		k.whole++
 	}
@@ -250,43 +260,54 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	if err := k.keepFiles(g); err != nil {
 		return err
 	}
-	if err := k.write(ctx, p, g); err != nil {
+	again, err := k.attempt(ctx, p, g)
+	if err != nil || !again {
 		return err
+	}
+	_, err = k.attempt(ctx, p, g) // with the answers about the missing rows
+	return err
+}
+
+// attempt writes g and commits it. It returns true, and commits nothing, if missing rows had to be requested first.
+// Once their answers are known, no second request follows.
+func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again bool, err error) {
+	if err := k.write(ctx, p, g); err != nil {
+		return false, err
 	}
 	if g.end == nil && !p.parts() && !g.spill {
-		return nil // the transaction stays open until the pass is complete
+		return false, nil // the transaction stays open until the pass is complete
 	}
 	if err := k.removeLeft(ctx, p, g); err != nil {
-		return err
+		return false, err
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
 	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.fresh, k.counts.Deduplicated+k.held.again
 	out = k.outcome(g, out)
 	defer releaseAll(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
-		return err
+		return false, err
 	}
 	if err := k.balance(g); err != nil {
-		return err
+		return false, err
 	}
 	if g.end == nil {
-		return k.seal(ctx, p, g)
+		return false, k.seal(ctx, p, g)
 	}
 	switch e, err := k.conclude(ctx, p, g, out); {
 	case err != nil:
-		return err
+		return false, err
 	case e.decision.Action == proof.RequestMissing:
 		k.requestMissing(ctx, p, g, out.Keys)
-		return k.commit(ctx, p, g)
+		return true, nil
 	case e.givesUp():
 		k.rollback()
-		return nil
+		return false, nil
 	}
-	return k.seal(ctx, p, g)
+	return false, k.seal(ctx, p, g)
 }
 
 // requestMissing rolls the transaction back and requests the missing records. The transaction must not stay open
-// meanwhile, because the requests may take long. The group is then written again with the answers.
+// meanwhile, because the requests may take long. The group is then written once more, with the answers.
 func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
 	k.counts, k.overlooked = k.sealed, k.sealedPast

@@ -18,8 +18,6 @@ import (
 )
 
 type parentState struct {
-	parentage  *parentage
-	left       *leftover // the rows that the current pass did not contain; nil before its end
 	passes     int64
 	doubt      string
 	allParents bool
