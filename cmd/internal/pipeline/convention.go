@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -377,3 +378,21 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	}
 	return tx.Commit(ctx, cursor.Position{TouchedBy: r.Run}.Encode())
 }
+
+func changedConvention(before, now extract.Convention, cause error) []Notice {
+	var changed []string
+	for _, f := range before.Facts {
+		if g, ok := now.Fact(f.About); ok && g.Value != f.Value {
+			changed = append(changed, fmt.Sprintf("%s: %s, and was %s", f.About, orNone(g.Value), orNone(f.Value)))
+		}
+	}
+	reason := "the endpoint's answers have changed, and it was probed again"
+	if len(changed) > 0 {
+		reason += ": " + strings.Join(changed, "; ")
+	} else if cause != nil {
+		reason += ": " + cause.Error()
+	}
+	return []Notice{{Severity: Warned, Kind: NoticeEnvelope, Reason: reason}}
+}
+
+func orNone(s string) string { return cmp.Or(s, "nothing") }

@@ -25,7 +25,7 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all = append(all, p.noticeKey(g.total.clashes)...)
 	all = append(all, p.noticeBound(g.total.beyond)...)
 	if g.profile != nil && !p.stream.Window && believed {
-		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
+		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name)...)
 	}
 	for i := range all {
 		switch {

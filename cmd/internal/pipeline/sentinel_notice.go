@@ -6,10 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
-	"github.com/penstock-data/penstock/extract"
 )
 
 // Severity is how serious a change of a stream is.
@@ -67,7 +65,8 @@ type tolerances struct {
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // drift compares two profiles and returns the notices, the gravest first.
-func drift(before, now *Profile, root string, t tolerances) []Notice {
+func drift(before, now *Profile, root string) []Notice {
+	t := usualTolerances
 	if before == nil || now == nil {
 		return nil
 	}
@@ -170,21 +169,3 @@ func unlikely(a, of, b, from int64) float64 {
 	}
 	return math.Abs(part(a, of)-part(b, from)) / deviation
 }
-
-func changedConvention(before, now extract.Convention, cause error) []Notice {
-	var changed []string
-	for _, f := range before.Facts {
-		if g, ok := now.Fact(f.About); ok && g.Value != f.Value {
-			changed = append(changed, fmt.Sprintf("%s: %s, and was %s", f.About, orNone(g.Value), orNone(f.Value)))
-		}
-	}
-	reason := "the endpoint's answers have changed, and it was probed again"
-	if len(changed) > 0 {
-		reason += ": " + strings.Join(changed, "; ")
-	} else if cause != nil {
-		reason += ": " + cause.Error()
-	}
-	return []Notice{{Severity: Warned, Kind: NoticeEnvelope, Reason: reason}}
-}
-
-func orNone(s string) string { return cmp.Or(s, "nothing") }

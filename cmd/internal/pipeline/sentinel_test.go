@@ -4,96 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-func shown(rows, filled int64, kind string) *Profile {
-	c := map[string]ColumnProfile{"id": {rows, "int64"}}
-	if filled > 0 {
-		c["email"] = ColumnProfile{filled, kind}
-	}
-	return &Profile{At: time.Now(), Tables: map[string]TableProfile{"crm_leads": {rows, c}}}
-}
-
-func TestNotices(t *testing.T) {
-	t.Parallel()
-	paged, child, childless := shown(1000, 990, "text"), shown(100, 90, "text"), shown(100, 90, "text")
-	paged.Page = 50
-	other := *paged
-	other.Page = 20
-	child.Tables["crm_leads__items"] = TableProfile{300, map[string]ColumnProfile{"sku": {300, "text"}}}
-	for _, c := range []struct {
-		name        string
-		before, now *Profile
-		want        string
-	}{
-		{"nothing", shown(1000, 990, "text"), shown(1010, 992, "text"), ""},
-		{"first time", nil, shown(1000, 990, "text"), ""},
-		{"vanished", shown(1000, 990, "text"), shown(1000, 0, ""), "warned vanished_field email"},
-		{"vanished, rare", shown(1000, 50, "text"), shown(1000, 0, ""), "noted vanished_field email"},
-		{"vanished, of few", shown(12, 12, "text"), shown(12, 0, ""), ""},
-		{"new", shown(1000, 0, ""), shown(1000, 10, "text"), "noted new_field email"},
-		{"text among numbers", shown(1000, 990, "int64"), shown(1000, 990, "text"), "warned type_mix email"},
-		{"fractions among numbers", shown(1000, 990, "int64"), shown(1000, 990, "decimal(12,2)"), "noted type_mix email"},
-		{"emptier", shown(1000, 990, "text"), shown(1000, 300, "text"), "warned null_rate email"},
-		{"fuller", shown(1000, 300, "text"), shown(1000, 990, "text"), "noted null_rate email"},
-		{"emptier, of few", shown(10, 9, "text"), shown(10, 5, "text"), ""},
-		{"shorter", shown(1000, 990, "text"), shown(700, 693, "text"), "warned count "},
-		{"a little shorter", shown(1000, 990, "text"), shown(920, 910, "text"), ""},
-		{"short", shown(90, 80, "text"), shown(0, 0, ""), ""},
-		{"longer", shown(1000, 990, "text"), shown(9000, 8900, "text"), "noted count "},
-		{"another page", paged, &other, "noted page_size "},
-		{"a child table vanished", child, childless, "warned vanished_field "},
-		{"a child table came", childless, child, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, n := range drift(c.before, c.now, "crm_leads", usualTolerances) {
-				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Column)
-			}
-			require.Equal(t, c.want, strings.Join(got, ", "))
-		})
-	}
-}
-
-// A very small table may change in any way, and rows may come and go at random, without a warning.
-func TestNoFalseAlarms(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		small := func(name string) *Profile {
-			rows := rapid.Int64Range(0, 13).Draw(t, name)
-			return shown(rows, rapid.Int64Range(0, rows).Draw(t, name+" filled"), "text")
-		}
-		for _, n := range drift(small("before"), small("now"), "crm_leads", usualTolerances) {
-			require.Equal(t, Noted, n.Severity, n.Reason)
-		}
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		share := rapid.Float64Range(0, 1).Draw(t, "share")
-		chance := func(name string) *Profile {
-			rows := rapid.Int64Range(200, 300).Draw(t, name)
-			var filled int64
-			for range rows {
-				if rapid.Float64Range(0, 1).Draw(t, "row") < share {
-					filled++
-				}
-			}
-			return shown(rows, filled, "text")
-		}
-		before, now := chance("before"), chance("now")
-		for _, n := range drift(before, now, "crm_leads", usualTolerances) {
-			require.True(t, n.Severity == Noted || n.Kind == NoticeCount, n.Reason)
-		}
-	})
-}
 
 func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 	all := records(1, 301)
