@@ -58,8 +58,9 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/cursor":   {"state"},
+	"cmd/internal/pipeline/drift":    {"cmd/internal/pipeline/proof", "schemas"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},
 	"cmd/internal/pipeline/proof":    nil, // a function from facts to a verdict
@@ -76,7 +77,7 @@ var line = map[string][]string{
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
 	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
-	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state", "state/retry"},
+	"cmd/internal/serve/signal":   {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/serve", "extract/wire", "state", "state/retry"},
 }
 
 // foreign lists the external imports that a package must not have.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -29,10 +29,10 @@ func Drift(ctx context.Context, d load.Destination) (map[[2]string]string, error
 // gravity returns the rank of a reason by its severity. The text of a reason begins with the severity.
 func gravity(reason string) int {
 	severity, _, _ := strings.Cut(reason, ":")
-	switch pipeline.Severity(severity) {
-	case pipeline.Blocking:
+	switch drift.Severity(severity) {
+	case drift.Blocking:
 		return 2
-	case pipeline.Warned:
+	case drift.Warned:
 		return 1
 	}
 	return 0

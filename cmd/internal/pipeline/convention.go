@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -40,8 +41,8 @@ type StreamCompleter interface {
 // the last whole pass.
 type Memory struct {
 	extract.Convention
-	Profile *Profile `json:"profile,omitempty"`
-	Rules   string   `json:"rules,omitempty"` // fingerprint of the stream's filter in that pass
+	Profile *drift.Profile `json:"profile,omitempty"`
+	Rules   string         `json:"rules,omitempty"` // fingerprint of the stream's filter in that pass
 }
 
 // Empty reports whether there is nothing to store.
@@ -379,7 +380,7 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	return tx.Commit(ctx, cursor.Position{TouchedBy: r.Run}.Encode())
 }
 
-func changedConvention(before, now extract.Convention, cause error) []Notice {
+func changedConvention(before, now extract.Convention, cause error) []drift.Notice {
 	var changed []string
 	for _, f := range before.Facts {
 		if g, ok := now.Fact(f.About); ok && g.Value != f.Value {
@@ -392,7 +393,7 @@ func changedConvention(before, now extract.Convention, cause error) []Notice {
 	} else if cause != nil {
 		reason += ": " + cause.Error()
 	}
-	return []Notice{{Severity: Warned, Kind: NoticeEnvelope, Reason: reason}}
+	return []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeEnvelope, Reason: reason}}
 }
 
 func orNone(s string) string { return cmp.Or(s, "nothing") }

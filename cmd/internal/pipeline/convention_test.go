@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -135,7 +136,7 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 	require.Len(t, r.alive("crm.leads"), 7)
 	require.Len(t, rep.Streams[0].Notices, 1)
 	n := rep.Streams[0].Notices[0]
-	require.Equal(t, Warned, n.Severity)
+	require.Equal(t, drift.Warned, n.Severity)
 	require.Contains(t, n.Reason, "records: /items, and was /data")
 	require.Contains(t, drifts(r), n.Table+" warned: envelope: "+n.Reason)
 
@@ -209,7 +210,7 @@ func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
 	require.Equal(t, 4, leads.Requests, "the probes")
 	require.Equal(t, StatusComplete, deals.Status)
 	require.Len(t, r.alive("crm.leads"), 7, "the table is kept")
-	require.Equal(t, Blocking, leads.Notices[0].Severity)
+	require.Equal(t, drift.Blocking, leads.Notices[0].Severity)
 	require.Contains(t, drifts(r), "crm.leads blocking: envelope: "+leads.Notices[0].Reason)
 
 	r.source.lists["crm.leads"].fail = nil

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
@@ -48,7 +49,7 @@ type destinationRun struct {
 	over               string // id of the last finished pass that read every record
 	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation
-	noticed            []Notice // notices to report with the next conclusive pass
+	noticed            []drift.Notice // notices to report with the next conclusive pass
 	parentState
 
 	passRecord

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -271,7 +272,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	r.restart(nil)
 	rep = r.must(StatusComplete)
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
-	require.Equal(t, NoticeFilter, rep.Streams[0].Notices[0].Kind)
+	require.Equal(t, drift.NoticeFilter, rep.Streams[0].Notices[0].Kind)
 	require.Contains(t, r.last("crm_leads").Note, "2 rows were marked as deleted in the pass in which the stream's filter changed")
 
 	l.records = records(0, 23)

@@ -243,7 +243,7 @@ func (p *pass) count(page extract.Page) {
 		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total, Windows: page.Windows}
 	p.recordsBefore = fetched
 	p.total.pages++
-	p.profile.addPage(e.Records)
+	p.profile.AddPage(e.Records)
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
 	p.gateOf(p.stream).answered(p.stream)
@@ -261,7 +261,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
 	g.met = &p.met
 	if g.end != nil && !p.resumes && g.end.Skipped == 0 && !g.end.Partial {
-		g.profile = p.profile.profile(g.ended)
+		g.profile = p.profile.Profile(g.ended)
 	}
 	if g.end != nil {
 		p.mapper.Close()

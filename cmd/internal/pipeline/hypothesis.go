@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -30,11 +31,11 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := Warned // the notice appears once, because later runs do not use the hypothesis any more
+	severity := drift.Warned // the notice appears once, because later runs do not use the hypothesis any more
 	if e.Temporary {
-		st.known.Open, severity = true, Noted
+		st.known.Open, severity = true, drift.Noted
 	}
-	st.noticed = append(st.noticed, Notice{Severity: severity, Kind: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.Hypothesis)})
+	st.noticed = append(st.noticed, drift.Notice{Severity: severity, Kind: drift.NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.Hypothesis)})
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}

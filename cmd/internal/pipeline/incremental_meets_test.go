@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -97,7 +98,7 @@ func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	m.rows[0].at, m.rows[0].Size = m.clock, "many"
 	r.once()
 	for _, n := range r.once().Notices {
-		require.NotEqual(t, NoticeIncremental, n.Kind, "rows written again are not a sign of missed changes")
+		require.NotEqual(t, drift.NoticeIncremental, n.Kind, "rows written again are not a sign of missed changes")
 	}
 	sizes := map[string]int{}
 	for _, row := range r.memory.Rows("items") {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -429,7 +430,7 @@ func TestEditedLists(t *testing.T) {
 			right = !e.nulls && (i.Param == "" && e.order == "changed" || i.Param != "" && (e.filter == "changed" || e.filter == "day"))
 		}
 		r := newEditedRig(t, e, i, seed)
-		var notices []Notice
+		var notices []drift.Notice
 		run := func() StreamReport {
 			rep := r.sync()
 			notices = append(notices, rep.Notices...)
@@ -455,7 +456,7 @@ func TestEditedLists(t *testing.T) {
 			require.Empty(t, missed, "seed %d: %s", seed, r.traits())
 		}
 		told := func() bool {
-			return slices.ContainsFunc(notices, func(n Notice) bool { return n.Kind == NoticeIncremental })
+			return slices.ContainsFunc(notices, func(n drift.Notice) bool { return n.Kind == drift.NoticeIncremental })
 		}
 		overlooked := r.beforeEdge(missed)
 		e.rest(8 * 24 * time.Hour)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -311,7 +312,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	rep = r.once()
 	require.Empty(t, r.missing())
 	require.Len(t, rep.Notices, 1)
-	require.Equal(t, NoticeIncremental, rep.Notices[0].Kind)
+	require.Equal(t, drift.NoticeIncremental, rep.Notices[0].Kind)
 	require.Contains(t, rep.Notices[0].Reason, "20 records were new or changed")
 
 	r.config.Streams[0].Incremental.Full = 0
@@ -456,7 +457,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second})
 	rep := r.once()
 	require.Len(t, rep.Notices, 1)
-	require.Equal(t, NoticeIncremental, rep.Notices[0].Kind)
+	require.Equal(t, drift.NoticeIncremental, rep.Notices[0].Kind)
 	require.Contains(t, rep.Notices[0].Reason, "the latest change does not come first")
 	for i := range 2 {
 		m.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -199,7 +200,7 @@ func (st *streamRun) widenKey(e *keyError) {
 	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f extract.Fact) bool { return f.About == extract.FactKey })
 	c.Facts = append(c.Facts, extract.Fact{About: extract.FactKey, Value: strings.Join(key, ", "), From: extract.Learned, Refuted: []string{e.Error()}})
 	st.known.Convention = c
-	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
+	st.noticed = append(st.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
 // widerKey returns columns that can be added to the key. First it tries the values that the record was requested with
@@ -294,7 +295,7 @@ func haveKey(n int64) string {
 	return fmt.Sprintf("%d records have the key", n)
 }
 
-func (p *pass) noticeKey(c clashes) []Notice {
+func (p *pass) noticeKey(c clashes) []drift.Notice {
 	if c.lost == 0 {
 		return nil
 	}
@@ -307,5 +308,5 @@ func (p *pass) noticeKey(c clashes) []Notice {
 	default:
 		reason += "; to load the table without a key, drop it and run again"
 	}
-	return []Notice{{Severity: Warned, Kind: NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
+	return []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
 }

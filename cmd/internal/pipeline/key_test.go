@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -202,7 +203,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 				require.Equal(t, Proven, got.Verdict, "%s %v", got.Reasons, got.Err)
 				require.Equal(t, StatusComplete, got.Status, "%v", got.Err)
 			}
-			noticed := slices.ContainsFunc(got.Notices, func(n Notice) bool { return n.Kind == NoticeKey && strings.Contains(n.Reason, "the key") })
+			noticed := slices.ContainsFunc(got.Notices, func(n drift.Notice) bool { return n.Kind == drift.NoticeKey && strings.Contains(n.Reason, "the key") })
 			changed := len(tt.stream.Key) > 0 && !slices.Equal(tt.key, tt.stream.Key) || strings.HasPrefix(tt.name, "two codes alike late")
 			require.Equal(t, changed, noticed, "%v", got.Notices)
 
@@ -245,8 +246,8 @@ func TestKeyOfATableWithRowsIsKept(t *testing.T) {
 				require.Contains(t, got.Reasons, "Shop 15")
 				require.NotZero(t, s.rejected())
 				require.Len(t, s.values("x_shops", "name"), 31, "nothing is deleted")
-				require.True(t, slices.ContainsFunc(got.Notices, func(n Notice) bool {
-					return n.Kind == NoticeKey && strings.Contains(n.Reason, "name") && strings.Contains(n.Reason, "pipelines.yaml") == stated
+				require.True(t, slices.ContainsFunc(got.Notices, func(n drift.Notice) bool {
+					return n.Kind == drift.NoticeKey && strings.Contains(n.Reason, "name") && strings.Contains(n.Reason, "pipelines.yaml") == stated
 				}), "%v", got.Notices)
 			}
 		})
@@ -402,7 +403,7 @@ func TestMonthsThatTheServerIgnores(t *testing.T) {
 	rep := s.must(StatusComplete)
 	require.Len(t, s.values("x_attendance", "id"), 39)
 	require.Len(t, rep.Streams[0].Notices, 1)
-	require.Equal(t, NoticeHypothesis, rep.Streams[0].Notices[0].Kind)
+	require.Equal(t, drift.NoticeHypothesis, rep.Streams[0].Notices[0].Kind)
 	require.Contains(t, rep.Streams[0].Notices[0].Reason, "ignores month and year")
 	asked := s.asked
 	rep = s.again()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
@@ -103,5 +104,5 @@ func (k *destinationRun) refute(p *pass, g *group) {
 		return
 	}
 	k.incrementalRefuted = cursor.Refutation{Of: requestsBy(p.stream), Why: why}
-	k.noticed = append(k.noticed, Notice{Severity: Warned, Kind: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
+	k.noticed = append(k.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
 }

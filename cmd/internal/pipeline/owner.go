@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -88,6 +89,6 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 	if why == "" {
 		return true, nil
 	}
-	st.noticed = append(st.noticed, Notice{Severity: Warned, Kind: NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
+	st.noticed = append(st.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
 	return false, nil
 }

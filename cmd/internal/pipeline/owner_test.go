@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -65,7 +66,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 			require.Empty(t, r.missing())
 			require.EqualValues(t, 500, rep.Counts.Written)
 			require.Len(t, rep.Notices, 1)
-			require.Equal(t, NoticeTable, rep.Notices[0].Kind)
+			require.Equal(t, drift.NoticeTable, rep.Notices[0].Kind)
 			require.Contains(t, rep.Notices[0].Reason, "items "+c.says)
 			before = m.requests
 			require.Empty(t, r.once().Notices, "the notice is given once")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -56,7 +57,7 @@ type pass struct {
 	shaper        *transform.Shaper
 	hasher        rowhash.Hasher
 	digest        rowhash.Digest
-	profile       profiler
+	profile       drift.Profiler
 	control       string // the key of a record in the pass, as JSON
 	rowCheck      *missingRowCheck
 	refused       refused // keys of rejected records
@@ -109,7 +110,7 @@ type group struct {
 	end     *extract.End
 	ended   time.Time      // when the list ended; set together with end
 	digest  rowhash.Digest // set together with end
-	profile *Profile       // set together with end; nil if the pass left out records
+	profile *drift.Profile // set together with end; nil if the pass left out records
 	control string         // see pass; set together with end
 	refused refused        // see pass; set together with end
 	met     *metRejects    // rejects of the pass; set in every group

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/state"
 )
@@ -78,7 +79,7 @@ type StreamReport struct {
 	Bytes       int64            `json:"bytes"`
 	Duration    time.Duration    `json:"duration"`
 	NotBefore   time.Time        `json:"not_before,omitzero"` // when a parked stream can be tried again
-	Notices     []Notice         `json:"notices,omitempty"`   // changes of the source, the gravest first
+	Notices     []drift.Notice   `json:"notices,omitempty"`   // changes of the source, the gravest first
 	Webhooks    *cursor.Webhooks `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
 	Err         error            `json:"-"`
 }

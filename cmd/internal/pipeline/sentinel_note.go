@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -17,7 +18,7 @@ import (
 
 // drifted returns the notices of the pass that ends with g. It compares profiles only if believed is true. shut says
 // that the deletions wait for a person.
-func (p *pass) drifted(g *group, shut, believed bool) []Notice {
+func (p *pass) drifted(g *group, shut, believed bool) []drift.Notice {
 	all := slices.Clone(p.noticed)
 	for i := range all {
 		all[i].Table = p.stream.Table.Name
@@ -25,31 +26,31 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	all = append(all, p.noticeKey(g.total.clashes)...)
 	all = append(all, p.noticeBound(g.total.beyond)...)
 	if g.profile != nil && !p.stream.Window && believed {
-		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name)...)
+		all = append(all, drift.Compare(p.known.Profile, g.profile, p.stream.Table.Name)...)
 	}
 	for i := range all {
 		switch {
-		case all[i].Kind != NoticeCount:
+		case all[i].Kind != drift.NoticeCount:
 		case shut:
-			all[i].Severity = Blocking
+			all[i].Severity = drift.Blocking
 		case p.Options.ConfirmShrink:
-			all[i].Severity = Noted
+			all[i].Severity = drift.Noted
 		}
 	}
-	gravest(all)
+	drift.Gravest(all)
 	return all
 }
 
 // noticeBound returns a notice if the stream reaches its limit of columns or child tables. Only the first such pass
 // has the notice.
-func (p *pass) noticeBound(beyond []string) []Notice {
+func (p *pass) noticeBound(beyond []string) []drift.Notice {
 	if len(beyond) == 0 || p.restKnown {
 		return nil
 	}
 	columns, tables := p.stream.Bounds()
 	reason := fmt.Sprintf("more than %d columns or %d child tables: %s and all further fields are in %s; to allow more, set max_columns and max_tables of the stream",
 		columns, tables, strings.Join(beyond, ", "), schemas.ColRest)
-	return []Notice{{Severity: Warned, Kind: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
+	return []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
 func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
@@ -59,7 +60,7 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	shut := e.decision.Confirm
 	found := append(p.drifted(g, shut, !k.refuted), k.noticed...)
 	if left := p.leftByFilter(e); left != "" {
-		found = append(found, Notice{Severity: Noted, Kind: NoticeFilter, Table: p.stream.Table.Name, Reason: left})
+		found = append(found, drift.Notice{Severity: drift.Noted, Kind: drift.NoticeFilter, Table: p.stream.Table.Name, Reason: left})
 	}
 	k.report.Notices, k.noticed = found, nil
 	if err := p.writeNotices(ctx, k.tx, found); err != nil {
@@ -67,7 +68,7 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 	}
 	m := p.known
 	if g.profile != nil && !shut && !k.refuted {
-		if m.Rules = filterPrint(p.stream); !g.profile.same(m.Profile) {
+		if m.Rules = filterPrint(p.stream); !g.profile.Same(m.Profile) {
 			m.Profile = g.profile
 		}
 	}
@@ -94,7 +95,7 @@ func filterPrint(s schemas.Stream) string {
 	return strconv.FormatUint(id(text), 36)
 }
 
-func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error {
+func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []drift.Notice) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	if changed.Err != nil {
 		reason += ": " + changed.Err.Error()
 	}
-	all := []Notice{{Severity: Blocking, Kind: NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
+	all := []drift.Notice{{Severity: drift.Blocking, Kind: drift.NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
 	for _, k := range st.destinations {
 		if k.finished || k.dest.Destination == nil {
 			continue
@@ -127,7 +128,7 @@ func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	return err
 }
 
-func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []Notice) error {
+func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []drift.Notice) error {
 	k.rollback()
 	stored, err := k.cursor(ctx, r)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -25,7 +26,7 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
 		require.Len(t, rep.Streams[0].Notices, 1)
-		require.Equal(t, Blocking, rep.Streams[0].Notices[0].Severity)
+		require.Equal(t, drift.Blocking, rep.Streams[0].Notices[0].Severity)
 	}
 	require.Equal(t, []string{
 		"crm.leads blocking: count: 150 records arrived, and 300 in the previous pass",
@@ -34,7 +35,7 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 
 	r.config.Options.ConfirmShrink = true
 	rep := r.must(StatusComplete)
-	require.Equal(t, Noted, rep.Streams[0].Notices[0].Severity)
+	require.Equal(t, drift.Noted, rep.Streams[0].Notices[0].Severity)
 	r.config.Options.ConfirmShrink = false
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 }
@@ -91,7 +92,7 @@ func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
 	require.ElementsMatch(t, before, p.memory.Rows(load.Conventions.Name), "nothing is learned twice")
 }
 
-func noticesText(all []Notice) string {
+func noticesText(all []drift.Notice) string {
 	var out []string
 	for _, n := range all {
 		out = append(out, n.Table+" "+n.Column+" "+string(n.Severity)+": "+n.Kind)

@@ -21,7 +21,7 @@ func (p *pass) flush() error {
 	for _, b := range batches {
 		g.size.rows += b.Batch.NumRows()
 		g.size.cells += b.Batch.NumRows() * b.Batch.NumCols()
-		p.profile.add(b.Table, b.Batch)
+		p.profile.Add(b.Table, b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.Add(&p.digest, b.Table, b.Batch)
 			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))

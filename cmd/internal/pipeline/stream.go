@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
@@ -47,7 +48,7 @@ type streamRun struct {
 	dropped      int
 	restarted    bool
 	renegotiated bool
-	noticed      []Notice
+	noticed      []drift.Notice
 }
 
 // parts reports whether a pass may be committed in parts and continued after an interruption. In a table without a

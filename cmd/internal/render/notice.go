@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 )
 
 // maxNotices is how many notices per stream are printed without -v.
@@ -24,11 +25,11 @@ func printNotices(w io.Writer, streams []pipeline.StreamReport, verbose bool) {
 		more := 0
 		for i, n := range s.Notices {
 			switch {
-			case n.Severity == pipeline.Blocking && s.Err != nil: // the stream's error has the same text
-			case verbose, n.Severity != pipeline.Noted && i < maxNotices:
+			case n.Severity == drift.Blocking && s.Err != nil: // the stream's error has the same text
+			case verbose, n.Severity != drift.Noted && i < maxNotices:
 				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), Printable(n.Reason, false))
 				printed = true
-			case n.Severity != pipeline.Noted:
+			case n.Severity != drift.Noted:
 				more++
 			}
 		}
@@ -42,7 +43,7 @@ func printNotices(w io.Writer, streams []pipeline.StreamReport, verbose bool) {
 }
 
 // inColumn names the column of n, and its table unless it is the stream's main table.
-func inColumn(n pipeline.Notice) string {
+func inColumn(n drift.Notice) string {
 	switch _, child, _ := strings.Cut(n.Table, "__"); {
 	case n.Column == "" && child == "":
 		return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 )
 
 // A secret in an error reaches neither the journal, nor the hub, nor the observers. errors.Is still works.
@@ -28,7 +29,7 @@ func TestRunsTellNoSecrets(t *testing.T) {
 		runs := 0
 		p := Pipeline{Name: "p", Plan: plan(t, "@hourly", CatchUpOnce), Run: func(_ context.Context, o RunRequest) (pipeline.Report, error) {
 			stream := pipeline.StreamReport{Stream: "crm.leads", Status: pipeline.StatusFailed, Reasons: secret, Err: trouble("stream"),
-				Notices: []pipeline.Notice{{Severity: pipeline.Warned, Reason: secret}}}
+				Notices: []drift.Notice{{Severity: drift.Warned, Reason: secret}}}
 			o.Progress(pipeline.Event{Kind: pipeline.EventEnd, Stream: "crm.leads", Report: &stream})
 			if runs++; runs == 3 {
 				panic(trouble("panic"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/state"
 )
@@ -127,7 +128,7 @@ func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	}
 	var drifts []string
 	for _, d := range s.Notices {
-		if d.Severity != pipeline.Noted {
+		if d.Severity != drift.Noted {
 			drifts = append(drifts, d.Reason)
 		}
 	}

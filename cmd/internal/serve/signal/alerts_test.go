@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
@@ -178,8 +179,8 @@ func TestAlertsDriftIsNewsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
 		defer d.stop()
-		drift := runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Notices: []pipeline.Notice{
-			{Severity: pipeline.Noted, Reason: "new field x"}, {Severity: pipeline.Warned, Reason: "field phone is empty in 90 % of the rows"},
+		drift := runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Notices: []drift.Notice{
+			{Severity: drift.Noted, Reason: "new field x"}, {Severity: drift.Warned, Reason: "field phone is empty in 90 % of the rows"},
 		}})
 		d.Observe(drift)
 		require.Equal(t, []string{"slack: pipeline nightly: drift\n  crm.leads: field phone is empty in 90 % of the rows"}, d.after(time.Hour))

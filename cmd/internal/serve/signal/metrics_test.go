@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/state"
 )
@@ -50,7 +51,7 @@ func testReport() pipeline.Report {
 		Streams: []pipeline.StreamReport{{
 			Stream: "crm.leads", Destination: "warehouse", Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Duration: 2 * time.Second,
 			Counts:  pipeline.Counts{Fetched: 10, Written: 3, Unchanged: 5, Deduplicated: 1, Rejected: 1, Deleted: 2},
-			Notices: []pipeline.Notice{{Severity: pipeline.Warned, Kind: pipeline.NoticeNulls}},
+			Notices: []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeNulls}},
 		}},
 	}
 }
@@ -159,7 +160,7 @@ func TestMetricsStayBounded(t *testing.T) {
 	odd := func(name string) {
 		r := testReport()
 		r.Status, r.Streams[0].Stream, r.Streams[0].Verdict = pipeline.Status(name), name, pipeline.Verdict(name)
-		r.Streams[0].Notices[0] = pipeline.Notice{Kind: name, Severity: pipeline.Severity(name)}
+		r.Streams[0].Notices[0] = drift.Notice{Kind: name, Severity: drift.Severity(name)}
 		for _, n := range []serve.Notice{
 			serve.RunStarted{Pipeline: name, Due: ended, At: ended}, serve.RunEnded{Pipeline: name, Report: r}, serve.RunEnded{Pipeline: "nightly", Report: r},
 			serve.RunProgress{Pipeline: name, Event: pipeline.Event{Kind: pipeline.EventPage}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
@@ -139,9 +140,9 @@ func (m *Metrics) streamEnded(name string, ended time.Time, s pipeline.StreamRep
 		m.certificates.WithLabelValues(p, s.Destination, verdictLabel(s.Verdict)).Inc()
 	}
 	for _, n := range s.Notices {
-		about := oneOf(n.Kind, pipeline.NoticeNew, pipeline.NoticeVanished, pipeline.NoticeType, pipeline.NoticeNulls,
-			pipeline.NoticeCount, pipeline.NoticePage, pipeline.NoticeEnvelope, pipeline.NoticeIncremental, pipeline.NoticeFilter)
-		severity := oneOf(string(n.Severity), string(pipeline.Noted), string(pipeline.Warned), string(pipeline.Blocking))
+		about := oneOf(n.Kind, drift.NoticeNew, drift.NoticeVanished, drift.NoticeType, drift.NoticeNulls,
+			drift.NoticeCount, drift.NoticePage, drift.NoticeEnvelope, drift.NoticeIncremental, drift.NoticeFilter)
+		severity := oneOf(string(n.Severity), string(drift.Noted), string(drift.Warned), string(drift.Blocking))
 		m.notices.WithLabelValues(p, about, severity).Inc()
 	}
 }

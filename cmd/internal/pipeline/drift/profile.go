@@ -1,4 +1,5 @@
-package pipeline
+// Package drift compares a whole pass over a stream with the previous one, and says what has changed at the source.
+package drift
 
 import (
 	"time"
@@ -28,13 +29,15 @@ type ColumnProfile struct {
 	Type   string `json:"type"` // see [schemas.TypeName]
 }
 
-type profiler struct {
+// Profiler makes the Profile of a pass.
+type Profiler struct {
 	tables map[string]TableProfile
 	page   int64 // records on the fullest page
 	pages  int
 }
 
-func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
+// Add counts the rows of b.
+func (f *Profiler) Add(t schemas.Table, b arrow.RecordBatch) {
 	if f.tables == nil {
 		f.tables = map[string]TableProfile{}
 	}
@@ -57,13 +60,14 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-func (f *profiler) addPage(n int64) {
+// AddPage counts a page of n records.
+func (f *Profiler) AddPage(n int64) {
 	f.page = max(f.page, n)
 	f.pages++
 }
 
-// profile returns the Profile. Columns that never had a value are left out.
-func (f *profiler) profile(at time.Time) *Profile {
+// Profile returns the Profile. Columns that never had a value are left out.
+func (f *Profiler) Profile(at time.Time) *Profile {
 	p := &Profile{At: at.UTC().Truncate(time.Second), Tables: map[string]TableProfile{}}
 	if f.pages > 1 {
 		p.Page = f.page
@@ -80,7 +84,8 @@ func (f *profiler) profile(at time.Time) *Profile {
 	return p
 }
 
-func (p *Profile) same(o *Profile) bool {
+// Same reports whether both profiles are equal, apart from their time.
+func (p *Profile) Same(o *Profile) bool {
 	if p == nil || o == nil || p.Page != o.Page || len(p.Tables) != len(o.Tables) {
 		return p == o
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package drift
 
 import (
 	"cmp"
@@ -64,8 +64,8 @@ type tolerances struct {
 // loss that needs no confirmation causes no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
-// drift compares two profiles and returns the notices, the gravest first.
-func drift(before, now *Profile, root string) []Notice {
+// Compare compares two profiles and returns the notices, the gravest first.
+func Compare(before, now *Profile, root string) []Notice {
 	t := usualTolerances
 	if before == nil || now == nil {
 		return nil
@@ -85,11 +85,12 @@ func drift(before, now *Profile, root string) []Notice {
 			all = append(all, Notice{Severity: Warned, Kind: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows in it; before, there were %d rows for %d records", records, before.Tables[name].Rows, before.Tables[root].Rows)})
 		}
 	}
-	gravest(all)
+	Gravest(all)
 	return all
 }
 
-func gravest(all []Notice) {
+// Gravest sorts notices by severity, the gravest first.
+func Gravest(all []Notice) {
 	slices.SortStableFunc(all, func(a, b Notice) int { return -cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 }
 

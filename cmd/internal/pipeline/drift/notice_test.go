@@ -1,4 +1,4 @@
-package pipeline
+package drift
 
 import (
 	"strings"
@@ -51,7 +51,7 @@ func TestNotices(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, n := range drift(c.before, c.now, "crm_leads") {
+			for _, n := range Compare(c.before, c.now, "crm_leads") {
 				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Column)
 			}
 			require.Equal(t, c.want, strings.Join(got, ", "))
@@ -67,7 +67,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			rows := rapid.Int64Range(0, 13).Draw(t, name)
 			return shown(rows, rapid.Int64Range(0, rows).Draw(t, name+" filled"), "text")
 		}
-		for _, n := range drift(small("before"), small("now"), "crm_leads") {
+		for _, n := range Compare(small("before"), small("now"), "crm_leads") {
 			require.Equal(t, Noted, n.Severity, n.Reason)
 		}
 	})
@@ -84,7 +84,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			return shown(rows, filled, "text")
 		}
 		before, now := chance("before"), chance("now")
-		for _, n := range drift(before, now, "crm_leads") {
+		for _, n := range Compare(before, now, "crm_leads") {
 			require.True(t, n.Severity == Noted || n.Kind == NoticeCount, n.Reason)
 		}
 	})
