@@ -412,7 +412,7 @@ func (k *destinationRun) dryCommit(p *pass, g *group) {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
 	e.facts.Twin = p.agreement(&e.reading)
 	e.read = proof.Judge(e.facts)
-	e.open = &openRejects{all: g.met.all, more: g.met.more}
+	e.open = g.met.asOpen()
 	e.facts.Unstored = e.open.lost()
 	e.verdict = proof.Judge(e.facts)
 	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}

@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -40,6 +38,8 @@ type openRejects struct {
 	more int64 // number of lost records that are not in the map
 }
 
+func newOpenRejects() *openRejects { return &openRejects{all: map[rejectID]openReject{}} }
+
 // accepted returns when a person accepted the loss of r. If r has another reason than the accepted reject, the loss
 // is not accepted.
 func (o *openRejects) accepted(r transform.Reject) time.Time {
@@ -63,45 +63,21 @@ func (o *openRejects) keys() map[string]bool {
 	return found
 }
 
-type rejectIndex struct {
-	once    sync.Once
-	err     error
-	streams map[string]*openRejects
-}
-
-func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
-	r.mu.Lock()
-	x := r.rejectsOf[d.Name]
-	if x == nil {
-		x = &rejectIndex{streams: map[string]*openRejects{}}
-		r.rejectsOf[d.Name] = x
-	}
-	r.mu.Unlock()
-	x.once.Do(func() { x.err = x.read(ctx, d, r.Name) })
-	if x.err != nil {
-		return nil, fmt.Errorf("read open rejects: %w", x.err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if x.streams[stream] == nil {
-		x.streams[stream] = &openRejects{all: map[rejectID]openReject{}}
-	}
-	return x.streams[stream], nil
-}
-
 var openRejectColumns = []string{"pipeline", "stream", "record_id", "pointer", "key", "stage", "reason", "record", "accepted_at", "resolved_at"}
 
-func (x *rejectIndex) read(ctx context.Context, d Destination, pipeline string) error {
-	return d.Scan(ctx, load.Rejects.Name, openRejectColumns, func(b arrow.RecordBatch) error {
+// readOpenRejects returns the open rejects of a pipeline in a destination, by stream.
+func readOpenRejects(ctx context.Context, d load.Destination, pipeline string) (map[string]*openRejects, error) {
+	streams := map[string]*openRejects{}
+	err := d.Scan(ctx, load.Rejects.Name, openRejectColumns, func(b arrow.RecordBatch) error {
 		text := func(c, i int) string { return rowhash.Text(b.Column(c), i) }
 		for i := range int(b.NumRows()) {
 			if text(0, i) != pipeline || !b.Column(9).IsNull(i) {
 				continue
 			}
-			o := x.streams[text(1, i)]
+			o := streams[text(1, i)]
 			if o == nil {
-				o = &openRejects{all: map[rejectID]openReject{}}
-				x.streams[text(1, i)] = o
+				o = newOpenRejects()
+				streams[text(1, i)] = o
 			}
 			r := openReject{key: text(4, i), stage: text(5, i), reason: text(6, i), record: flagAt(b.Column(7), i), accepted: timeAt(b.Column(8), i)}
 			switch {
@@ -113,6 +89,7 @@ func (x *rejectIndex) read(ctx context.Context, d Destination, pipeline string) 
 		}
 		return nil
 	})
+	return streams, err
 }
 
 // metRejects are the rejects of a pass, and the records that it stored although they had open rejects.
@@ -137,6 +114,9 @@ func (m *metRejects) add(rejects ...transform.Reject) {
 		}
 	}
 }
+
+// asOpen returns the rejects of the pass as those that a destination without open rejects has after it.
+func (m *metRejects) asOpen() *openRejects { return &openRejects{all: m.all, more: m.more} }
 
 func (m *metRejects) watch(o *openRejects) {
 	if len(o.all) == 0 {
@@ -211,49 +191,4 @@ func (o *openRejects) nameless() int64 {
 		}
 	}
 	return n
-}
-
-func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
-	if len(resolved) == 0 {
-		return nil
-	}
-	columns := make([]string, load.Rejects.Columns.NumFields())
-	for i := range columns {
-		columns[i] = load.Rejects.Columns.Field(i).Name
-	}
-	var rows [][]any
-	now := p.Now()
-	err := k.dest.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {
-		for i := range int(b.NumRows()) {
-			j := rejectAt(b, i)
-			if j.pipeline == p.Name && j.stream == p.stream.Name && !j.resolved && resolved[rejectID{j.id, j.pointer}] {
-				rows = append(rows, j.row(now, j.accepted))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("resolve rejects: %w", err)
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return writeOwn(ctx, k.tx, load.Rejects, rows...)
-}
-
-// UnstoredError reports that a stream was read to its end but is not complete.
-type UnstoredError struct {
-	Records int64 // records that no table could store and whose loss is not accepted
-	All     bool  // none of the pass's records could be stored
-}
-
-// Error states how many records are missing.
-func (e *UnstoredError) Error() string {
-	if e.All {
-		return fmt.Sprintf("none of %d records could be stored", e.Records)
-	}
-	if e.Records == 1 {
-		return "1 record could not be stored"
-	}
-	return fmt.Sprintf("%d records could not be stored", e.Records)
 }

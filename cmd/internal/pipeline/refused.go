@@ -1,10 +1,6 @@
 package pipeline
 
 import (
-	"encoding/json"
-	"strconv"
-	"strings"
-
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
@@ -39,20 +35,6 @@ func (r *refused) add(rejects []transform.Reject) {
 	}
 }
 
-// plainKey formats a key of one column as rowhash.Text does. ok is false if the JSON is neither a text nor an
-// integer.
-func plainKey(text string) (key string, ok bool) {
-	if strings.HasPrefix(text, `"`) {
-		return key, json.Unmarshal([]byte(text), &key) == nil
-	}
-	return text, integer(text)
-}
-
-func integer(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && strconv.FormatInt(n, 10) == text
-}
-
 // sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were
 // rejected; others are the keys of the remaining rows. ok is false if sort cannot decide for every row.
 // Invariant 12
@@ -68,7 +50,9 @@ func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatc
 	for _, b := range out.Keys {
 		key := b.Column(0)
 		if id := key.DataType().ID(); b.NumCols() != 1 || id != arrow.STRING && (id != arrow.INT64 || r.words) {
-			releaseAll(others)
+			for _, b := range others {
+				b.Release()
+			}
 			return 0, nil, false
 		}
 		for i := range b.NumRows() {

@@ -1,0 +1,78 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+type rejectIndex struct {
+	once    sync.Once
+	err     error
+	streams map[string]*openRejects
+}
+
+func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
+	r.mu.Lock()
+	x := r.rejectsOf[d.Name]
+	if x == nil {
+		x = &rejectIndex{}
+		r.rejectsOf[d.Name] = x
+	}
+	r.mu.Unlock()
+	x.once.Do(func() { x.streams, x.err = readOpenRejects(ctx, d, r.Name) })
+	if x.err != nil {
+		return nil, fmt.Errorf("read open rejects: %w", x.err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.streams[stream] == nil {
+		x.streams[stream] = newOpenRejects()
+	}
+	return x.streams[stream], nil
+}
+
+func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
+	if len(resolved) == 0 {
+		return nil
+	}
+	var rows [][]any
+	now := p.Now()
+	err := k.dest.Scan(ctx, load.Rejects.Name, rejectColumns(), func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			j := rejectAt(b, i)
+			if j.pipeline == p.Name && j.stream == p.stream.Name && !j.resolved && resolved[rejectID{j.id, j.pointer}] {
+				rows = append(rows, j.row(now, j.accepted))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("resolve rejects: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return writeOwn(ctx, k.tx, load.Rejects, rows...)
+}
+
+// UnstoredError reports that a stream was read to its end but is not complete.
+type UnstoredError struct {
+	Records int64 // records that no table could store and whose loss is not accepted
+	All     bool  // none of the pass's records could be stored
+}
+
+// Error states how many records are missing.
+func (e *UnstoredError) Error() string {
+	if e.All {
+		return fmt.Sprintf("none of %d records could be stored", e.Records)
+	}
+	if e.Records == 1 {
+		return "1 record could not be stored"
+	}
+	return fmt.Sprintf("%d records could not be stored", e.Records)
+}
