@@ -58,12 +58,13 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/cursor":   {"state"},
 	"cmd/internal/pipeline/drift":    {"cmd/internal/pipeline/proof", "schemas"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},
 	"cmd/internal/pipeline/proof":    nil, // a function from facts to a verdict
+	"cmd/internal/pipeline/reject":   {"cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "load", "transform"},
 	"cmd/internal/pipeline/runid":    nil,
 	"cmd/penstock":                   {"*"},
 

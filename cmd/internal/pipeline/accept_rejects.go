@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"time"
 )
 
@@ -58,7 +59,7 @@ func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 	if err != nil {
 		return err
 	}
-	all, err := t.rejects(ctx, func(j *reject) bool { return j.accepted.IsZero() })
+	all, err := t.rejects(ctx, func(j *reject.Row) bool { return j.Accepted.IsZero() })
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 	now := t.Now()
 	var rows [][]any
 	for _, j := range all {
-		rows = append(rows, j.row(time.Time{}, now))
-		if j.record {
+		rows = append(rows, j.Values(time.Time{}, now))
+		if j.Record {
 			a.Records++
 		} else {
 			a.Values++

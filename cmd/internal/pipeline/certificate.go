@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -73,7 +74,7 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	row := func(r transform.Reject) []any {
-		return rejectRow(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.accepted(r), r)
+		return reject.Values(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.Accepted(r), r)
 	}
 	for part := range slices.Chunk(g.rejects, rejectsAtOnce) {
 		rows := make([][]any, len(part))

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -162,8 +163,8 @@ type ending struct {
 	found    *findings
 	others   []arrow.RecordBatch // keys of the missing rows that may be deleted; nil if all may be
 	read     Verdict             // verdict on the reading, regardless of rejected records
-	open     *openRejects
-	resolved map[rejectID]bool
+	open     *reject.Open
+	resolved map[reject.ID]bool
 }
 
 func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
@@ -196,8 +197,8 @@ func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	k.sort(e, g, out)
 	e.read, e.decision = proof.Judge(f), proof.Decide(e.table)
 	everything := !f.Resumed && f.Skipped == 0 && !e.table.Subset && !e.read.Doubtful()
-	e.open, e.resolved = k.rejects.afterPass(g.met, everything)
-	e.facts.Unstored = e.open.lost()
+	e.open, e.resolved = k.rejects.AfterPass(g.met, everything)
+	e.facts.Unstored = e.open.Lost()
 	if e.verdict = proof.Judge(e.facts); e.verdict == Proven && f.Refused && e.decision.Held != "" {
 		e.verdict = Consistent // the source may be refusing the rest of the list
 	}
@@ -236,7 +237,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
 	k.wholeNext = k.incrementalRefuted.IsSet() || e.read.Doubtful() || d.Action == proof.Repeat // a doubtful reading cannot be the base of an incremental pass
 	parents := *f
-	parents.Unstored = e.open.nameless()
+	parents.Unstored = e.open.Nameless()
 	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -281,7 +282,7 @@ func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.Now()
 	row := func(j transform.Reject) {
-		rows = append(rows, rejectRow(stamp, x.Name, x.q.stream.Name, 1, now, time.Time{}, j))
+		rows = append(rows, reject.Values(stamp, x.Name, x.q.stream.Name, 1, now, time.Time{}, j))
 	}
 	for _, j := range m.rejects {
 		row(j)

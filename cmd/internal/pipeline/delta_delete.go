@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 )
@@ -45,12 +46,12 @@ func (x *delta) leftOut(m *mapped) []*entity {
 		}
 	}
 	for _, r := range m.rejects {
-		if key, ok := plainKey(r.Key); ok {
+		if key, ok := reject.PlainKey(r.Key); ok {
 			kept[key] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(x.entities), func(e *entity) bool {
-		key, ok := plainKey(e.key)
+		key, ok := reject.PlainKey(e.key)
 		return !ok || kept[key]
 	})
 }
@@ -63,7 +64,7 @@ func keyBatches(column string, all []*entity) []arrow.RecordBatch {
 	for _, e := range all {
 		if n, err := strconv.ParseInt(e.key, 10, 64); err == nil {
 			numbers.Append(n)
-		} else if text, ok := plainKey(e.key); ok {
+		} else if text, ok := reject.PlainKey(e.key); ok {
 			texts.Append(text)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -29,12 +30,12 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	n := &news{from: from, to: to}
 	requested := map[string]*entity{}
 	for _, e := range x.requested {
-		if key, ok := plainKey(e.key); ok {
+		if key, ok := reject.PlainKey(e.key); ok {
 			requested[key] = e
 		}
 	}
 	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
-		if key, ok := plainKey(e.key); ok {
+		if key, ok := reject.PlainKey(e.key); ok {
 			n.rows = append(n.rows, newsRow{e, key, ""})
 		}
 	}

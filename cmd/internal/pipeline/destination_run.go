@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
@@ -33,7 +34,7 @@ type destinationRun struct {
 	start    cursor.Position // position when the run began; zero if an interrupted pass is continued
 	folder   folder
 	wanted   bool // the destination has loaded child streams of this stream
-	rejects  *openRejects
+	rejects  *reject.Open
 	lagged   error // why it needs a pass that is not shared with other destinations
 	trouble  error // why it dropped out of a pass; nil again once its own pass begins
 	broken   bool
@@ -59,7 +60,7 @@ type destinationRun struct {
 	tried        state.Cursor
 	held         withheld
 	learning     string       // the value of memory after the commit
-	rejectsAfter *openRejects // the value of rejects after the commit
+	rejectsAfter *reject.Open // the value of rejects after the commit
 }
 
 // passRecord is what one pass did to one destination. Each pass begins with a new one.
@@ -412,8 +413,8 @@ func (k *destinationRun) dryCommit(p *pass, g *group) {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
 	e.facts.Twin = p.agreement(&e.reading)
 	e.read = proof.Judge(e.facts)
-	e.open = g.met.asOpen()
-	e.facts.Unstored = e.open.lost()
+	e.open = g.met.AsOpen()
+	e.facts.Unstored = e.open.Lost()
 	e.verdict = proof.Judge(e.facts)
 	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
 	k.settle(p, e)

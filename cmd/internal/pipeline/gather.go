@@ -73,7 +73,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g.next = cursor.Position{Pass: p.id, Source: page.Next, Ended: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
 	for _, gap := range page.Gaps {
-		p.met.add(gapReject(gap))
+		p.met.Add(gapReject(gap))
 	}
 	g.end = page.End
 	g.files = append(g.files, page.Files...)

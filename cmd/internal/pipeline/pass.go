@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -61,7 +62,7 @@ type pass struct {
 	control       string // the key of a record in the pass, as JSON
 	rowCheck      *missingRowCheck
 	refused       refused // keys of rejected records
-	met           metRejects
+	met           reject.Met
 	parents       *parentTracker // nil if every parent is requested, or there are none
 	keys          *bloom         // nil if the pass allows no deltas
 	clash         clashes
@@ -113,7 +114,7 @@ type group struct {
 	profile *drift.Profile // set together with end; nil if the pass left out records
 	control string         // see pass; set together with end
 	refused refused        // see pass; set together with end
-	met     *metRejects    // rejects of the pass; set in every group
+	met     *reject.Met    // rejects of the pass; set in every group
 }
 
 type groupSize struct {
@@ -174,7 +175,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		known = append(known, tables)
 		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 		if k.rejects != nil {
-			p.met.watch(k.rejects)
+			p.met.Watch(k.rejects)
 		}
 		settled = settled && p.settled[k.dest.Name]
 		if p.parents != nil && k.parentage != nil {

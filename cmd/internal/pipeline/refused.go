@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
@@ -23,7 +24,7 @@ func (r *refused) add(rejects []transform.Reject) {
 		if !j.Record || r.unknown {
 			continue
 		}
-		key, ok := plainKey(j.Key)
+		key, ok := reject.PlainKey(j.Key)
 		if r.unknown = !ok || len(r.keys) == maxRefused; r.unknown {
 			continue
 		}
@@ -31,7 +32,7 @@ func (r *refused) add(rejects []transform.Reject) {
 			r.keys = map[string]bool{}
 		}
 		r.keys[key] = true
-		r.words = r.words || !integer(key)
+		r.words = r.words || !reject.Integer(key)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 )
@@ -27,19 +28,19 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 }
 
 // rejects returns the rejects that want selects, up to the limits of one call. It counts the others in t.done.Left.
-func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
-	var all []*reject
+func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) ([]*reject.Row, error) {
+	var all []*reject.Row
 	bytes := 0
-	err := t.dest.Scan(ctx, load.Rejects.Name, rejectColumns(), func(b arrow.RecordBatch) error {
+	err := t.dest.Scan(ctx, load.Rejects.Name, reject.Columns(), func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			j := rejectAt(b, i)
+			j := reject.At(b, i)
 			switch {
-			case j.pipeline != t.Name || j.stream != t.stream.Name || j.resolved || !want(j):
+			case j.Pipeline != t.Name || j.Stream != t.stream.Name || j.Resolved || !want(j):
 			case len(all) >= retryRecords || bytes >= retryBytes:
 				t.done.Left++
 			default:
 				all = append(all, j)
-				bytes += len(j.raw)
+				bytes += len(j.Raw)
 			}
 		}
 		return nil
@@ -50,38 +51,37 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject) bool) ([]*
 // sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved: that
 // pass rejected the same records again if it had to. While a later pass is unfinished, its stream's rejects cannot be
 // retried.
-func (t *rejectRetry) sort(all []*reject, pos cursor.Position) (open []*reject) {
+func (t *rejectRetry) sort(all []*reject.Row, pos cursor.Position) (open []*reject.Row) {
 	for _, j := range all {
-		j.passed = cmp.Compare(j.passID(), pos.Pass) < 0
+		j.Passed = cmp.Compare(j.PassID(), pos.Pass) < 0
 		switch {
-		case pos.Ended && cmp.Compare(j.passID(), pos.LastWhole()) < 0 && !t.stream.Window:
-			j.resolved = true
+		case pos.Ended && cmp.Compare(j.PassID(), pos.LastWhole()) < 0 && !t.stream.Window:
+			j.Resolved = true
 			t.done.Superseded++
-		case !j.record:
+		case !j.Record:
 			t.done.Waiting++
-		case j.passed && pos.MidPass():
+		case j.Passed && pos.MidPass():
 			t.reject(j, "a later pass over the stream is not finished; run sync first")
 		default:
 			open = append(open, j)
 		}
 	}
-	slices.SortFunc(open, func(a, b *reject) int { // of two records with the same key, the later one must be written last
-		return cmp.Or(cmp.Compare(a.passID(), b.passID()), cmp.Compare(a.ordinal, b.ordinal))
+	slices.SortFunc(open, func(a, b *reject.Row) int { // of two records with the same key, the later one must be written last
+		return cmp.Or(cmp.Compare(a.PassID(), b.PassID()), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 	return open
 }
 
-func (t *rejectRetry) reject(j *reject, why string) {
-	j.why = why
+func (t *rejectRetry) reject(j *reject.Row, why string) {
 	t.done.Retried++
 	t.done.Rejected++
 	if len(t.done.Still) < stillListed {
-		t.done.Still = append(t.done.Still, StillRejected{Run: j.run, Ordinal: j.ordinal, Key: j.key, Reason: why})
+		t.done.Still = append(t.done.Still, StillRejected{Run: j.Run, Ordinal: j.Ordinal, Key: j.Key, Reason: why})
 	}
 }
 
-func (t *rejectRetry) resolve(j *reject) {
-	j.resolved = true
+func (t *rejectRetry) resolve(j *reject.Row) {
+	j.Resolved = true
 	t.done.Retried++
 	t.done.Resolved++
 }

@@ -7,16 +7,17 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
 )
 
 type rejectIndex struct {
 	once    sync.Once
 	err     error
-	streams map[string]*openRejects
+	streams map[string]*reject.Open
 }
 
-func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*openRejects, error) {
+func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*reject.Open, error) {
 	r.mu.Lock()
 	x := r.rejectsOf[d.Name]
 	if x == nil {
@@ -24,29 +25,29 @@ func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*o
 		r.rejectsOf[d.Name] = x
 	}
 	r.mu.Unlock()
-	x.once.Do(func() { x.streams, x.err = readOpenRejects(ctx, d, r.Name) })
+	x.once.Do(func() { x.streams, x.err = reject.ReadOpen(ctx, d, r.Name) })
 	if x.err != nil {
 		return nil, fmt.Errorf("read open rejects: %w", x.err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x.streams[stream] == nil {
-		x.streams[stream] = newOpenRejects()
+		x.streams[stream] = reject.NewOpen()
 	}
 	return x.streams[stream], nil
 }
 
-func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
+func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[reject.ID]bool) error {
 	if len(resolved) == 0 {
 		return nil
 	}
 	var rows [][]any
 	now := p.Now()
-	err := k.dest.Scan(ctx, load.Rejects.Name, rejectColumns(), func(b arrow.RecordBatch) error {
+	err := k.dest.Scan(ctx, load.Rejects.Name, reject.Columns(), func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			j := rejectAt(b, i)
-			if j.pipeline == p.Name && j.stream == p.stream.Name && !j.resolved && resolved[rejectID{j.id, j.pointer}] {
-				rows = append(rows, j.row(now, j.accepted))
+			j := reject.At(b, i)
+			if j.Pipeline == p.Name && j.Stream == p.stream.Name && !j.Resolved && resolved[j.ID()] {
+				rows = append(rows, j.Values(now, j.Accepted))
 			}
 		}
 		return nil

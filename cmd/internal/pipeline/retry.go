@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -163,7 +164,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := t.rejects(ctx, func(*reject) bool { return true })
+	all, err := t.rejects(ctx, func(*reject.Row) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -176,8 +177,8 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	var rows [][]any
 	now := t.Now()
 	for _, j := range all {
-		if j.resolved {
-			rows = append(rows, j.row(now, j.accepted))
+		if j.Resolved {
+			rows = append(rows, j.Values(now, j.Accepted))
 		}
 	}
 	if len(rows) == 0 {
@@ -198,7 +199,7 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 		}
 	}
 	for _, r := range m.rejects {
-		rows = append(rows, rejectRow(t.Run, t.Name, t.stream.Name, 1, t.Now(), time.Time{}, r))
+		rows = append(rows, reject.Values(t.Run, t.Name, t.stream.Name, 1, t.Now(), time.Time{}, r))
 	}
 	out, err := tx.Apply(ctx, load.Sweep{})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
@@ -17,7 +18,7 @@ type refitted struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
 	why     map[int64]string
-	order   []*reject
+	order   []*reject.Row
 }
 
 func (m *refitted) release() {
@@ -28,7 +29,7 @@ func (m *refitted) release() {
 
 // resubmit maps the records of the rejects again. It returns those that fit the current rules and tables and whose
 // rows no later pass has written.
-func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, error) {
+func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitted, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
 		return nil, err
@@ -42,14 +43,14 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 	if err != nil {
 		return nil, err
 	}
-	var fit []*reject
+	var fit []*reject.Row
 	for i, j := range all.order {
 		switch why, refused := all.why[int64(i)]; {
 		case refused:
 			t.reject(j, why)
-		case later[j] != "" && later[j] > j.passID():
+		case later[j] != "" && later[j] > j.PassID():
 			t.resolve(j) // a later pass has written the row // Invariant 8
-		case later[j] != "" && j.passed:
+		case later[j] != "" && j.Passed:
 			t.reject(j, "a later pass may have found the row unchanged; run sync --full") // Invariant 8
 		case later[j] != "":
 			t.reject(j, "its pass has written another record with this key; run sync")
@@ -63,7 +64,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject) (*refitted, 
 
 // fit maps records. A record is rejected at once if the stored text is not the whole original, for example because it
 // was cut.
-func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, error) {
+func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, t.settled[t.dest.Name])
@@ -79,9 +80,9 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 		out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
 	}
 	for _, j := range records {
-		whole := transform.HasWholeRecord(j.reason)
+		whole := transform.HasWholeRecord(j.Reason)
 		if whole {
-			rest, err := m.Append([]byte("[" + j.raw + "]"))
+			rest, err := m.Append([]byte("[" + j.Raw + "]"))
 			for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
 				shape()
 			}
@@ -115,9 +116,9 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject) (*refitted, 
 // later returns, for the records in m, the id of the last pass that has written a row with the same key. Usually only
 // passes after the rejecting pass count. If a later pass has read the stream, earlier passes count too: the later
 // pass may have found their row unchanged and not written it.
-func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject]string, error) {
-	found := map[*reject]string{}
-	asked := map[string][]*reject{}
+func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
+	found := map[*reject.Row]string{}
+	asked := map[string][]*reject.Row{}
 	var key []string
 	for _, b := range m.batches {
 		if b.Table.Name != t.stream.Table.Name || len(b.Table.Key) == 0 {
@@ -130,7 +131,7 @@ func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refit
 		}
 		for i := range int(b.Batch.NumRows()) {
 			k := rowhash.KeyText(cells[:len(key)], i)
-			asked[k] = append(asked[k], m.order[number(cells[len(key)], i)])
+			asked[k] = append(asked[k], m.order[reject.Int64At(cells[len(key)], i)])
 		}
 	}
 	there := slices.ContainsFunc(known, func(k schemas.Table) bool { return k.Name == t.stream.Table.Name })
@@ -141,7 +142,7 @@ func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refit
 		for i := range int(b.NumRows()) {
 			run := rowhash.Text(b.Column(len(key)), i)
 			for _, j := range asked[rowhash.KeyText(b.Columns()[:len(key)], i)] {
-				if j.passed || cmp.Compare(run, j.passID()) >= 0 {
+				if j.Passed || cmp.Compare(run, j.PassID()) >= 0 {
 					found[j] = max(found[j], run)
 				}
 			}

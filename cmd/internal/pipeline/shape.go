@@ -36,7 +36,7 @@ func (p *pass) flush() error {
 		share(b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
-			p.met.store(b)
+			p.met.Store(b)
 			if err := p.parents.addRows(b.Table, b.Batch); err != nil {
 				return fmt.Errorf("%s: %w", p.stream.Name, err)
 			}
@@ -49,8 +49,8 @@ func (p *pass) flush() error {
 		g.rejects = append(g.rejects, rejects...)
 	}
 	g.rejects = append(g.rejects, kept...)
-	p.met.add(rejects...)
-	p.met.add(kept...)
+	p.met.Add(rejects...)
+	p.met.Add(kept...)
 	p.refused.add(rejects)
 	p.refused.add(kept)
 	p.parents.refuse(rejects)

@@ -1,4 +1,4 @@
-package pipeline
+package reject
 
 import (
 	"context"
@@ -16,9 +16,10 @@ import (
 // the lost records among the others. // Invariant 6
 const maxOpenRejects = 100_000
 
-type rejectID struct{ record, pointer string }
+// ID identifies a reject in its stream.
+type ID struct{ record, pointer string }
 
-func rejectIDOf(r transform.Reject) rejectID { return rejectID{r.ID, r.Pointer} }
+func idOf(r transform.Reject) ID { return ID{r.ID, r.Pointer} }
 
 type openReject struct {
 	key, stage, reason string
@@ -32,43 +33,44 @@ func (o openReject) lost() bool {
 	return o.record && o.accepted.IsZero() && o.stage != transform.StageContract
 }
 
-// openRejects are the unresolved rejects of one stream in one destination. Only the stream's goroutine uses them.
-type openRejects struct {
-	all  map[rejectID]openReject
+// Open holds the unresolved rejects of one stream in one destination. Only the stream's goroutine uses them.
+type Open struct {
+	all  map[ID]openReject
 	more int64 // number of lost records that are not in the map
 }
 
-func newOpenRejects() *openRejects { return &openRejects{all: map[rejectID]openReject{}} }
+// NewOpen returns an Open without rejects.
+func NewOpen() *Open { return &Open{all: map[ID]openReject{}} }
 
-// accepted returns when a person accepted the loss of r. If r has another reason than the accepted reject, the loss
+// Accepted returns when a person accepted the loss of r. If r has another reason than the accepted reject, the loss
 // is not accepted.
-func (o *openRejects) accepted(r transform.Reject) time.Time {
+func (o *Open) Accepted(r transform.Reject) time.Time {
 	if o == nil {
 		return time.Time{}
 	}
-	have, ok := o.all[rejectIDOf(r)]
+	have, ok := o.all[idOf(r)]
 	if !ok || have.reason != r.Reason {
 		return time.Time{}
 	}
 	return have.accepted
 }
 
-func (o *openRejects) keys() map[string]bool {
+func (o *Open) keys() map[string]bool {
 	found := map[string]bool{}
 	for _, r := range o.all {
-		if key, ok := plainKey(r.key); ok {
+		if key, ok := PlainKey(r.key); ok {
 			found[key] = true
 		}
 	}
 	return found
 }
 
-var openRejectColumns = []string{"pipeline", "stream", "record_id", "pointer", "key", "stage", "reason", "record", "accepted_at", "resolved_at"}
+var openColumns = []string{"pipeline", "stream", "record_id", "pointer", "key", "stage", "reason", "record", "accepted_at", "resolved_at"}
 
-// readOpenRejects returns the open rejects of a pipeline in a destination, by stream.
-func readOpenRejects(ctx context.Context, d load.Destination, pipeline string) (map[string]*openRejects, error) {
-	streams := map[string]*openRejects{}
-	err := d.Scan(ctx, load.Rejects.Name, openRejectColumns, func(b arrow.RecordBatch) error {
+// ReadOpen returns the open rejects of a pipeline in a destination, by stream.
+func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[string]*Open, error) {
+	streams := map[string]*Open{}
+	err := d.Scan(ctx, load.Rejects.Name, openColumns, func(b arrow.RecordBatch) error {
 		text := func(c, i int) string { return rowhash.Text(b.Column(c), i) }
 		for i := range int(b.NumRows()) {
 			if text(0, i) != pipeline || !b.Column(9).IsNull(i) {
@@ -76,13 +78,13 @@ func readOpenRejects(ctx context.Context, d load.Destination, pipeline string) (
 			}
 			o := streams[text(1, i)]
 			if o == nil {
-				o = newOpenRejects()
+				o = NewOpen()
 				streams[text(1, i)] = o
 			}
 			r := openReject{key: text(4, i), stage: text(5, i), reason: text(6, i), record: flagAt(b.Column(7), i), accepted: timeAt(b.Column(8), i)}
 			switch {
 			case len(o.all) < maxOpenRejects:
-				o.all[rejectID{text(2, i), text(3, i)}] = r
+				o.all[ID{text(2, i), text(3, i)}] = r
 			case r.lost():
 				o.more++
 			}
@@ -92,33 +94,35 @@ func readOpenRejects(ctx context.Context, d load.Destination, pipeline string) (
 	return streams, err
 }
 
-// metRejects are the rejects of a pass, and the records that it stored although they had open rejects.
-type metRejects struct {
-	all     map[rejectID]openReject
+// Met holds the rejects of a pass, and the records that it stored although they had open rejects.
+type Met struct {
+	all     map[ID]openReject
 	more    int64           // number of lost records that are not in the map
 	watched map[string]bool // plain keys of records with open rejects, in any destination
 	stored  map[string]bool
 }
 
-func (m *metRejects) add(rejects ...transform.Reject) {
+// Add adds rejects of the pass.
+func (m *Met) Add(rejects ...transform.Reject) {
 	for _, r := range rejects {
 		o := openReject{key: r.Key, stage: r.Stage, reason: r.Reason, record: r.Record}
 		switch {
 		case len(m.all) < maxOpenRejects:
 			if m.all == nil {
-				m.all = map[rejectID]openReject{}
+				m.all = map[ID]openReject{}
 			}
-			m.all[rejectIDOf(r)] = o
+			m.all[idOf(r)] = o
 		case o.lost():
 			m.more++
 		}
 	}
 }
 
-// asOpen returns the rejects of the pass as those that a destination without open rejects has after it.
-func (m *metRejects) asOpen() *openRejects { return &openRejects{all: m.all, more: m.more} }
+// AsOpen returns the rejects of the pass as those that a destination without open rejects has after it.
+func (m *Met) AsOpen() *Open { return &Open{all: m.all, more: m.more} }
 
-func (m *metRejects) watch(o *openRejects) {
+// Watch notes whether the pass stores the records of o.
+func (m *Met) Watch(o *Open) {
 	if len(o.all) == 0 {
 		return
 	}
@@ -128,7 +132,8 @@ func (m *metRejects) watch(o *openRejects) {
 	maps.Copy(m.watched, o.keys())
 }
 
-func (m *metRejects) store(b transform.TableBatch) {
+// Store notes the rows that the pass stores.
+func (m *Met) Store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return
 	}
@@ -143,11 +148,11 @@ func (m *metRejects) store(b transform.TableBatch) {
 	}
 }
 
-// afterPass splits the open rejects into those that are left and those that are resolved. If the pass read every
+// AfterPass splits the open rejects into those that are left and those that are resolved. If the pass read every
 // record, rejects that did not occur again are resolved. Otherwise only the rejects of records that the pass stored
 // are resolved.
-func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejects, resolved map[rejectID]bool) {
-	left, resolved = &openRejects{all: map[rejectID]openReject{}, more: m.more}, map[rejectID]bool{}
+func (o *Open) AfterPass(m *Met, everything bool) (left *Open, resolved map[ID]bool) {
+	left, resolved = &Open{all: map[ID]openReject{}, more: m.more}, map[ID]bool{}
 	for id, r := range m.all {
 		if have, ok := o.all[id]; ok && have.reason == r.reason {
 			r.accepted = have.accepted
@@ -158,7 +163,7 @@ func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejec
 		if _, again := m.all[id]; again {
 			continue
 		}
-		key, plain := plainKey(r.key)
+		key, plain := PlainKey(r.key)
 		met := everything && m.more == 0 || plain && id.record == r.key && m.stored[key]
 		if met && r.stage != transform.StageLoad && r.stage != transform.StageWebhook {
 			resolved[id] = true
@@ -172,7 +177,8 @@ func (o *openRejects) afterPass(m *metRejects, everything bool) (left *openRejec
 	return left, resolved
 }
 
-func (o *openRejects) lost() int64 {
+// Lost counts the records that are missing from the table.
+func (o *Open) Lost() int64 {
 	n := o.more
 	for _, r := range o.all {
 		if r.lost() {
@@ -182,8 +188,8 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
-// nameless counts the lost records whose key is unknown. Their child records cannot be requested.
-func (o *openRejects) nameless() int64 {
+// Nameless counts the lost records whose key is unknown. Their child records cannot be requested.
+func (o *Open) Nameless() int64 {
 	n := o.more
 	for _, r := range o.all {
 		if r.lost() && r.key == "" {

@@ -1,0 +1,118 @@
+// Package reject reads and writes rejects: records and values that no table could hold. It knows which of a stream's
+// rejects are open.
+package reject
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// Row is a row of the table of rejects.
+type Row struct {
+	Run, Pipeline, Stream    string
+	pass, Ordinal            int64
+	Pointer                  string
+	at                       time.Time
+	Key, wanted, Raw, Reason string
+	Record                   bool
+	id, stage                string
+	Accepted                 time.Time
+	Passed                   bool // a later pass has begun
+	Resolved                 bool // resolved by an earlier retry or pass, or by this retry
+}
+
+// Values returns the row's columns, with these times.
+func (j *Row) Values(resolved, accepted time.Time) []any {
+	return []any{
+		j.Run, j.Pipeline, j.Stream, j.pass, j.Ordinal, j.Pointer, j.at,
+		j.Key, j.wanted, j.Raw, j.Reason, j.Record, instant(resolved),
+		j.id, j.stage, instant(accepted),
+	}
+}
+
+func instant(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// Values returns a new row's columns.
+func Values(run, pipeline, stream string, pass int, now, accepted time.Time, j transform.Reject) []any {
+	return []any{
+		run, pipeline, stream, pass, j.Ordinal, j.Pointer, now,
+		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil,
+		j.ID, j.Stage, instant(accepted),
+	}
+}
+
+// ID identifies the reject in its stream.
+func (j *Row) ID() ID { return ID{j.id, j.Pointer} }
+
+// PassID returns the id of the pass that rejected the record.
+func (j *Row) PassID() string { return runid.OfPass(j.Run, j.pass) }
+
+// Columns returns the columns that At reads.
+func Columns() []string {
+	columns := make([]string, load.Rejects.Columns.NumFields())
+	for i := range columns {
+		columns[i] = load.Rejects.Columns.Field(i).Name
+	}
+	return columns
+}
+
+// At returns the row i of b.
+func At(b arrow.RecordBatch, i int) *Row {
+	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
+	j := &Row{
+		Run: text(0), Pipeline: text(1), Stream: text(2), pass: Int64At(b.Column(3), i), Ordinal: Int64At(b.Column(4), i), Pointer: text(5),
+		Key: text(7), wanted: text(8), Raw: text(9), Reason: text(10), Resolved: !b.Column(12).IsNull(i),
+		id: text(13), stage: text(14), at: timeAt(b.Column(6), i), Accepted: timeAt(b.Column(15), i), Record: flagAt(b.Column(11), i),
+	}
+	return j
+}
+
+func timeAt(a arrow.Array, i int) time.Time {
+	if at, ok := a.(*array.Timestamp); ok && at.IsValid(i) {
+		return time.UnixMicro(int64(at.Value(i)))
+	}
+	return time.Time{}
+}
+
+func flagAt(a arrow.Array, i int) bool {
+	flag, ok := a.(*array.Boolean)
+	return ok && flag.IsValid(i) && flag.Value(i)
+}
+
+// Int64At returns a value; 0 if it is null.
+func Int64At(a arrow.Array, i int) int64 {
+	if n, ok := a.(*array.Int64); ok && n.IsValid(i) {
+		return n.Value(i)
+	}
+	return 0
+}
+
+// PlainKey formats a key of one column as rowhash.Text does. ok is false if the JSON is neither a text nor an
+// integer.
+func PlainKey(text string) (key string, ok bool) {
+	if strings.HasPrefix(text, `"`) {
+		return key, json.Unmarshal([]byte(text), &key) == nil
+	}
+	return text, Integer(text)
+}
+
+// Integer reports whether text is an integer as JSON formats it.
+func Integer(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && strconv.FormatInt(n, 10) == text
+}
