@@ -47,14 +47,14 @@ var line = map[string][]string{
 	"load/postgres/pgtest":           nil,
 	"cmd/internal/knowledge":         {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
 	"cmd/internal/open":              {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres"},
-	"cmd/internal/render":            {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/forecast", "extract", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/render":            {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "extract", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/setup":             {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
 	"cmd/internal/signature":         {"extract/wire"},
 	"cmd/internal/config":            {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/internal/check":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/postgres"},
 	"cmd/internal/daemon":            {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
 	"cmd/internal/failure":           {"cmd/internal/config", "extract/wire", "state"},
-	"cmd/internal/history":           {"cmd/internal/pipeline", "cmd/internal/pipeline/forecast", "cmd/internal/render", "load", "schemas", "state"},
+	"cmd/internal/history":           {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
