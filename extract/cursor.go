@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"strconv"
 
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
@@ -123,20 +122,7 @@ func (m passCursor) valid() bool {
 	case m.Pointer != "" && m.Pointer[0] != '/':
 		return false
 	}
-	switch m.Kind {
-	case paging.KindNone:
-		return m.At == "" && m.Param == ""
-	case paging.KindPage, paging.KindOffset:
-		_, err := strconv.ParseUint(m.At, 10, 62)
-		return err == nil && m.Param != ""
-	case paging.KindCursor:
-		return m.At != "" && m.Param != ""
-	case paging.KindLink:
-		return m.At != "" && m.Param == ""
-	case paging.KindRange:
-		return m.At != ""
-	}
-	return false
+	return m.position().Valid()
 }
 
 func (m passCursor) position() paging.Position {

@@ -41,7 +41,7 @@ func (d *drift) see(st *step) {
 		d.Moved++
 	}
 	d.total = st.total
-	d.counted = d.counted || st.at.Kind == paging.KindPage || st.at.Kind == paging.KindOffset
+	d.counted = d.counted || st.at.Counts()
 	if st.at.Kind != paging.KindCursor && len(st.gaps) == 0 {
 		d.size(st)
 	}

@@ -65,8 +65,7 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 // afterProbes decides after probes that found no next page. If smaller pages showed how the list continues, it
 // requests the next page: they do not show that the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
-	switch l.pager.Hint.Type {
-	case "page", "offset", "since_id", "range":
+	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {
 			return paging.Continuation{Next: next}
 		}

@@ -33,7 +33,7 @@ func (l *listReader) recover(ctx context.Context, at paging.Position, cause erro
 func (l *listReader) skip(ctx context.Context, at paging.Position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.Step
-	if !ok || !paging.FailsOnData(fault) || at.Kind != paging.KindPage && at.Kind != paging.KindOffset || rows == 0 || l.pages == 0 ||
+	if !ok || !paging.FailsOnData(fault) || !at.Counts() || rows == 0 || l.pages == 0 ||
 		l.gaps.pages >= maxPageGaps || len(l.gaps.all) >= maxGaps || !l.answers(ctx) {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*
 	}
 	all := l.lastTotal >= 0 && l.lastTotal == l.pager.Rows && l.lastSignals.Remaining <= 0 && l.lastSignals.More != paging.Yes
 	all = all && (l.pages > 1 || !l.full()) // the total of a single full page may count only that page
-	counted := at.Kind == paging.KindPage || at.Kind == paging.KindOffset
+	counted := at.Counts()
 	switch {
 	case all:
 	case refused == http.StatusForbidden, l.lastSignals.Remaining > 0:

@@ -84,18 +84,7 @@ func request(s schemas.Stream, params []bound, p paging.Position) wire.Request {
 			set(name, order.Get(name))
 		}
 	}
-	switch p.Kind {
-	case paging.KindNone:
-	case paging.KindRange:
-		r.Range = p.At
-	case paging.KindLink:
-		all, _ := url.ParseQuery(p.At) // valid, because url.Values.Encode wrote it
-		for name := range all {
-			set(name, all.Get(name))
-		}
-	default:
-		set(p.Param, p.At)
-	}
+	r.Range = p.Send(set)
 	if extra, err := url.ParseQuery(p.Extra); err == nil {
 		for name := range extra {
 			if p.Placed {

@@ -24,7 +24,7 @@ func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.N
 	}
-	if l.budget > 0 || len(st.gaps) > 0 || st.at.Kind != paging.KindPage && st.at.Kind != paging.KindOffset && st.at.Kind != paging.KindNone {
+	if l.budget > 0 || len(st.gaps) > 0 || !st.at.Counts() && st.at.Kind != paging.KindNone {
 		return nil
 	}
 	n := st.batch.N

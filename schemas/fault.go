@@ -114,7 +114,6 @@ var (
 	classes    = []Class{ClassList, ClassBoard, ClassDetail, ClassSingleton, ClassLookup, ClassReport, ClassFile, ClassSession, ClassWrite}
 	auths      = []Auth{AuthBearer, AuthNone, AuthWhiteLabel}
 	methods    = []string{"GET", "POST", "PUT", "DELETE"}
-	pageTypes  = []string{"", "none", "page", "offset", "cursor", "since_id", "link"}
 	paramPlace = []string{"path", "query", "body"}
 )
 
@@ -181,7 +180,7 @@ func (s Stream) checkRead(k *checks) {
 	if s.Window && len(s.Key) == 0 {
 		k.add("window", "needs a key, which identifies the rows outside it")
 	}
-	oneOf(k, "pagination.type", s.Pagination.Type, pageTypes)
+	oneOf(k, "pagination.type", s.Pagination.Type, append([]string{""}, Paging().Pagers()...))
 	if s.Pagination.Limit < 0 {
 		k.add("pagination.limit", "%d is negative", s.Pagination.Limit)
 	}

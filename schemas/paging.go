@@ -37,19 +37,19 @@ const (
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The families of paging parameters. All parameters of a family have the same meaning.
+// The families of paging parameters. All parameters of a family have the same meaning. Each type of paging is a family.
 const (
-	ParamPage    = "page"    // number of the page
-	ParamOffset  = "offset"  // index of the page's first record
-	ParamSince   = "since"   // id of the last record
-	ParamLater   = "later"   // time of the last record, if the oldest comes first
-	ParamEarlier = "earlier" // time of the last record, if the newest comes first
-	ParamRecord  = "record"  // value of another member of the last record
+	ParamPage    = "page"     // number of the page
+	ParamOffset  = "offset"   // index of the page's first record
+	ParamSince   = "since_id" // id of the last record
+	ParamLater   = "later"    // time of the last record, if the oldest comes first
+	ParamEarlier = "earlier"  // time of the last record, if the newest comes first
+	ParamRecord  = "record"   // value of another member of the last record
 	// A time: records last changed before it are left out. %s in a name stands for the field with the time of change.
 	ParamChange = "change"
-	ParamToken  = "token" // token from the answer
-	ParamLink   = "link"  // parameters that next links usually contain
-	ParamSize   = "size"  // page size
+	ParamToken  = "cursor" // token from the answer
+	ParamLink   = "link"   // parameters that next links usually contain
+	ParamSize   = "size"   // page size
 )
 
 // Vocabulary contains the words that list answers use beside the records, and the parameters of paging. It is
@@ -95,6 +95,10 @@ type vocabularyFile struct {
 	EnvelopeWords   []string                          `yaml:"envelope_words"`
 	Fields          struct{ Keys, Labels, Times, Changed, Created, Money []string }
 	RecordTokens    []string `yaml:"record_tokens"`
+	Pagers          []struct {
+		Type       string
+		Parameters []string
+	}
 	Parameters      map[string][]string
 	Sorts           []string
 	TokenParameters map[string][]string `yaml:"token_parameters"`
@@ -121,6 +125,9 @@ func parseVocabulary(text []byte) (*Vocabulary, error) {
 	v := &Vocabulary{
 		file: file, roles: map[string]Role{}, headers: map[string]Role{},
 		states: set(file.States), beside: set(file.Beside), ignored: set(file.Ignored), parameters: map[string]map[string]bool{},
+	}
+	for _, p := range file.Pagers {
+		file.Parameters[p.Type] = p.Parameters
 	}
 	for family, names := range file.Parameters {
 		v.parameters[family] = set(names)

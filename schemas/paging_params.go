@@ -2,6 +2,15 @@ package schemas
 
 import "slices"
 
+// Pagers returns the types of paging, as they are named in the configuration.
+func (v *Vocabulary) Pagers() []string {
+	all := []string{"none"}
+	for _, p := range v.file.Pagers {
+		all = append(all, p.Type)
+	}
+	return all
+}
+
 // Parameters returns the request parameters of a family, the usual ones first.
 func (v *Vocabulary) Parameters(family string) []string { return v.file.Parameters[family] }
 

@@ -9,8 +9,8 @@ type Position struct {
 	Param string
 	At    string
 
-	// extra are further parameters of a probe, as a query string. A POST sends them in both its query and its body.
-	// If placed is true, it sends them only in the same place as the paging parameters.
+	// Extra are further parameters of a probe, as a query string. A POST sends them in both its query and its body.
+	// If Placed is true, it sends them only in the same place as the paging parameters.
 	Extra  string
 	Placed bool
 }
@@ -21,6 +21,26 @@ func (at Position) Number() int64 {
 	return n
 }
 
+// Counts reports whether the position is the number of a page or of a record. Then a record that is deleted shifts all
+// records after it.
+func (at Position) Counts() bool { return at.pager().Traits().Counts }
+
+// Valid reports whether a position that was stored can be requested.
+func (at Position) Valid() bool {
+	if at.Kind == KindNone {
+		return at.At == "" && at.Param == ""
+	}
+	return at.pager() != Pager(parameter{}) && at.pager().Valid(at)
+}
+
+// Send sets the parameters that request the position. ranged is the value of the Range header, or "".
+func (at Position) Send(set func(name, value string)) (ranged string) {
+	if at.Kind == KindNone {
+		return ""
+	}
+	return at.pager().Send(at, set)
+}
+
 // String describes the position in an error message.
 func (at Position) String() string {
 	if at.Extra != "" {
@@ -29,13 +49,5 @@ func (at Position) String() string {
 	if at.Kind == KindNone {
 		return "the first page"
 	}
-	switch at.Kind {
-	case KindCursor:
-		return "the page after a " + at.Param // the value may be long
-	case KindLink:
-		return "the page after a next link"
-	case KindRange:
-		return "the page after a range"
-	}
-	return string(at.Kind) + " " + at.At
+	return at.pager().Describe(at)
 }

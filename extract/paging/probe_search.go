@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func (p *Probe) group(ctx context.Context, g []candidate, silent bool) (done bool, err error) {
+func (p *Probe) group(ctx context.Context, g []Candidate, silent bool) (done bool, err error) {
 	before := p.s.Pagination.Query
 	places := []bool{before}
 	if p.s.Method == http.MethodPost && p.s.Stated["pagination"] == "" {
@@ -34,8 +34,8 @@ func (p *Probe) group(ctx context.Context, g []candidate, silent bool) (done boo
 
 // splitNested separates nested names, such as page[number], from the others. No request may send page and
 // page[number].
-func splitNested(g []candidate) [][]candidate {
-	var flat, nested []candidate
+func splitNested(g []Candidate) [][]Candidate {
+	var flat, nested []Candidate
 	for _, c := range g {
 		if strings.HasPrefix(c.at.Param, "page[") {
 			nested = append(nested, c)
@@ -43,12 +43,12 @@ func splitNested(g []candidate) [][]candidate {
 			flat = append(flat, c)
 		}
 	}
-	return [][]candidate{flat, nested}
+	return [][]Candidate{flat, nested}
 }
 
 // search looks for the candidate that changes the list. It sends several candidates in one request, and then each
 // half of them. reacts says that one of them is known to change the list.
-func (p *Probe) search(ctx context.Context, g []candidate, silent, reacts bool) (done bool, err error) {
+func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
 			like, refused, err := p.tryTogether(ctx, g)
@@ -91,7 +91,7 @@ func (p *Probe) search(ctx context.Context, g []candidate, silent, reacts bool) 
 
 // tryOne tries one candidate. If the server refuses several parameters in one request, it requests page 1 before page
 // 2. The answer shows whether the server knows the parameter, and whether pages are numbered from 0.
-func (p *Probe) tryOne(ctx context.Context, c candidate, silent bool) (done bool, err error) {
+func (p *Probe) tryOne(ctx context.Context, c Candidate, silent bool) (done bool, err error) {
 	second := c.at.Kind == KindPage && c.at.At == "2" && p.First.Signals.Page < 0
 	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
 		return p.try(ctx, c, silent)
@@ -105,7 +105,7 @@ func (p *Probe) tryOne(ctx context.Context, c candidate, silent bool) (done bool
 	return p.try(ctx, c, silent)
 }
 
-func (p *Probe) tryTogether(ctx context.Context, g []candidate) (like Likeness, refused bool, err error) {
+func (p *Probe) tryTogether(ctx context.Context, g []Candidate) (like Likeness, refused bool, err error) {
 	extra := make(Query)
 	for _, c := range g {
 		extra.Add(c.at.Param, c.at.At)
@@ -160,4 +160,14 @@ func (p *Probe) control(ctx context.Context) error {
 	p.refuses = like == NoRecords
 	p.lenient = like == SameRecords
 	return nil
+}
+
+// filters reports whether the server treats unknown parameters as filters: it returns no records for noParameter.
+func (p *Probe) filters(ctx context.Context) (bool, error) {
+	if !p.controlled {
+		if err := p.control(ctx); err != nil {
+			return false, err
+		}
+	}
+	return p.answers && p.refuses, nil
 }

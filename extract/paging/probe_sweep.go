@@ -88,9 +88,14 @@ func (p *Probe) Everything() []string {
 			flat.Add(name, value)
 		}
 	}
-	groups := [][]candidate{p.numbered("page"), p.numbered("offset"), p.since()}
+	var groups [][]Candidate
+	for _, g := range pagers {
+		if g.Traits().Blind {
+			groups = append(groups, g.Candidates(p))
+		}
+	}
 	if c, ok := p.hinted(); ok {
-		groups = append(groups, []candidate{c})
+		groups = append(groups, []Candidate{c})
 	}
 	for _, g := range groups {
 		for _, c := range g {

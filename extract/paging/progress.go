@@ -3,8 +3,6 @@ package paging
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
@@ -101,7 +99,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 		return Continuation{Open: guess}, p.noNext(guess)
 	case s.opaque:
 		return Continuation{Open: guess}, p.noNext(guess)
-	case p.Settled && s.More != Yes && (p.Hint.Type == "cursor" || p.Hint.Type == "link" || p.Hint.Type == "range" && p.Hint.Page == ""):
+	case p.Settled && s.More != Yes && pagerOf(p.Hint.Type).NeedsNext(p.Hint.Page):
 		return Continuation{Rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
 	case s.More == Yes, s.LastPage >= 0 && page < last && at.Kind != KindOffset && !(at.Kind == KindNone && n == 0 && s.LastPage <= 1):
 		next, ok := p.Onward(at, n, lastID, s)
@@ -112,7 +110,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 		return Continuation{Next: next, Open: guess && (p.Cautious || !echoed || grown)}, nil
 	case s.LastPage >= 0 && at.Kind != KindOffset:
 		return Continuation{Rule: RuleLastPage}, nil
-	case s.Linked && s.Total <= p.Rows, s.Tokened && s.Total <= p.Rows, (at.Kind == KindCursor || at.Kind == KindLink || at.Kind == KindRange && at.Param == "") && p.Hint.Type != "since_id":
+	case s.Linked && s.Total <= p.Rows, s.Tokened && s.Total <= p.Rows, at.pager().NeedsNext(at.Param) && p.Hint.Type != "since_id":
 		return Continuation{Rule: RuleNoNext}, nil // a missing next link or token means the end
 	}
 	return p.count(at, n, lastID, s), nil
@@ -158,31 +156,25 @@ func (p *Progress) indexed(s Signals, n int) bool {
 	return p.Zero && step > 0 && s.LastPage*step < s.Total
 }
 
-func (p *Progress) page(at Position) int64 {
-	switch {
-	case at.Kind == KindPage:
-		return at.Number()
-	case p.Zero:
-		return 0
-	}
-	return 1
-}
-
 // Onward returns the position after a page that states no next one.
 func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Position, ok bool) {
-	hint := p.Hint.Type
-	if hint == "none" || hint == "cursor" || hint == "link" {
-		hint = ""
+	hint := pagerOf(p.Hint.Type)
+	known := p.Computes()
+	l := Last{N: n, ID: lastID, Signals: s}
+	for _, g := range pagers {
+		if g == at.pager() || known && g == hint {
+			if next, ok := g.Next(at, l, p); ok {
+				return next, true
+			}
+		}
 	}
-	switch {
-	case hint == "page", at.Kind == KindPage, hint == "" && at.Kind == KindNone && s.Page >= 0:
-		return p.PageAt(at, p.page(at)+1), true
-	case hint == "range" && p.Hint.Page != "", at.Kind == KindRange && at.Param != "":
-		return p.ranged(at, n), true
-	case hint == "offset", at.Kind == KindOffset, hint == "" && at.Kind == KindNone && s.offset >= 0:
-		return p.offset(at, n, s), true
-	case lastID != "" && (hint == "since_id" || s.More == Yes):
-		return Position{Kind: KindCursor, Param: at.or(KindCursor, p.Named("starting_after", "since_id", "cursor")), At: lastID}, true
+	switch start := at.Kind == KindNone && !known; {
+	case start && s.Page >= 0:
+		return page{}.Next(at, l, p)
+	case start && s.offset >= 0:
+		return offset{}.Next(at, l, p)
+	case lastID != "" && s.More == Yes:
+		return keyset{}.Next(at, l, p)
 	}
 	return p.PageAt(at, p.page(at)+1), s.More != Yes
 }
@@ -228,13 +220,12 @@ func (p *Progress) ended(at Position) bool {
 }
 
 func (p *Progress) statesPages() bool {
-	return !p.Cautious && (p.Hint.Type == "page" || p.Hint.Type == "offset") && p.Hint.Page != ""
+	return !p.Cautious && pagerOf(p.Hint.Type).Traits().Counts && p.Hint.Page != ""
 }
 
 // unsure reports whether other paging parameters may return further pages.
 func (p *Progress) unsure() bool {
-	switch p.Hint.Type {
-	case "page", "offset", "since_id":
+	if pagerOf(p.Hint.Type).Traits().Blind {
 		return !p.Settled || p.Announces
 	}
 	return true // the list may have a cursor of another name
@@ -261,16 +252,11 @@ func (p *Progress) within(at Position, total int64) bool {
 
 // Following returns the position after at. It returns false if only the answer for at shows that position.
 func (p *Progress) Following(at Position) (Position, bool) {
-	switch at.Kind {
-	case KindPage:
-		next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+1, 10)}
-		return next, at.Number() < p.Last || p.Last == 0 && p.within(next, p.Total)
-	case KindOffset:
-		next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+p.Step, 10)}
-		return next, p.Step > 0 && next.Number() < p.Total
-	}
-	return Position{}, false
+	return at.pager().Following(at, p)
 }
+
+// Computes reports whether the known way of paging needs no statement of the answers.
+func (p *Progress) Computes() bool { return pagerOf(p.Hint.Type).Traits().Computes }
 
 // Limit returns how many pages the list may have.
 func (p *Progress) Limit(most int) int64 {
@@ -278,26 +264,6 @@ func (p *Progress) Limit(most int) int64 {
 		return min(int64(most), p.Last+2)
 	}
 	return int64(most)
-}
-
-// PageAt returns the position of a page number.
-func (p *Progress) PageAt(at Position, n int64) Position {
-	return Position{Kind: KindPage, Param: at.or(KindPage, p.Named("page", "page", "none", "")), At: strconv.FormatInt(n, 10)}
-}
-
-func (p *Progress) offset(at Position, n int, s Signals) Position {
-	from := at.Number()
-	if at.Kind == KindNone && p.Hint.One {
-		from = 1
-	}
-	if s.offset >= 0 && s.offset < from-1 && s.offset != p.offset0 {
-		from = s.offset // the server used an earlier offset than requested
-	}
-	by := int64(n)
-	if n == 0 {
-		by = max(p.Step, 1)
-	}
-	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
 }
 
 // Named returns the known parameter of a type of paging, or the usual one.
@@ -312,48 +278,16 @@ func (p *Progress) Named(usual string, types ...string) string {
 
 // Check returns an error if next does not lead forward.
 func (at Position) Check(next Position) error {
-	counted := next.Kind == KindPage || next.Kind == KindOffset
-	if next == at || next.Kind == at.Kind && counted && next.Number() <= at.Number() {
+	if next == at || next.Kind == at.Kind && next.Counts() && next.Number() <= at.Number() {
 		return fmt.Errorf("the position after %s is %s, which does not lead forward", at, next)
 	}
 	return nil
 }
 
-func (p *Progress) ranged(at Position, n int) Position {
-	from := int64(0)
-	if _, rest, ok := strings.Cut(at.At, "="); ok {
-		first, _, _ := strings.Cut(rest, "-")
-		from, _ = strconv.ParseInt(first, 10, 64)
-	}
-	unit := at.Param
-	if unit == "" {
-		unit = p.Hint.Page
-	}
-	size := max(p.Step, 1)
-	return rangeAt(unit, from+max(int64(n), 1), size)
-}
-
-func (p *Progress) token(at Position, s Signals) (next Position, sure bool) {
-	if at.Param != "" && at.Kind != KindNone {
-		return linkPosition(at.Param, s.Token), true
-	}
-	for name := range s.Next {
-		if s.Next.Get(name) == s.Token {
-			return linkPosition(name, s.Token), true
-		}
-	}
-	for _, t := range []string{"cursor", "link", "page", "offset", "since_id"} {
-		if p.Hint.Type == t && p.Hint.Page != "" {
-			return linkPosition(p.Hint.Page, s.Token), false
-		}
-	}
-	return linkPosition(p.tokenParams(s)[0], s.Token), false
-}
-
 // of removes the signals of other kinds of paging than typ, the configured one.
 func (s Signals) of(typ string) Signals {
-	switch typ {
-	case "page", "offset", "since_id":
+	switch {
+	case pagerOf(typ).Traits().Computes:
 		if s.Token != "" || s.Next != nil || s.opaque {
 			if s.More == unstated {
 				s.More = Yes
@@ -362,7 +296,7 @@ func (s Signals) of(typ string) Signals {
 			s.More = No
 		}
 		s.Token, s.Next, s.opaque, s.Linked, s.Tokened = "", nil, false, false, false
-	case "none":
+	case typ == "none":
 		total := s.Total
 		s = NoSignals
 		s.Total, s.More = total, No

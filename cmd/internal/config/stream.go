@@ -299,7 +299,7 @@ func (r *reader) pointers(n ast.Node, what string) []string {
 
 func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 	p := schemas.Pagination{}
-	types := []string{"none", "page", "offset", "cursor", "since_id", "link"}
+	types := schemas.Paging().Pagers()
 	word := func(to *string, key string) func(ast.Node) {
 		return func(n ast.Node) {
 			if s, ok := r.text(n, what+" "+key); ok {

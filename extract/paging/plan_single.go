@@ -26,16 +26,19 @@ var (
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-func (p *Probe) oneByOne(tokens []candidate) [][]candidate {
+// beforeOthers is how many entries of the order come before the pagers that have no place in it.
+const beforeOthers = 4
+
+func (p *Probe) oneByOne(tokens []Candidate) [][]Candidate {
 	s := p.First.Signals
-	kinds := map[string][]candidate{"page": p.numbered("page"), "offset": p.numbered("offset")}
+	kinds := map[string][]Candidate{"page": page{}.Candidates(p), "offset": offset{}.Candidates(p)}
 	order := usualOrder
 	switch {
 	case s.Token != "":
 		for kind, g := range kinds {
 			kinds[kind] = p.without(g, tokens)
 		}
-		kinds["token"] = p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), tokens)
+		kinds["token"] = p.without(p.named(cursor{}, schemas.Paging().Parameters(schemas.ParamToken)), tokens)
 		switch n := strconv.Itoa(p.First.N); {
 		case !jsondoc.DigitsOnly(s.Token):
 			order = tokenOrder
@@ -49,19 +52,18 @@ func (p *Probe) oneByOne(tokens []candidate) [][]candidate {
 	case s.Page >= 0:
 		order = pageOrder
 	}
-	kinds["since"] = p.since()
-	for _, g := range p.fromRecords() {
-		kinds["record"] = append(kinds["record"], g...)
-	}
+	kinds["since"] = keyset{}.Candidates(p)
+	kinds["record"] = token{}.Candidates(p)
 	if p.First.Rule == "" {
-		for _, g := range p.moments() {
-			kinds["moment"] = append(kinds["moment"], g...)
-		}
+		kinds["moment"] = moment{}.Candidates(p)
 	}
-	all := [][]candidate{tokens}
-	for _, t := range order {
+	all := [][]Candidate{tokens}
+	for i, t := range order {
 		n := min(t.n, len(kinds[t.kind]))
 		all, kinds[t.kind] = append(all, kinds[t.kind][:n]), kinds[t.kind][n:]
+		if i == min(beforeOthers, len(order))-1 {
+			all = append(all, p.others()...)
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,28 +12,67 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink returns one candidate per parameter of the next link. It leaves out credentials and parameters that the
+// link follows a link to the next page. It sends one parameter of the link, or all.
+type link struct{ parameter }
+
+func (link) Type() string { return string(KindLink) }
+
+func (link) Traits() Traits { return Traits{} }
+
+func (link) Second(p *Probe, param string) Position {
+	if v := p.First.Signals.Next.Get(param); v != "" {
+		return linkPosition(param, v)
+	}
+	return Position{}
+}
+
+func (link) Describe(Position) string { return "the page after a next link" }
+
+func (link) Valid(at Position) bool { return at.At != "" && at.Param == "" }
+
+func (link) Send(at Position, set func(name, value string)) (ranged string) {
+	all, _ := url.ParseQuery(at.At) // valid, because url.Values.Encode wrote it
+	for name := range all {
+		set(name, all.Get(name))
+	}
+	return ""
+}
+
+func (link) NeedsNext(string) bool { return true }
+
+// Judge accepts an empty page as the end, unless the server returns records for all parameters of the link.
+func (g link) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
+	if t.Like != NoRecords || t.Silent {
+		return g.parameter.Judge(ctx, p, t)
+	}
+	if incomplete, err := p.needsWholeLink(ctx, t.Candidate); incomplete || err != nil {
+		return Rejected, err
+	}
+	return Second, nil
+}
+
+// Candidates returns one candidate per parameter of the next link. It leaves out credentials and parameters that the
 // stream itself sets. The last candidate sends all of the parameters.
-func (p *Probe) inLink() []candidate {
+func (g link) Candidates(p *Probe) []Candidate {
 	q := p.First.Signals.Next
 	names := slices.Sorted(maps.Keys(q))
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	words := schemas.Paging()
-	var out []candidate
+	var out []Candidate
 	rest := url.Values{}
 	for _, name := range names {
 		if v := q.Get(name); v != "" && !p.fixed(name) && !secretLike(name) {
 			rest.Set(name, v)
 			if !words.Parameter(schemas.ParamSize, name) || leads(name) {
-				out = append(out, candidate{typ: "link", at: linkPosition(name, v)})
+				out = append(out, Candidate{pager: g, at: linkPosition(name, v)})
 				if p.s.Method == http.MethodPost && plainIdentifier(name) {
-					out = append(out, candidate{typ: "link", at: linkPosition(nestedLink+"["+name+"]", v)})
+					out = append(out, Candidate{pager: g, at: linkPosition(nestedLink+"["+name+"]", v)})
 				}
 			}
 		}
 	}
 	if len(rest) > 1 {
-		out = append(out, candidate{typ: "link", at: Position{Kind: KindLink, At: rest.Encode()}})
+		out = append(out, Candidate{pager: g, at: Position{Kind: KindLink, At: rest.Encode()}})
 	}
 	return out
 }
@@ -101,4 +141,19 @@ func linkPosition(name, v string) Position {
 		}
 	}
 	return Position{Kind: kind, Param: name, At: v}
+}
+
+// needsWholeLink reports whether the server returns records only if it gets all parameters of the next link. One of
+// the parameters returned none.
+func (p *Probe) needsWholeLink(ctx context.Context, c Candidate) (bool, error) {
+	all := link{}.Candidates(p)
+	if len(all) == 0 || c.at.Kind == KindLink || all[len(all)-1].at.Kind != KindLink {
+		return false, nil
+	}
+	st, like, err := p.request(ctx, all[len(all)-1].at)
+	if err != nil || st == nil {
+		return false, err
+	}
+	p.list.Release(st)
+	return like != NoRecords, nil
 }

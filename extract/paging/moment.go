@@ -1,0 +1,80 @@
+package paging
+
+import (
+	"context"
+	"slices"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// moment sends the time of the last record: created_before=2026-11-21. Several records may have the same time.
+type moment struct{ keyset }
+
+func (moment) Traits() Traits { return Traits{Computes: true} }
+
+// Candidates returns the parameters for each time by which the first page is ordered.
+func (g moment) Candidates(p *Probe) []Candidate { return slices.Concat(g.groups(p)...) }
+
+// Judge rejects a time that may lose records unnoticed.
+func (moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
+	if t.Like != OtherRecords || !p.safeMoment(t.Page) {
+		return Rejected, nil
+	}
+	return Second, nil
+}
+
+// groups returns the candidates as they are tried. Parameters that the server is known to have come first.
+func (g moment) groups(p *Probe) [][]Candidate {
+	f, err := p.list.Locate(p.First.Doc)
+	if err != nil {
+		return nil
+	}
+	rows := records.RowsOf(p.First.Doc, f)
+	var known, others [][]Candidate
+	for _, field := range momentFields(rows) {
+		family := schemas.ParamLater
+		if records.Trend(rows, field) == records.Falling {
+			family = schemas.ParamEarlier
+		}
+		value := jsondoc.TextOf([]byte(rows[len(rows)-1][field]))
+		var rest []Candidate
+		names := slices.DeleteFunc(slices.Clone(schemas.Paging().Parameters(family)), func(name string) bool { return aboutOtherTime(name, field) })
+		for _, c := range p.withMember(g, names, field, value) {
+			if slices.Contains(p.takes, c.at.Param) {
+				known = append(known, []Candidate{c})
+			} else {
+				rest = append(rest, c)
+			}
+		}
+		others = append(others, rest)
+	}
+	return append(known, others...)
+}
+
+// safeMoment reports whether paging by a time loses no record unnoticed. Either the second page repeats the last
+// record of the first page, or the list states a total, which would show the loss.
+func (p *Probe) safeMoment(st *Page) bool {
+	if p.First.Signals.Total >= 0 {
+		return true
+	}
+	keys := p.First.Keys
+	return len(keys) > 0 && slices.Contains(st.Keys, keys[len(keys)-1])
+}
+
+const maxMomentFields = 4
+
+// momentFields returns the fields whose times are in order. Times of change come last: they equal the times of
+// creation until a user changes a record.
+func momentFields(rows []records.Row) []string {
+	all := slices.DeleteFunc(records.TimeFields(rows), func(field string) bool { return records.Trend(rows, field) == records.Uneven })
+	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })
+	return all[:min(len(all), maxMomentFields)]
+}
+
+func timePriority(field string) int { return (records.TimeRank(field) + 2) % 3 }
+
+func aboutOtherTime(param, field string) bool {
+	return records.TimeRank(param) < 2 && records.TimeRank(field) < 2 && records.TimeRank(param) != records.TimeRank(field)
+}

@@ -1,0 +1,185 @@
+package paging
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// offset asks for pages by the index of their first record: offset=20.
+type offset struct{ parameter }
+
+func (offset) Type() string { return string(KindOffset) }
+
+func (offset) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
+
+// Candidates begins with the parameter that the answer names.
+func (g offset) Candidates(p *Probe) []Candidate {
+	usual := schemas.Paging().Parameters(schemas.ParamOffset)
+	return p.named(g, records.Unique(slices.Concat(echoed(p.First.Signals.offsetName, usual), usual)))
+}
+
+func (offset) Second(p *Probe, param string) Position {
+	return Position{Kind: KindOffset, Param: param, At: strconv.Itoa(p.First.N)}
+}
+
+func (offset) Next(at Position, l Last, p *Progress) (Position, bool) {
+	return p.offset(at, l.N, l.Signals), true
+}
+
+func (offset) Following(at Position, p *Progress) (Position, bool) {
+	next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+p.Step, 10)}
+	return next, p.Step > 0 && next.Number() < p.Total
+}
+
+func (offset) Valid(at Position) bool { return validNumber(at) }
+
+// Judge also considers that the parameter counts pages, although it is named like an offset.
+func (g offset) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
+	if t.Like != NoRecords || t.Silent || t.Candidate.at.Number() <= 2 || p.First.Signals.offset != 1 {
+		return g.parameter.Judge(ctx, p, t)
+	}
+	accepted, err := p.countsPages(ctx, t.Candidate)
+	if accepted {
+		return Done, err
+	}
+	return Rejected, err
+}
+
+// Confirm finds out whether offsets are counted from 0 or from 1.
+func (g offset) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
+	switch {
+	case t.Like == NoRecords:
+		return p.testsOffset(ctx, t.Candidate)
+	case t.Candidate.pager == Pager(g):
+		return true, p.findOffsetOrigin(ctx, t.Candidate)
+	}
+	return true, nil
+}
+
+func (p *Progress) offset(at Position, n int, s Signals) Position {
+	from := at.Number()
+	if at.Kind == KindNone && p.Hint.One {
+		from = 1
+	}
+	if s.offset >= 0 && s.offset < from-1 && s.offset != p.offset0 {
+		from = s.offset // the server used an earlier offset than requested
+	}
+	by := int64(n)
+	if n == 0 {
+		by = max(p.Step, 1)
+	}
+	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
+}
+
+// findOffsetOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
+// is inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of
+// the first page, the parameter counts pages from 0.
+func (p *Probe) findOffsetOrigin(ctx context.Context, c Candidate) error {
+	for range maxReread {
+		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})
+		if err != nil {
+			return err
+		}
+		if st != nil && like == OtherRecords && p.sharesNone(st) {
+			p.takePage(st, true)
+			return nil
+		}
+		if st != nil {
+			p.list.Release(st)
+		}
+		if st == nil && p.First.Signals.offset != 1 || st != nil && !slices.Equal(st.Keys, p.First.Keys) {
+			return nil // the order must be the same too
+		}
+		moved, err := p.Again(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return p.countFromOne(ctx, c)
+		}
+	}
+	return p.Unexplained("the list changes too fast to see whether " + c.at.Param + " counts from 0 or from 1")
+}
+
+// countFromOne reads the second page again with an offset that is counted from 1. If offset 2 returns no record of
+// the first page, the parameter counts pages from 1.
+func (p *Probe) countFromOne(ctx context.Context, c Candidate) error {
+	st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "2"})
+	if err != nil {
+		return err
+	}
+	if st != nil && like == OtherRecords && p.sharesNone(st) {
+		p.takePage(st, false)
+		return nil
+	}
+	if st != nil {
+		p.list.Release(st)
+	}
+	p.Paging.One = true
+	if p.Second == nil {
+		return nil
+	}
+	at := c.at
+	at.At = strconv.FormatInt(at.Number()+1, 10)
+	fresh, err := p.list.Look(ctx, at)
+	if err != nil {
+		return err
+	}
+	p.list.Release(p.Second)
+	p.Second = fresh
+	return nil
+}
+
+// testsOffset tests an offset parameter if the second page was empty. For offset 1, the server must return the first
+// page without its first record. If it returns only other records, the parameter counts pages from 0.
+func (p *Probe) testsOffset(ctx context.Context, c Candidate) (accepted bool, err error) {
+	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
+	st, like, err := p.request(ctx, one)
+	if err != nil || st == nil {
+		return false, err
+	}
+	if like == OtherRecords && p.First.N > 2 {
+		p.Second, p.Paging.Type, p.Paging.Zero = st, "page", true
+		return true, nil
+	}
+	defer p.list.Release(st)
+	return p.lacksFirstRecord(ctx, st)
+}
+
+// countsPages tests whether a parameter that is named like an offset counts pages. The parameter returned no records,
+// but the list announces more. So countsPages tries the value 2.
+func (p *Probe) countsPages(ctx context.Context, c Candidate) (accepted bool, err error) {
+	c.pager, c.at = page{}, Position{Kind: KindPage, Param: c.at.Param, At: "2"}
+	st, like, err := p.request(ctx, c.at)
+	if err != nil || st == nil {
+		return false, err
+	}
+	if like != OtherRecords || !p.sharesNone(st) {
+		p.list.Release(st)
+		return false, nil
+	}
+	before := p.Paging
+	p.Second = st
+	p.accept(c)
+	if err = p.findPageBase(ctx, c); err != nil {
+		p.Paging = before
+	}
+	return err == nil, err
+}
+
+// sharesNone reports whether st has no record of the first page. The first page must have several records. If st is
+// the answer for the next number, then the numbers count pages, not records.
+func (p *Probe) sharesNone(st *Page) bool {
+	return p.First.N > 1 && !slices.ContainsFunc(st.Keys, func(k uint64) bool { return slices.Contains(p.First.Keys, k) })
+}
+
+func (p *Probe) takePage(st *Page, zero bool) {
+	if p.Second != nil {
+		p.list.Release(p.Second)
+	}
+	p.Second, p.Paging.Type, p.Paging.Zero = st, "page", zero
+}

@@ -1,0 +1,129 @@
+package paging
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// page asks for pages by number: page=2.
+type page struct{ parameter }
+
+func (page) Type() string { return string(KindPage) }
+
+func (page) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
+
+// Candidates begins with the most usual parameter. The parameter that the answer names comes second.
+func (g page) Candidates(p *Probe) []Candidate {
+	usual := schemas.Paging().Parameters(schemas.ParamPage)
+	return p.named(g, records.Unique(slices.Concat(usual[:1], echoed(p.First.Signals.pageName, usual), usual)))
+}
+
+func (page) Second(p *Probe, param string) Position {
+	number := max(p.First.Signals.Page, 1) + 1
+	if p.First.Signals.Page == 0 || p.fromZero {
+		number = 1
+	}
+	return Position{Kind: KindPage, Param: param, At: strconv.FormatInt(number, 10)}
+}
+
+func (page) Next(at Position, _ Last, p *Progress) (Position, bool) {
+	return p.PageAt(at, p.page(at)+1), true
+}
+
+func (page) Following(at Position, p *Progress) (Position, bool) {
+	next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+1, 10)}
+	return next, at.Number() < p.Last || p.Last == 0 && p.within(next, p.Total)
+}
+
+func (page) Valid(at Position) bool { return validNumber(at) }
+
+// Confirm finds out whether pages are numbered from 0 or from 1, unless the answers state their number.
+func (page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
+	switch {
+	case t.Like == NoRecords && t.Silent && !t.Echoed:
+		return p.readsPageNumber(ctx, t.Candidate)
+	case p.First.Signals.Page < 0:
+		err := p.findPageBase(ctx, t.Candidate)
+		return !t.mayBeTwoPages(p) || err == nil && p.Second != nil, err
+	}
+	p.Paging.Zero = p.First.Signals.Page == 0
+	return true, nil
+}
+
+// readsPageNumber finds out whether a list with an empty second page uses the page number. If it does, the first
+// page's number returns the first page again, or page 1 returns a second page. A server that treats unknown
+// parameters as filters returns no records for any number.
+func (p *Probe) readsPageNumber(ctx context.Context, c Candidate) (bool, error) {
+	for _, number := range []string{"1", "0"} {
+		if number == c.at.At {
+			continue
+		}
+		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: number})
+		if err != nil {
+			return false, err
+		}
+		if st == nil {
+			continue
+		}
+		if like == OtherRecords && number == "1" {
+			p.Second, p.Paging.Zero = st, true
+			return true, nil
+		}
+		p.list.Release(st)
+		if like == SameRecords || like == MostlySame {
+			p.Paging.Zero = number == "0"
+			return true, nil
+		}
+		if like == NoRecords && !p.controlled {
+			if err := p.control(ctx); err != nil || p.refuses {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// findPageBase finds out whether pages are numbered from 0. Then page 1 is the second page, otherwise the first. If
+// page 1 is neither, it returns an error.
+func (p *Probe) findPageBase(ctx context.Context, c Candidate) error {
+	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
+	st, like, err := p.request(ctx, one)
+	switch {
+	case err != nil:
+		return err
+	case st != nil && like == OtherRecords:
+		if p.Second != nil {
+			p.list.Release(p.Second)
+		}
+		p.Second, p.Paging.Zero = st, true
+		return nil
+	case st != nil:
+		p.list.Release(st)
+	}
+	if p.Second != nil && (st == nil || like != SameRecords && like != MostlySame) {
+		return p.Unexplained("page 1 by " + c.at.Param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
+	}
+	if st != nil && like == NoRecords && !p.controlled {
+		return p.control(ctx)
+	}
+	return nil
+}
+
+func (p *Progress) page(at Position) int64 {
+	switch {
+	case at.Kind == KindPage:
+		return at.Number()
+	case p.Zero:
+		return 0
+	}
+	return 1
+}
+
+// PageAt returns the position of a page number.
+func (p *Progress) PageAt(at Position, n int64) Position {
+	return Position{Kind: KindPage, Param: at.or(KindPage, p.Named("page", "page", "none", "")), At: strconv.FormatInt(n, 10)}
+}

@@ -1,0 +1,164 @@
+package paging
+
+import (
+	"context"
+	"slices"
+	"strconv"
+)
+
+// Pager is one way in which lists continue. A new one takes three steps: a file with a type that embeds [parameter], a
+// line in pagers, and an entry in schemas/paging/vocabulary.yaml.
+type Pager interface {
+	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to it.
+	Type() string
+
+	// Traits says how the pager differs from others.
+	Traits() Traits
+
+	// Candidates returns the requests that may return the second page, the likeliest first.
+	Candidates(p *Probe) []Candidate
+
+	// Second returns the position of the second page for a parameter. At is "" if the first page does not show it.
+	Second(p *Probe, param string) Position
+
+	// Next returns the position after a page. ok is false if the page does not show it.
+	Next(at Position, l Last, p *Progress) (next Position, ok bool)
+
+	// Following returns the position after one whose page was not read yet, so that both are requested at once.
+	Following(at Position, p *Progress) (next Position, ok bool)
+
+	// Judge says what the answer to a candidate means.
+	Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error)
+
+	// Confirm tests a candidate that Judge accepted, by further probes. It is called for the pager of its position.
+	Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error)
+
+	// Describe returns a position in words, Valid checks one that was stored, and Send puts it into a request: into its
+	// parameters, or into its Range header.
+	Describe(at Position) string
+	Valid(at Position) bool
+	Send(at Position, set func(name, value string)) (ranged string)
+
+	// NeedsNext reports whether a list ends when an answer states no next page.
+	NeedsNext(param string) bool
+}
+
+// Traits say how a pager differs from others.
+type Traits struct {
+	Computes bool // Next needs no statement of the answer
+	Blind    bool // the candidates need no sign in the first page, so they also test a list that announces nothing
+	Counts   bool // positions are numbers of pages or records
+}
+
+// Last is the page that was read last.
+type Last struct {
+	N       int
+	ID      string // of its last record, or ""
+	Signals Signals
+}
+
+// pagers are all ways of paging. If several fit, the first one decides.
+var pagers = []Pager{page{}, header{}, offset{}, keyset{}, cursor{}, link{}, token{}, moment{}}
+
+// pagerOf returns the pager of a type. For other types, such as none, it returns one that has no candidates.
+func pagerOf(name string) Pager {
+	for _, g := range pagers {
+		if g.Type() == name {
+			return g
+		}
+	}
+	return parameter{}
+}
+
+func (at Position) pager() Pager { return pagerOf(string(at.Kind)) }
+
+// parameter has what most pagers share: the position is the value of one parameter.
+type parameter struct{}
+
+func (parameter) Type() string { return "" }
+
+func (parameter) Traits() Traits { return Traits{} }
+
+func (parameter) Candidates(*Probe) []Candidate { return nil }
+
+func (parameter) Second(p *Probe, param string) Position {
+	return linkPosition(param, p.First.Signals.Token)
+}
+
+func (parameter) Next(Position, Last, *Progress) (Position, bool) { return Position{}, false }
+
+func (parameter) Following(Position, *Progress) (Position, bool) { return Position{}, false }
+
+// Judge accepts other records. It accepts no records if the list may end there.
+func (parameter) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
+	switch {
+	case t.Like == OtherRecords:
+		return Second, nil
+	case t.Like != NoRecords:
+		return Rejected, nil
+	case t.Silent, t.mayBeTwoPages(p):
+		return Accepted, nil
+	case t.Echoed:
+		return Second, nil
+	}
+	return Rejected, nil
+}
+
+func (parameter) Confirm(context.Context, *Probe, Trial) (bool, error) { return true, nil }
+
+func (parameter) Describe(at Position) string { return string(at.Kind) + " " + at.At }
+
+func (parameter) Valid(at Position) bool { return at.At != "" && at.Param != "" }
+
+func (parameter) Send(at Position, set func(name, value string)) (ranged string) {
+	set(at.Param, at.At)
+	return ""
+}
+
+func (parameter) NeedsNext(string) bool { return false }
+
+// Candidate is a request that may return the second page.
+type Candidate struct {
+	pager Pager
+	at    Position
+	field string // the member of the last record that is sent, unless it is the key
+}
+
+// Trial is the answer to a candidate.
+type Trial struct {
+	Candidate Candidate
+	Page      *Page
+	Like      Likeness // how Page differs from the first page
+	Silent    bool     // the first page announces no more records
+	Echoed    bool     // Page states the requested page number, and the first page states another one
+}
+
+// mayBeTwoPages reports whether the list may have two pages, numbered 0 and 1: page 2 was empty.
+func (t Trial) mayBeTwoPages(p *Probe) bool {
+	at := t.Candidate.at
+	return t.Like == NoRecords && !t.Silent && at.Kind == KindPage && at.At != "1" && p.First.Signals.Page < 0
+}
+
+// Verdict is what a pager concludes from an answer.
+type Verdict int
+
+// The verdicts.
+const (
+	Rejected Verdict = iota
+	Accepted         // the parameter may be right; the answer is not the second page
+	Second           // the answer is the second page
+	Done             // everything was decided by further probes
+)
+
+// echoed returns the parameter that an answer names, if it is one of the usual ones.
+func echoed(n named, usual []string) []string {
+	if n.name != "" && slices.Contains(usual, n.name) {
+		return []string{n.name}
+	}
+	return nil
+}
+
+func validNumber(at Position) bool {
+	_, err := strconv.ParseUint(at.At, 10, 62)
+	return err == nil && at.Param != ""
+}

@@ -1,0 +1,37 @@
+package paging
+
+import (
+	"slices"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// token sends a member of the last record that is named like a token: {"id": 17, "cursor": "x"}.
+type token struct{ keyset }
+
+func (token) Traits() Traits { return Traits{Computes: true} }
+
+// Candidates returns the parameters for each such member.
+func (g token) Candidates(p *Probe) []Candidate { return slices.Concat(g.groups(p)...) }
+
+// groups returns the candidates as they are tried: the likeliest parameters of a member one by one, the others together.
+func (g token) groups(p *Probe) [][]Candidate {
+	d, last, words := p.First.Doc, p.First.Last, schemas.Paging()
+	var all [][]Candidate
+	for _, field := range words.RecordTokens() {
+		v := d.Get(last, field)
+		if !v.OK() || v.Nested() || d.IsEmpty(v) {
+			continue
+		}
+		value := jsondoc.TextOf(d.Raw(v))
+		names := records.Unique(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
+		of := p.withMember(g, names, field, value)
+		for _, c := range of[:min(len(of), 4)] {
+			all = append(all, []Candidate{c})
+		}
+		all = append(all, of[min(len(of), 4):])
+	}
+	return all
+}
