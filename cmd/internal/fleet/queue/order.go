@@ -28,26 +28,26 @@ const wholeTurn = 2
 // turnZero is the time of turn 0. Each number is a millisecond, so turns reach the present after 400 billion jobs.
 var turnZero = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// turn is the place of a job in the order of its queue.
-type turn struct {
+// jobOrder is the place of a job in the order of its queue.
+type jobOrder struct {
 	queue    string
 	priority int
 	number   int64
 }
 
 // at returns the virtual time of the turn.
-func (t turn) at() time.Time { return turnZero.Add(time.Duration(t.number) * time.Millisecond) }
+func (t jobOrder) at() time.Time { return turnZero.Add(time.Duration(t.number) * time.Millisecond) }
 
 // order assigns turns to new jobs.
 type order struct {
 	tx   pgx.Tx
-	now  time.Time       // by the database's clock
-	runs map[string]turn // the next turn of each run
-	size map[string]int  // turns assigned to each run
+	now  time.Time           // by the database's clock
+	runs map[string]jobOrder // the next turn of each run
+	size map[string]int      // turns assigned to each run
 }
 
 func newOrder(ctx context.Context, tx pgx.Tx) (*order, error) {
-	o := &order{tx: tx, runs: map[string]turn{}, size: map[string]int{}}
+	o := &order{tx: tx, runs: map[string]jobOrder{}, size: map[string]int{}}
 	if err := tx.QueryRow(ctx, "SELECT now()").Scan(&o.now); err != nil {
 		return nil, fmt.Errorf("order jobs: %w", err)
 	}
@@ -55,7 +55,7 @@ func newOrder(ctx context.Context, tx pgx.Tx) (*order, error) {
 }
 
 // next returns the turn of a new job.
-func (o *order) next(ctx context.Context, u Unit) (turn, error) {
+func (o *order) next(ctx context.Context, u Unit) (jobOrder, error) {
 	t, begun := o.runs[u.Run]
 	if !begun {
 		var err error
@@ -79,7 +79,7 @@ func evenFrom(n int64) int64 { return n + n&1 }
 
 // first returns the first turn of a run: after the last turn of its pipeline, or half a turn before the present one.
 // A run that webhooks cause does not wait for the other runs of its pipeline.
-func (o *order) first(ctx context.Context, u Unit) (t turn, err error) {
+func (o *order) first(ctx context.Context, u Unit) (t jobOrder, err error) {
 	var cause string
 	err = o.tx.QueryRow(ctx, "SELECT cause FROM runs WHERE pipeline = $1 AND run = $2", u.Pipeline, u.Run).Scan(&cause)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
