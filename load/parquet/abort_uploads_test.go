@@ -10,8 +10,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 type place struct {

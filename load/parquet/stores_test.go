@@ -27,8 +27,9 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
-	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 type store struct {

@@ -54,7 +54,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if _, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_ATTACHED, 0); err != nil {
 		return err
 	}
-	rows, err := conn.QueryContext(ctx, query)
+	rows, err := conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.Results checks it
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_READONLY {
 		return ErrNotReadOnly
 	}

@@ -36,7 +36,7 @@ func (s *session) Affect(ctx context.Context, query string) (int64, error) {
 
 // Query implements [sqlmerge.Reader].
 func (s *session) Query(ctx context.Context, query string, row func([]driver.Value) error) error {
-	rows, err := s.conn.QueryContext(ctx, query)
+	rows, err := s.conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.EachRow checks it
 	if err != nil {
 		return classify(err)
 	}
@@ -147,7 +147,7 @@ func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 
 func (s *session) insert(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(rows.Names)), ", ")
-	stmt, err := s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+sqlmerge.Idents(rows.Names)+") VALUES ("+marks+")")
+	stmt, err := s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+sqlmerge.Idents(rows.Names)+") VALUES ("+marks+")") //nolint:sqlclosecheck // a deferred call closes it
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"time"
+
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
-	"time"
 )
 
 // Accepted counts the rejects of one stream in one destination that a person has accepted.

@@ -58,7 +58,7 @@ func (w Worker) Run(ctx context.Context) error {
 		queues[name] = river.QueueConfig{MaxWorkers: width}
 	}
 	river.AddWorker(workers, &unitJobs{w: w, live: ctx})
-	behind := w.Now().Sub(time.Now())
+	behind := time.Until(w.Now())
 	if behind > clockLag {
 		w.Log.Warn("this machine's clock is behind the state database's; the queue's upkeep is left to other workers", "behind", behind.Round(time.Second))
 	}
