@@ -129,7 +129,7 @@ func (l *listReader) Look(ctx context.Context, at paging.Position) (*paging.Page
 	return st.page(), nil
 }
 
-// Release lets go of an answer.
+// Release returns the memory of an answer.
 func (l *listReader) Release(p *paging.Page) { l.c.release(p.Answer.(*answer)) }
 
 // Locate finds the records of an answer.

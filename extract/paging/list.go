@@ -21,7 +21,7 @@ type List interface {
 	// Look requests a position. The caller must call Release.
 	Look(ctx context.Context, at Position) (*Page, error)
 
-	// Release lets go of the answer of a page.
+	// Release returns the memory of a page's answer.
 	Release(p *Page)
 
 	// Locate finds the records in an answer.

@@ -76,7 +76,7 @@ func NewProbe(l List, progress *Progress, first *Page, lastID string) *Probe {
 	return &Probe{list: l, s: s, progress: progress, lastID: lastID, First: first, Paging: s.Pagination}
 }
 
-// Release lets go of the second page.
+// Release returns the memory of the second page.
 func (p *Probe) Release() {
 	if p.Second != nil {
 		p.list.Release(p.Second)
