@@ -96,7 +96,7 @@ func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error)
 		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
 	}
 	if len(all) == 0 {
-		return nil, failure.Usage("API keys and tokens need no sign-in; `auth: {oauth: …}` needs one, and so does `auth: {login: …}` of app",
+		return nil, failure.Usage("API keys and tokens need no sign-in; `auth: {oauth: …}` and `app: {auth: {login: …}}` need one",
 			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), " "))
 	}
 	return all, nil

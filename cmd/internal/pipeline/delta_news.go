@@ -71,10 +71,10 @@ func (l *overlay) record(n *news) {
 	}
 }
 
-// settle handles a commit whose outcome is unknown. If at, the cursor that the destination stores, is the cursor of
-// that commit, the commit has succeeded.
-func (l *overlay) settle(at state.Cursor) {
-	if l != nil && l.doubt != nil && l.doubt.to == at {
+// settle handles a commit whose outcome is unknown. The commit has succeeded if its cursor is the cursor that the
+// destination stores.
+func (l *overlay) settle(stored state.Cursor) {
+	if l != nil && l.doubt != nil && l.doubt.to == stored {
 		l.record(l.doubt)
 	}
 	if l != nil {
