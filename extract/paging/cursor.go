@@ -14,9 +14,8 @@ import (
 // cursor sends a token that the answer states: {"next_cursor": "x"}.
 type cursor struct{ parameter }
 
+// Type implements [Pager].
 func (cursor) Type() string { return string(KindCursor) }
-
-func (cursor) Traits() Traits { return Traits{} }
 
 // Candidates returns the parameters that may take the token of the answer.
 func (g cursor) Candidates(p *Probe) []Candidate {
@@ -27,8 +26,10 @@ func (g cursor) Candidates(p *Probe) []Candidate {
 	return p.named(g, p.progress.tokenParams(s))
 }
 
+// Describe implements [Pager].
 func (cursor) Describe(at Position) string { return "the page after a " + at.Param } // the value may be long
 
+// NeedsNext implements [Pager].
 func (cursor) NeedsNext(string) bool { return true }
 
 // Judge rejects a list that returns other records on every reading, although its token does not change.

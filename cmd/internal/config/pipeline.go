@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Pipeline says which streams of which sources are loaded into which destinations, and when.
+// Pipeline loads streams of its sources into its destinations, by hand or on a schedule.
 type Pipeline struct {
 	At          Pos
 	Name        string

@@ -227,7 +227,7 @@ func TestListener(t *testing.T) {
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
 
-// The total limit also applies to many addresses of which each is below its own limit.
+// The total limit also applies if each of many addresses is below its own limit.
 func TestListenerTotal(t *testing.T) {
 	var log strings.Builder
 	in := make(pipes, 30)

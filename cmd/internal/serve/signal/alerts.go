@@ -43,7 +43,7 @@ type Alerts struct {
 
 // AlertOptions configure Alerts.
 type AlertOptions struct {
-	Notes  state.Notes         // the stored notes, one of which has the alerts
+	Notes  state.Notes         // stores the alerts as a note
 	Log    *slog.Logger        // logs messages that could not be sent
 	Redact func(string) string // removes secrets from messages
 	Count  func(Kind, string)  // counts messages by outcome, sent or failed; may be nil
