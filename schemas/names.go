@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // MaxName is the maximum length of the name of a table or column, in bytes. Postgres silently cuts longer names.
@@ -29,13 +31,13 @@ func Column(source string) string {
 	return suffixed(name, source, shortHash)
 }
 
-// Namer assigns column names to the fields of one table. No two fields get the same name, even if case is ignored,
-// and a field keeps its name. A Namer uses the result of [Column] if no other field has it. Otherwise it adds a
+// Namer assigns column names to the fields of one table. No two fields get the same name, even if case and accents are
+// ignored, and a field keeps its name. A Namer uses the result of [Column] if no other field has it. Otherwise it adds a
 // suffix. It is not safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
-	taken   map[string]bool   // assigned and reserved names, in lower case
+	taken   map[string]bool   // assigned and reserved names, folded
 }
 
 // NewNamer returns a Namer that knows the existing columns of a table. The keys of the map known are the JSON pointers
@@ -44,7 +46,7 @@ func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
 	for source, name := range known {
 		n.columns[pointer(source)] = name
-		n.taken[strings.ToLower(name)] = true
+		n.taken[folded(name)] = true
 	}
 	return n
 }
@@ -59,7 +61,7 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 
 // Reserve reserves a name that no field of the source may use, for example the name of a column that a person has
 // added.
-func (n *Namer) Reserve(name string) { n.taken[strings.ToLower(name)] = true }
+func (n *Namer) Reserve(name string) { n.taken[folded(name)] = true }
 
 // Name returns the column name of the field at source. Every call returns the same name.
 func (n *Namer) Name(source string) string {
@@ -69,21 +71,36 @@ func (n *Namer) Name(source string) string {
 	}
 	name := n.free(p)
 	n.columns[p] = name
-	n.taken[strings.ToLower(name)] = true
+	n.taken[folded(name)] = true
 	return name
 }
 
 func (n *Namer) free(p string) string {
 	base, exact := column(p)
 	base = n.prefix + base
-	if exact && len(base) <= MaxName && !n.taken[base] {
+	if exact && len(base) <= MaxName && !n.taken[folded(base)] {
 		return base
 	}
 	for digits := shortHash; ; digits += shortHash {
-		if name := suffixed(base, p, digits); !n.taken[strings.ToLower(name)] {
+		if name := suffixed(base, p, digits); !n.taken[folded(name)] {
 			return name
 		}
 	}
+}
+
+// folded returns a name without case and accents. MySQL ignores both in the names of columns, and reads ß as s.
+func folded(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r == 'ß':
+			r = 's'
+		case r >= utf8.RuneSelf && unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic):
+			r, _ = utf8.DecodeRuneInString(norm.NFD.String(string(r)))
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // systemColumns are names that a database reserves in every table, quoted or not.
