@@ -25,6 +25,10 @@ func testTypes(t *testing.T, d Driver) {
 			r["words"] = d.Escape(r["words"])
 			zeros++
 		}
+		if text, ok := r["moment"]; ok && d.LastTime != nil && d.LastTime(text) != text {
+			r["moment"] = d.LastTime(text)
+			zeros++
+		}
 		want = append(want, r)
 	}
 	b.same(want, b.rows("everything"))

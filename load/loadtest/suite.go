@@ -41,6 +41,10 @@ type Driver struct {
 	// value is then also recorded as a reject. Escape may be nil.
 	Escape func(text string) string
 
+	// LastTime returns the stored form of a time, for a destination that cannot store the year 10000. The value is then
+	// also recorded as a reject. LastTime may be nil.
+	LastTime func(text string) string
+
 	// Skip excludes cases by name. A driver sets Skip if it would only repeat what another driver has already tested.
 	// Skip may be nil.
 	Skip func(name string) bool

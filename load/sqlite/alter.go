@@ -39,7 +39,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	}
 	for _, w := range a.Widen {
 		if to, ok := schemas.TypeOf(w.Column).(*arrow.ListType); ok && w.From.ID() == arrow.LIST {
-			if err := s.widenLists(ctx, table, w, to); err != nil {
+			if err := sqlmerge.WidenLists(ctx, s, s.b, a.Table.Name, "_rowid_", w, to); err != nil {
 				return err
 			}
 		}
@@ -129,31 +129,4 @@ func (s *session) rebuild(ctx context.Context, a load.Plan) error {
 		}
 	}
 	return nil
-}
-
-// widenLists converts the items of lists. SQL would read numbers as floating point.
-func (s *session) widenLists(ctx context.Context, table string, w load.Widening, to *arrow.ListType) error {
-	column := sqlmerge.Ident(w.Column.Name)
-	update, err := s.conn.PrepareContext(ctx, "UPDATE "+table+" SET "+column+" = ? WHERE _rowid_ = ?")
-	if err != nil {
-		return err
-	}
-	defer update.Close()
-	for last := int64(-1 << 63); ; {
-		found := map[int64]string{}
-		query := fmt.Sprintf("SELECT _rowid_, %[1]s FROM %[2]s WHERE _rowid_ > %[3]d AND %[1]s IS NOT NULL ORDER BY 1 LIMIT %[4]d", column, table, last, sqlmerge.BatchRows)
-		err := s.Query(ctx, query, func(v []driver.Value) error {
-			last = v[0].(int64)
-			found[last], _ = v[1].(string)
-			return nil
-		})
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		for id, text := range found {
-			if _, err := update.ExecContext(ctx, sqlmerge.WidenDocument(text, w.From, to), id); err != nil {
-				return classify(err)
-			}
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -208,8 +209,11 @@ func appendValue(b array.Builder, t arrow.DataType, v driver.Value) error {
 			return nil
 		}
 	}
-	if text, ok := v.(string); ok {
-		return appendText(b, t, text)
+	switch v := v.(type) {
+	case string:
+		return appendText(b, t, v)
+	case []byte:
+		return appendText(b, t, string(v))
 	}
 	if b, ok := b.(*array.StringBuilder); ok {
 		b.Append(fmt.Sprint(v))
@@ -247,6 +251,9 @@ func appendText(b array.Builder, t arrow.DataType, text string) (err error) {
 			b.Append(v)
 		}
 	case *array.Int64Builder:
+		if whole, fraction, ok := strings.Cut(text, "."); ok && strings.Trim(fraction, "0") == "" { // stored in a wider column
+			text = whole
+		}
 		var n int64
 		if n, err = strconv.ParseInt(text, 10, 64); err == nil {
 			b.Append(n)

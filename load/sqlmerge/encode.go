@@ -229,3 +229,27 @@ func stored(document string, t arrow.DataType) any {
 	}
 	return nil // a list that was always empty
 }
+
+// WidenLists converts the items of the lists in a column, for databases whose functions for JSON would change numbers.
+// The column id identifies a row.
+func WidenLists(ctx context.Context, s Session, d Dialect, table, id string, w load.Widening, to *arrow.ListType) error {
+	column, place := Ident(w.Column.Name), d.Place(table)
+	for last := int64(-1 << 63); ; {
+		found := map[int64]string{}
+		query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %[1]s > %[4]d AND %[2]s IS NOT NULL ORDER BY 1 LIMIT %[5]d", id, column, place, last, BatchRows)
+		err := s.Query(ctx, query, func(v []driver.Value) error {
+			last, _ = v[0].(int64)
+			found[last], _ = v[1].(string)
+			return nil
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for row, text := range found {
+			wide := d.Literal(WidenDocument(text, w.From, to))
+			if err := s.Exec(ctx, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = %d", place, column, wide, id, row)); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -27,10 +27,15 @@ func (m *merge) linksOf(t, c *target, extra, records string) (query, link string
 		forms = append(forms, m.spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
 	}
 	links := Links(forms)
-	for i, l := range links {
-		links[i] = "SELECT " + l + " AS l" + extra + " FROM " + records
+	if len(links) == 1 {
+		return "SELECT " + links[0] + " AS l" + extra + " FROM " + records, link
 	}
-	return strings.Join(links, " UNION ALL "), link
+	cases, numbers := "CASE v.v", "" // MySQL can read a temporary table only once
+	for i, l := range links {
+		cases += fmt.Sprintf(" WHEN %d THEN %s", i, l)
+		numbers += fmt.Sprintf(" UNION ALL SELECT %d AS v", i)
+	}
+	return fmt.Sprintf("SELECT %s END AS l%s FROM (%s) AS v, %s", cases, extra, strings.TrimPrefix(numbers, " UNION ALL "), records), link
 }
 
 // Links returns expressions for the JSON array of a key's values. The parameter forms has the expressions for the forms

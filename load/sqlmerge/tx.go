@@ -2,6 +2,7 @@ package sqlmerge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -190,7 +191,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 		func() error { return x.b.Step("state") },
 		func() error { return x.writePosition(ctx, to) },
 		func() error { return x.b.Step("precommit") },
-		func() error { return x.s.Commit(ctx) },
+		func() error { return x.settle(ctx, x.s.Commit(ctx), to) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -208,6 +209,24 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	}
 	x.db.mu.Unlock()
 	return x.b.Step("committed")
+}
+
+// ErrUnanswered is returned by [Session].Commit if the answer to the commit is lost, and the lost transaction has ended.
+var ErrUnanswered = errors.New("the answer to the commit is lost")
+
+// settle finds out whether a commit without an answer succeeded: then the stream has the new position.
+// Invariants 1, 2
+func (x *tx) settle(ctx context.Context, failed error, to position) error {
+	if !errors.Is(failed, ErrUnanswered) {
+		return failed
+	}
+	return x.b.Read(context.WithoutCancel(ctx), func(r Reader) error {
+		now, err := x.db.readPosition(ctx, r, x.key)
+		if err != nil || now != to {
+			return errors.Join(failed, err)
+		}
+		return nil
+	})
 }
 
 // finish lets the next transaction begin after a commit.
