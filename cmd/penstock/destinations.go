@@ -10,6 +10,8 @@ func destinationKinds() []open.Kind {
 		sqliteKind(),
 		postgresKind("postgres"),
 		postgresKind("postgresql"),
+		mysqlKind("mysql"),
+		mysqlKind("mariadb"),
 		parquetKind(),
 		icebergKind(),
 	}

@@ -38,6 +38,8 @@ var line = map[string][]string{
 	"load/loadtest":                  {"load", "schemas", "state"},
 	"load/duckdb":                    {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/sqlmerge":                  {"load", "schemas", "state"},
+	"load/mysql":                     {"load", "load/sqlmerge", "schemas", "state"},
+	"load/mysql/mysqltest":           nil,
 	"load/sqlite":                    {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/parquet":                   {"load", "load/parquet/encode", "load/parquet/objects", "load/parquet/values", "schemas", "state"},
 	"load/parquet/encode":            {"schemas"},

@@ -282,7 +282,9 @@ func testViewsOfManySources(t *testing.T, to target) {
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
 	code, out, errs := w.penstock(t, "sync")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
-	if _, text := to.(sqliteTarget); text {
+	_, sqlite := to.(sqliteTarget)
+	_, mysql := to.(mysqlTarget)
+	if sqlite || mysql {
 		code, _, errs = w.penstock(t, "views")
 		require.Equal(t, failure.ExitUsage, code)
 		require.Contains(t, errs, "cannot run in destination")

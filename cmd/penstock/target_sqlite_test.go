@@ -54,7 +54,7 @@ func (s sqliteTarget) open(t *testing.T) *warehouse {
 	require.NoError(t, err)
 	defer from.Close()
 	for table, columns := range tablesOfSQLite(t, from) {
-		copySQLite(t, from, to, table, columns)
+		copyTexts(t, from, to, table, columns, "CAST(%s AS TEXT)")
 	}
 	return newWarehouse(t, to)
 }
@@ -81,13 +81,14 @@ func tablesOfSQLite(t *testing.T, from *sql.DB) map[string][]column {
 	return tables
 }
 
-// copySQLite copies a table through a JSON file in which all values are text.
-func copySQLite(t *testing.T, from, to *sql.DB, table string, columns []column) {
+// copyTexts copies a table through a JSON file in which all values are text. The parameter cast is how the database
+// makes a text of a column.
+func copyTexts(t *testing.T, from, to *sql.DB, table string, columns []column, cast string) {
 	t.Helper()
 	var read, texts, casts, defs []string
 	for i, c := range columns {
 		text := fmt.Sprintf("c%d", i)
-		read = append(read, fmt.Sprintf("CAST(%s AS TEXT)", quote(c.name)))
+		read = append(read, fmt.Sprintf(cast, quote(c.name)))
 		texts = append(texts, text+": 'VARCHAR'")
 		if strings.HasSuffix(c.typ, "[]") {
 			text = "CAST(" + text + " AS JSON)"

@@ -37,6 +37,7 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 		"sqlite":   func(t *testing.T) target { return sqliteTarget{t.TempDir()} },
 		"parquet":  func(t *testing.T) target { return parquetTarget{t.TempDir()} },
 		"postgres": func(t *testing.T) target { return newPostgresTarget(t) },
+		"mysql":    func(t *testing.T) target { return newMySQLTarget(t) },
 	}
 	maps.Copy(kinds, moreTargets())
 	for kind, make := range kinds {

@@ -173,7 +173,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []ch
 func (c *conversation) destination(ctx context.Context) error {
 	for asked := false; ; asked = true {
 		if len(c.To) == 0 || asked {
-			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER or postgres://…", c.DefaultTo)
+			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER, postgres://… or mysql://…", c.DefaultTo)
 			if err != nil {
 				return err
 			}

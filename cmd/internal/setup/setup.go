@@ -83,7 +83,7 @@ type newDestination struct{ Name, URL string }
 
 // destinations returns the destinations, each named after its kind.
 func (s Setup) destinations() []newDestination {
-	words := map[string]string{"duckdb": "warehouse", "sqlite": "desk", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
+	words := map[string]string{"duckdb": "warehouse", "sqlite": "desk", "parquet": "lake", "postgres": "bi", "postgresql": "bi", "mysql": "bi", "mariadb": "bi"}
 	count := map[string]int{}
 	var all []newDestination
 	for _, to := range s.To {

@@ -1,0 +1,287 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+const (
+	// rowID is the column that is the primary key of each table.
+	rowID = "_penstock_id"
+	// findIndex is the index with which a merge finds rows.
+	findIndex = "_penstock_find"
+	// pendingTable has the changes that were announced and not recorded. It has the columns of [load.Changes].
+	pendingTable = "_penstock_pending"
+)
+
+// Alter implements [sqlmerge.Session]. The pool's session alters the table, so that this transaction goes on.
+func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
+	name := a.Table.Name
+	switch {
+	case !a.Create && len(a.Add)+len(a.Widen) == 0:
+		return nil // the mode or the descriptions change
+	case s.touched[escape(name)]:
+		return sqlmerge.ErrLate
+	}
+	if name != load.State.Name && name != load.Changes.Name { // these are not recorded
+		if err := s.announce(ctx, a.Changes()); err != nil {
+			return err
+		}
+	}
+	found, err := s.readObjects(ctx, name)
+	if err != nil {
+		return err
+	}
+	live := found[name]
+	s.known = nil
+	if a.Create {
+		return s.create(ctx, a.Table, live)
+	}
+	if live == nil {
+		return fmt.Errorf("table %s does not exist", name)
+	}
+	return s.alter(ctx, a.Plan, live)
+}
+
+// create creates a table. If a transaction that did not commit has left the table, it is dropped first.
+func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
+	place := s.b.Place(t.Name)
+	if left != nil {
+		used := false
+		if err := s.b.pool.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+place+")").Scan(&used); err != nil {
+			return classify(err)
+		}
+		if used || left.View {
+			return &load.ForeignChange{Table: t.Name, Diff: []string{"it was not made by penstock"}} // Invariant 16
+		}
+		if err := s.ddl(ctx, "DROP TABLE "+place); err != nil {
+			return err
+		}
+	}
+	defs := []string{rowID + " BIGINT NOT NULL AUTO_INCREMENT INVISIBLE PRIMARY KEY"}
+	for _, f := range t.Columns.Fields() {
+		defs = append(defs, s.column(f.Name, schemas.TypeOf(f)))
+	}
+	if key := s.findKey(t); key != "" {
+		defs = append(defs, "KEY "+findIndex+" "+key)
+	}
+	return s.ddl(ctx, "CREATE TABLE "+place+" ("+strings.Join(defs, ", ")+") ENGINE = InnoDB ROW_FORMAT = DYNAMIC"+s.charset())
+}
+
+// findColumns returns the columns with which a merge finds rows: the key, the record that child rows belong to, or the
+// hash.
+func findColumns(t schemas.Table) []string {
+	columns := load.FullKey(t)
+	switch {
+	case load.Child(t.Columns):
+		columns = []string{load.RootKeyColumn(t.Columns)}
+	case len(columns) == 0 && t.Columns.HasField(schemas.ColHash):
+		columns = []string{schemas.ColHash}
+	}
+	if load.Shared(t.Columns) && len(columns) > 0 && columns[0] != schemas.ColSource {
+		columns = append([]string{schemas.ColSource}, columns...)
+	}
+	return columns[:min(len(columns), maxKeyColumns)]
+}
+
+// findKey returns the columns of the index, or "" if the table needs none.
+func (s *session) findKey(t schemas.Table) string {
+	columns := findColumns(t)
+	if len(columns) == 0 {
+		return ""
+	}
+	out := make([]string, len(columns))
+	for i, name := range columns {
+		out[i] = sqlmerge.Ident(name)
+		if s.b.Type(load.TypeOf(t.Columns, name)) == text {
+			out[i] += prefix(len(columns))
+		}
+	}
+	return "(" + strings.Join(out, ", ") + ")"
+}
+
+// alter adds and widens columns in one statement, and then converts what the wider columns hold. If a transaction that
+// did not commit has left a column, its type is changed.
+func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object) error {
+	var clauses []string
+	reindex := false
+	for _, f := range p.Add {
+		verb := "ADD COLUMN "
+		if _, left := live.Types[f.Name]; left {
+			verb = "MODIFY COLUMN "
+		}
+		clauses = append(clauses, verb+s.column(f.Name, schemas.TypeOf(f)))
+	}
+	find := findColumns(p.Table)
+	for _, w := range p.Widen {
+		to := schemas.TypeOf(w.Column)
+		if live.Types[w.Column.Name] != s.b.Type(to) {
+			clauses = append(clauses, "MODIFY COLUMN "+s.column(w.Column.Name, to))
+			reindex = reindex || slices.Contains(find, w.Column.Name)
+		}
+	}
+	if reindex {
+		clauses = append(clauses, "ADD KEY "+findIndex+" "+s.findKey(p.Table))
+		err := s.Query(ctx, fmt.Sprintf("SELECT 1 FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s AND index_name = %s LIMIT 1",
+			s.b.Literal(s.b.database), s.b.Literal(escape(p.Table.Name)), s.b.Literal(findIndex)), func([]driver.Value) error {
+			clauses = append([]string{"DROP KEY " + findIndex}, clauses...)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(clauses) > 0 {
+		if err := s.ddl(ctx, "ALTER TABLE "+s.b.Place(p.Table.Name)+" "+strings.Join(clauses, ", ")); err != nil {
+			return err
+		}
+	}
+	for _, w := range p.Widen {
+		if err := s.convert(ctx, p.Table.Name, w, live.Types[w.Column.Name] != s.b.Type(w.From)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convert makes of the text, to which MySQL has converted the values of a column, what is stored for these values. It
+// is part of the transaction. The parameter again is set if the column was left by a transaction that did not commit:
+// then numbers may have more decimal places.
+func (s *session) convert(ctx context.Context, table string, w load.Widening, again bool) error {
+	to, column := schemas.TypeOf(w.Column), sqlmerge.Ident(w.Column.Name)
+	if l, ok := to.(*arrow.ListType); ok && w.From.ID() == arrow.LIST {
+		return sqlmerge.WidenLists(ctx, s, s.b, table, rowID, w, l)
+	}
+	expr := column
+	switch from := w.From.(type) {
+	case *arrow.Int64Type:
+		expr = "CAST(CAST(" + column + " AS DECIMAL(65,30)) AS SIGNED)"
+	case *arrow.Decimal128Type:
+		expr = "CAST(" + column + " AS " + s.b.Type(from) + ")"
+	}
+	_, isJSON := to.(*schemas.JSONType)
+	same := to.ID() == arrow.DECIMAL128
+	if id := w.From.ID(); id == arrow.INT64 || id == arrow.DECIMAL128 {
+		same = same || !again
+	} else {
+		expr, same = column, same || id == arrow.LIST && isJSON || id == arrow.FLOAT64 || id == arrow.DATE32 && !isJSON
+	}
+	if same {
+		return nil
+	}
+	return s.Exec(ctx, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %[2]s IS NOT NULL", s.b.Place(table), column, s.b.Cast(expr, w.From, to)))
+}
+
+// View implements [sqlmerge.Session].
+func (s *session) View(ctx context.Context, name, query string) error {
+	s.known = nil
+	if query == "" {
+		return s.ddl(ctx, "DROP VIEW IF EXISTS "+s.b.Place(name))
+	}
+	visible, err := s.readObjects(ctx, name)
+	if err := errors.Join(err, s.hidePending(ctx, visible)); err != nil {
+		return err
+	}
+	if visible[name] == nil {
+		if err := s.announce(ctx, []load.Change{{Table: name, Action: load.ActionView}}); err != nil {
+			return err
+		}
+	}
+	return s.ddl(ctx, "CREATE OR REPLACE VIEW "+s.b.Place(name)+" AS "+query)
+}
+
+// ddl runs a statement that MySQL commits at once, in a session of the pool.
+func (s *session) ddl(ctx context.Context, query string) error {
+	if err := s.b.Step("alter"); err != nil {
+		return err
+	}
+	query, _ = translate(query)
+	_, err := s.b.pool.ExecContext(ctx, query)
+	return classify(err)
+}
+
+// announce commits which changes the transaction is about to make to tables.
+func (s *session) announce(ctx context.Context, changes []load.Change) error {
+	if err := s.b.Step("announce"); err != nil {
+		return err
+	}
+	if len(s.pending) == 0 {
+		if err := s.ddl(ctx, "CREATE TABLE IF NOT EXISTS "+s.b.Place(pendingTable)+" LIKE "+s.b.Place(load.Changes.Name)); err != nil {
+			return err
+		}
+	}
+	changes = slices.DeleteFunc(changes, func(c load.Change) bool {
+		return !slices.Contains([]string{load.ActionCreate, load.ActionAdd, load.ActionWiden, load.ActionView}, c.Action)
+	})
+	s.pending = append(s.pending, changes...)
+	rows := make([]string, len(changes))
+	for i, c := range changes {
+		var values []string
+		for _, text := range []string{c.Table, c.Column, c.Action, c.From, c.To} {
+			values = append(values, s.b.Literal(text))
+		}
+		rows[i] = "(" + strings.Join(values, ", ") + ")"
+	}
+	return s.ddl(ctx, "INSERT INTO "+s.b.Place(pendingTable)+` ("table", "column", action, from_type, to_type) VALUES `+strings.Join(rows, ", "))
+}
+
+// hidePending hides the changes that were announced and not recorded: those of transactions that are open, or that did
+// not commit. The changes of this transaction stay.
+func (s *session) hidePending(ctx context.Context, all map[string]*sqlmerge.Object) error {
+	err := s.Query(ctx, `SELECT "table", "column", action, from_type, to_type FROM `+s.b.Place(pendingTable), func(v []driver.Value) error {
+		var c load.Change
+		for i, p := range []*string{&c.Table, &c.Column, &c.Action, &c.From, &c.To} {
+			*p, _ = v[i].(string)
+		}
+		o := all[c.Table]
+		ours := slices.ContainsFunc(s.pending, func(p load.Change) bool {
+			return p.Table == c.Table && p.Column == c.Column && p.Action == c.Action
+		})
+		if o == nil || ours {
+			return nil
+		}
+		switch c.Action {
+		case load.ActionCreate, load.ActionView:
+			if o.View == (c.Action == load.ActionView) {
+				delete(all, c.Table)
+			}
+		case load.ActionAdd:
+			delete(o.Types, c.Column)
+		case load.ActionWiden:
+			from, err := schemas.ParseTypeName(c.From)
+			if err != nil {
+				return err
+			}
+			if to, err := schemas.ParseTypeName(c.To); err == nil && o.Types[c.Column] == s.b.Type(to) {
+				o.Types[c.Column] = s.b.Type(from)
+			}
+		}
+		return nil
+	})
+	if number(err) == errNoTable {
+		return nil
+	}
+	return err
+}
+
+// forgetPending deletes the announced changes, because the transaction has recorded them.
+func (s *session) forgetPending(ctx context.Context) error {
+	if len(s.pending) == 0 {
+		return nil
+	}
+	or := make([]string, len(s.pending))
+	for i, c := range s.pending {
+		or[i] = fmt.Sprintf(`"table" = %s AND "column" = %s AND action = %s`, s.b.Literal(c.Table), s.b.Literal(c.Column), s.b.Literal(c.Action))
+	}
+	return s.Exec(ctx, "DELETE FROM "+s.b.Place(pendingTable)+" WHERE "+strings.Join(or, " OR "))
+}

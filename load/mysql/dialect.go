@@ -1,0 +1,138 @@
+package mysql
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// dialect implements [sqlmerge.Dialect].
+type dialect struct{ database string }
+
+// Place implements [sqlmerge.Dialect]. The names are quoted with backquotes, which tell [translate] that they are no
+// columns.
+func (d dialect) Place(table string) string { return quote(d.database) + "." + quote(escape(table)) }
+
+// quote quotes the name of a table or a database.
+func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// Temp implements [sqlmerge.Dialect].
+func (dialect) Temp(table string) string { return table }
+
+// Literal implements [sqlmerge.Dialect].
+func (dialect) Literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// stamp is the layout of times.
+const stamp = "2006-01-02 15:04:05.000000"
+
+// lastTime is the last time that DATETIME can hold, in microseconds since 1970.
+var lastTime = arrow.Timestamp(time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC).UnixMicro())
+
+// Timestamp implements [sqlmerge.Dialect].
+func (dialect) Timestamp(t time.Time) string { return "TIMESTAMP'" + t.UTC().Format(stamp) + "'" }
+
+// Micros implements [sqlmerge.Dialect].
+func (dialect) Micros(expr string) string {
+	return "timestampdiff(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + expr + ")"
+}
+
+// Latest implements [sqlmerge.Dialect]. It puts the number by, which is not negative, before the value, and removes it
+// from the greatest of these texts.
+func (dialect) Latest(value, by string) string {
+	text := fmt.Sprintf("substr(max(concat(lpad(%s, 19, '0'), %s)), 20)", by, value)
+	if value == schemas.ColSyncedAt {
+		return "CAST(" + text + " AS DATETIME(6))"
+	}
+	return text
+}
+
+// Greatest implements [sqlmerge.Dialect].
+func (dialect) Greatest(first string, more ...string) string {
+	all := first
+	for _, expr := range more {
+		all += ", coalesce(" + expr + ", " + first + ")"
+	}
+	return "greatest(" + all + ")"
+}
+
+// LooksBare implements [sqlmerge.Dialect].
+func (dialect) LooksBare(expr string) string {
+	return fmt.Sprintf("(%s REGEXP '^[-.0-9]*[0-9][-.0-9]*$' OR %[1]s IN ('true', 'false'))", expr)
+}
+
+const text = "longtext" // also of JSON and of lists
+
+// Type implements [sqlmerge.Dialect].
+func (dialect) Type(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *arrow.BooleanType:
+		return "tinyint(1)"
+	case *arrow.Int64Type:
+		return "bigint"
+	case *arrow.Float64Type:
+		return "double"
+	case *arrow.Decimal128Type:
+		return fmt.Sprintf("decimal(%d,%d)", t.Precision, t.Scale)
+	case *arrow.Date32Type:
+		return "date"
+	case *arrow.TimestampType:
+		return "datetime(6)"
+	}
+	return text
+}
+
+// Lattice implements [sqlmerge.Dialect]. If a column holds text, the field says which kind of text.
+func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
+	if t := schemas.TypeOf(f); d.Type(t) == sql && t.ID() != arrow.NULL {
+		return t, true
+	}
+	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
+		if d.Type(t) == sql {
+			return t, true
+		}
+	}
+	var t arrow.Decimal128Type
+	if n, _ := fmt.Sscanf(sql, "decimal(%d,%d)", &t.Precision, &t.Scale); n == 2 && t.Precision <= 38 && t.Scale >= 0 && t.Scale <= t.Precision {
+		return &t, true
+	}
+	return nil, false
+}
+
+// Cast implements [sqlmerge.Dialect]. The result equals what is inserted for the same value. The expression may also be
+// the text that MySQL makes of a value when the type of its column becomes LONGTEXT.
+func (d dialect) Cast(expr string, from, to arrow.DataType) string {
+	if schemas.SameType(from, to) {
+		return expr
+	}
+	_, isJSON := to.(*schemas.JSONType)
+	switch from.(type) {
+	case *arrow.NullType:
+		return "NULL"
+	case *arrow.ListType: // the stored text is JSON
+		if !isJSON && to.ID() != arrow.LIST {
+			return "NULL" // all lists were empty
+		}
+		return expr
+	case *arrow.BooleanType:
+		return "CASE " + expr + " WHEN 1 THEN 'true' WHEN 0 THEN 'false' END"
+	case *arrow.Int64Type, *arrow.Decimal128Type:
+		if to.ID() == arrow.DECIMAL128 {
+			return "CAST(" + expr + " AS " + d.Type(to) + ")"
+		}
+		return "CAST(" + expr + " AS CHAR)"
+	case *arrow.Float64Type:
+		return "CAST(" + expr + " AS CHAR)"
+	case *arrow.Date32Type:
+		expr = "CAST(" + expr + " AS CHAR)"
+	case *arrow.TimestampType:
+		expr = "replace(concat(replace(CAST(" + expr + " AS CHAR), ' ', 'T'), 'Z'), '.000000Z', 'Z')"
+	}
+	if isJSON {
+		return "CAST(json_quote(" + expr + ") AS CHAR)" // which changes the collation
+	}
+	return expr
+}

@@ -1,0 +1,391 @@
+// Package mysql loads tables into a database of a MySQL or MariaDB server. The merge is that of package sqlmerge.
+//
+// # Transactions
+//
+// MySQL commits a transaction before each statement that creates or alters a table. So such statements run in a second
+// session, before the transaction touches the table, and one statement makes all changes of a table. A row for each
+// change is first committed to the table _penstock_pending, and is deleted in the transaction. After a crash, the rows
+// that are left name the changes that were made for a commit that never happened. To penstock, these changes do not
+// exist: an empty table and a new column are hidden, and a wider column has its old type. The next commit that needs
+// them makes them again. So rows, records of tables and cursor become durable in one step. // Invariants 1, 2, 16
+//
+// A table whose rows the transaction has used cannot be altered in a second session. Then the transaction is rolled
+// back and repeated, with the shapes of all its rows from the beginning; see [sqlmerge.Store.BeginRepeatable].
+//
+// One process writes at a time. It holds a lock of the server (GET_LOCK), which ends with its session. The row of the
+// stream in _penstock_state is replaced only if it has not changed, so a process without the lock cannot commit. If the
+// answer to a COMMIT is lost, the row tells the outcome, once the lost session has ended.
+//
+// Temporary tables are created without a commit. They have an index, because MySQL compares long texts without one
+// only row by row.
+//
+// # Types
+//
+// Texts are LONGTEXT, because the sum of the lengths of VARCHAR columns is limited. Their collation compares bytes, and
+// does not ignore spaces at the end. JSON and lists are LONGTEXT too, because the type JSON of MySQL changes numbers.
+// Times are DATETIME(6) in UTC, because TIMESTAMP ends in 2038. The year 10000, which a time zone can produce, is
+// stored as the last microsecond of 9999, and is recorded as a reject.
+//
+// Each table has an invisible column _penstock_id, which is its primary key. So rows are appended, in the order of
+// arrival. Records are found by an index over the first characters of the key, because InnoDB indexes at most 3,072
+// bytes.
+//
+// # Two servers
+//
+// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs.
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Options sets the database that a [DB] writes. Only URL is required.
+type Options struct {
+	// URL is mysql://user:password@host:port/database, with the options socket=PATH and tls=true, false, preferred (the
+	// default) or skip-verify. It may contain a password, so it is never logged.
+	URL      string
+	Database string        // instead of the database in the URL
+	WaitLock time.Duration // how long to wait for another process that writes, or for a lock on a table; 0: 30 s, negative: do not wait
+
+	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
+	// break commits at every step.
+	Step func(name string) error
+}
+
+// Columns is the default limit of a stream's columns. A row of InnoDB has 8,126 bytes, and texts of up to 40 bytes are
+// stored in the row.
+const Columns = 190
+
+// DB is a destination in a database of a server. Its methods are safe for concurrent use.
+type DB struct {
+	*sqlmerge.Store
+	b *backend
+}
+
+var (
+	_ load.Destination = (*DB)(nil)
+	_ load.Querier     = (*DB)(nil)
+	_ load.Sharer      = (*DB)(nil)
+)
+
+// Open prepares a destination. It does not connect. If the database does not exist, the first commit creates it. Close
+// the destination after use.
+func Open(o Options) (*DB, error) {
+	c, err := o.config()
+	if err != nil {
+		return nil, fmt.Errorf("open mysql: %w", err)
+	}
+	o.WaitLock = cmp.Or(o.WaitLock, 30*time.Second)
+	b := &backend{dialect: dialect{database: c.DBName}, o: o, config: c, writer: make(chan struct{}, 1)}
+	if b.pool, err = connect(c, b.settings()); err != nil {
+		return nil, fmt.Errorf("open mysql: %w", err)
+	}
+	b.store = sqlmerge.New(b)
+	return &DB{Store: b.store, b: b}, nil
+}
+
+func (o Options) config() (*mysql.Config, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("the url is invalid: want mysql://user:password@host/database") // err may hold a password
+	}
+	c := mysql.NewConfig()
+	c.Logger = &mysql.NopLogger{}
+	c.User = u.User.Username()
+	c.Passwd, _ = u.User.Password()
+	c.Net, c.Addr = "tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "3306"))
+	if c.DBName = cmp.Or(o.Database, strings.Trim(u.Path, "/")); c.DBName == "" {
+		return nil, errors.New("the url names no database: want mysql://user:password@host/database")
+	}
+	c.MaxAllowedPacket, c.TLSConfig = 0, "preferred" // 0: as on the server
+	for name, values := range u.Query() {
+		switch value := values[0]; name {
+		case "socket":
+			c.Net, c.Addr, c.TLSConfig = "unix", value, "false"
+		case "tls":
+			c.TLSConfig = value
+		default:
+			return nil, fmt.Errorf("unknown option %q: options are socket, tls and wait_lock", name)
+		}
+	}
+	return c, nil
+}
+
+// Close ends the sessions. Committed data stays.
+func (d *DB) Close() error {
+	if err := errors.Join(load.Step(d.b.o.Step, "close"), d.b.close()); err != nil {
+		return fmt.Errorf("close mysql: %w", err)
+	}
+	return nil
+}
+
+// Locate returns the name of a table in SQL.
+func (d *DB) Locate(table string) string { return d.b.Place(table) }
+
+// Share returns the part of one source; see [load.Sharer].
+func (d *DB) Share(source string) load.Destination {
+	part := d.Store.Share(source).(load.SourcePart)
+	part.Destination = d
+	return part
+}
+
+// backend implements [sqlmerge.Backend].
+type backend struct {
+	dialect
+	o      Options
+	config *mysql.Config
+	store  *sqlmerge.Store
+	pool   *sql.DB // for readers, and to create and alter tables
+
+	writer chan struct{} // holds one token while a transaction writes, and guards the fields below
+	conn   *sql.Conn     // the session that writes; it owns the temporary tables
+	id     int64         // of that session
+	packet int           // greatest length of a statement
+	closed bool
+
+	collation string // of texts: it compares bytes
+}
+
+// settings are the variables of each session that runs statements of ours.
+func (b *backend) settings() map[string]string {
+	wait := fmt.Sprint(max(1, int(b.o.WaitLock/time.Second)))
+	return map[string]string{
+		"sql_mode":                 "'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+		"time_zone":                "'+00:00'",
+		"collation_connection":     "IF(VERSION() LIKE '%MariaDB%', 'utf8mb4_nopad_bin', 'utf8mb4_0900_bin')",
+		"lock_wait_timeout":        wait,
+		"innodb_lock_wait_timeout": wait,
+	}
+}
+
+func connect(c *mysql.Config, settings map[string]string) (*sql.DB, error) {
+	c = c.Clone()
+	c.Params = settings
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetConnMaxIdleTime(time.Minute)
+	return pool, nil
+}
+
+// Numbers of errors of the server.
+const (
+	errUnknownDatabase = 1049
+	errDiskFull        = 1021
+	errTableFull       = 1114
+	errLockWait        = 1205
+	errDeadlock        = 1213
+	errRowTooLarge     = 1118
+	errTooManyColumns  = 1117
+	errReadOnly        = 1792
+)
+
+func number(err error) uint16 {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+// classify marks errors so that callers can recognize them.
+func classify(err error) error {
+	switch number(err) {
+	case errDiskFull, errTableFull:
+		return fmt.Errorf("the server's disk is full: %w: %w", syscall.ENOSPC, err)
+	case errLockWait, errDeadlock:
+		return fmt.Errorf("%w: %w", state.ErrLocked, err)
+	case errRowTooLarge, errTooManyColumns:
+		return fmt.Errorf("the table has too many columns for InnoDB; give the stream a lower max_columns: %w", err)
+	}
+	return err
+}
+
+// lost reports whether the session has ended, so that the outcome of its last statement is unknown.
+func lost(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, sql.ErrConnDone)
+}
+
+// Exists implements [sqlmerge.Backend]. Only Read finds out whether the database exists.
+func (b *backend) Exists() bool { return true }
+
+// Step implements [sqlmerge.Backend].
+func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
+
+// Read implements [sqlmerge.Backend].
+func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error {
+	conn, err := b.pool.Conn(ctx)
+	if number(err) == errUnknownDatabase {
+		return nil
+	}
+	if err != nil {
+		return classify(err)
+	}
+	return errors.Join(f(&session{b: b, conn: conn}), conn.Close())
+}
+
+// Write implements [sqlmerge.Backend]. If another process writes, Write waits up to Options.WaitLock. If that process
+// still writes then, Write returns [state.ErrLocked] (wrapped).
+func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
+	select {
+	case b.writer <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s, err := b.begin(ctx)
+	if err != nil && lost(err) && ctx.Err() == nil { // the server has ended a session that was idle
+		s, err = b.begin(ctx)
+	}
+	if err != nil {
+		<-b.writer
+		return nil, classify(err)
+	}
+	return s, nil
+}
+
+func (b *backend) begin(ctx context.Context) (_ *session, err error) {
+	if b.closed {
+		return nil, errors.New("destination is closed")
+	}
+	defer func() {
+		if err != nil {
+			b.disconnect()
+		}
+	}()
+	if b.conn == nil {
+		if err := b.dial(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.lock(ctx, b.conn); err != nil {
+		return nil, err
+	}
+	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"} {
+		if _, err := b.conn.ExecContext(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return &session{b: b, conn: b.conn, touched: map[string]bool{}}, nil
+}
+
+// dial opens the session that writes, and creates the database if it does not exist.
+func (b *backend) dial(ctx context.Context) error {
+	conn, err := b.pool.Conn(ctx)
+	if number(err) == errUnknownDatabase {
+		if err := b.create(ctx); err != nil {
+			return err
+		}
+		conn, err = b.pool.Conn(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	b.conn = conn
+	return conn.QueryRowContext(ctx, "SELECT connection_id(), @@max_allowed_packet, @@collation_connection").Scan(&b.id, &b.packet, &b.collation)
+}
+
+func (b *backend) create(ctx context.Context) error {
+	c := b.config.Clone()
+	c.DBName = ""
+	pool, err := connect(c, nil)
+	if err != nil {
+		return err
+	}
+	_, err = pool.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+quote(b.database)+" CHARACTER SET utf8mb4")
+	return errors.Join(err, pool.Close())
+}
+
+// lock takes the lock of the processes that write. The server waits in short attempts, because it does not notice that
+// the context has ended.
+func (b *backend) lock(ctx context.Context, conn *sql.Conn) error {
+	deadline := time.Now().Add(b.o.WaitLock)
+	for {
+		var got sql.NullInt64
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+b.lockName()+", 1)").Scan(&got); err != nil || got.Int64 == 1 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("another process writes to database %s: %w", b.database, state.ErrLocked)
+		}
+	}
+}
+
+// lockName returns an expression for the name of the lock, which is valid for the whole server.
+func (b *backend) lockName() string { return "concat('penstock ', md5(" + b.Literal(b.database) + "))" }
+
+// end lets the next transaction begin.
+func (b *backend) end() {
+	defer func() { <-b.writer }()
+	if b.conn == nil {
+		return
+	}
+	if _, err := b.conn.ExecContext(context.Background(), "DO RELEASE_LOCK("+b.lockName()+")"); err != nil {
+		b.disconnect()
+	}
+}
+
+// disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token. The
+// server is told, because it does not notice while it runs a statement that the connection is closed.
+func (b *backend) disconnect() {
+	if !b.hangUp() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = b.pool.ExecContext(ctx, fmt.Sprintf("KILL %d", b.id))
+	b.store.LoseCarried()
+}
+
+// hangUp closes the connection of the session that writes, if there is one.
+func (b *backend) hangUp() bool {
+	if b.conn == nil {
+		return false
+	}
+	_ = b.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it instead of returning it to the pool
+	_ = b.conn.Close()
+	b.conn = nil
+	return true
+}
+
+// settle waits until the lost session that wrote has ended, and its transaction with it.
+func (b *backend) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	b.disconnect()
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := b.lock(ctx, conn); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+b.lockName()+")")
+	return err
+}
+
+func (b *backend) close() error {
+	b.writer <- struct{}{}
+	defer func() { <-b.writer }()
+	b.closed = true
+	b.hangUp()
+	return b.pool.Close()
+}

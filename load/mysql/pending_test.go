@@ -1,0 +1,197 @@
+//go:build unix
+
+package mysql
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/mysql/mysqltest"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// TestLeftChanges stops a commit after each statement that creates or alters a table. What is left is hidden, and the
+// next commit needs other changes of the same table. // Invariants 1, 16
+func TestLeftChanges(t *testing.T) {
+	server := mysqltest.Start(t)
+	money, date := &arrow.Decimal128Type{Precision: 21, Scale: 2}, schemas.Date
+	for _, c := range []struct {
+		name                   string
+		before, tried, after   arrow.DataType
+		old, attempt, now, was string // values; was is the old value in the end
+	}{
+		{"a new table", nil, schemas.Int64, schemas.Text, "", "7", "x", ""},
+		{"integer, decimal, text", schemas.Int64, money, schemas.Text, "7", "8.50", "x", "7"},
+		{"integer, text, decimal", schemas.Int64, schemas.Text, money, "7", "x", "8.50", "7.00"},
+		{"integer, text, JSON", schemas.Int64, schemas.Text, schemas.JSON, "7", "x", `{}`, "7"},
+		{"boolean, text", schemas.Bool, schemas.Text, schemas.Text, "true", "x", "y", "true"},
+		{"time, text, JSON", schemas.Timestamp, schemas.Text, schemas.JSON, "2026-11-20T08:00:00Z", "x", `[]`, `"2026-11-20T08:00:00Z"`},
+		{"date, text", date, schemas.Text, schemas.Text, "2026-11-20", "x", "y", "2026-11-20"},
+	} {
+		for stop := 1; ; stop++ {
+			url, steps, stopped := server.URL(t), 0, false
+			r := openRig(t, url, nil)
+			if c.before != nil {
+				_, err := r.put(schemas.Int64, c.before, loadtest.Row{"id": "1", "v": c.old})
+				require.NoError(t, err)
+			}
+			broken := openRig(t, url, func(name string) error {
+				if name == "alter" || name == "stage" {
+					if steps++; steps == stop {
+						stopped = true
+						return errors.New("broken on purpose")
+					}
+				}
+				return nil
+			})
+			broken.cursor, broken.runs = r.cursor, r.runs
+			_, err := broken.put(schemas.Int64, c.tried, loadtest.Row{"id": "2", "v": c.attempt})
+			if !stopped {
+				require.NoError(t, err)
+				require.Greater(t, stop, 2)
+				break
+			}
+			require.Error(t, err)
+			require.NoError(t, broken.Close())
+			what := fmt.Sprintf("%s, stopped %d", c.name, stop)
+			if c.before != nil {
+				require.Equal(t, []string{c.old}, r.scan(), what)
+			}
+			_, err = r.put(schemas.Int64, c.after, loadtest.Row{"id": "3", "v": c.now})
+			require.NoError(t, err, what)
+			want := []string{c.now}
+			if c.before != nil {
+				want = append(want, c.was)
+			}
+			require.ElementsMatch(t, want, r.scan(), what)
+			require.NoError(t, r.b.Read(t.Context(), func(reader sqlmerge.Reader) error {
+				return reader.Query(t.Context(), "SELECT * FROM "+r.b.Place(pendingTable), func(v []driver.Value) error {
+					return fmt.Errorf("%s: %v is left", what, v)
+				})
+			}))
+		}
+	}
+}
+
+// scan returns the values of the table.
+func (r *rig) scan() (values []string) {
+	r.Helper()
+	require.NoError(r, r.Scan(r.Context(), "people", nil, func(b arrow.RecordBatch) error {
+		for _, row := range loadtest.RowsOf(b) {
+			values = append(values, row["v"])
+		}
+		return nil
+	}))
+	return values
+}
+
+// TestTableOfOthers leaves the announcement of a table. A table of that name that has rows is not dropped.
+// Invariant 16
+func TestTableOfOthers(t *testing.T) {
+	server := mysqltest.Start(t)
+	url := server.URL(t)
+	n := 0
+	r := openRig(t, url, func(name string) error {
+		if name == "stage" {
+			n++
+			return errors.New("broken on purpose")
+		}
+		return nil
+	})
+	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+	require.Error(t, err)
+	require.Equal(t, 1, n)
+	s := &session{b: r.b}
+	require.NoError(t, s.ddl(t.Context(), "INSERT INTO "+r.b.Place("people")+" (id) VALUES (5)"))
+	_, err = r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+	require.ErrorIs(t, err, load.ErrForeignChange)
+}
+
+// TestLostAnswer ends the session at the moment of the COMMIT, before and after it. // Invariants 1, 2
+func TestLostAnswer(t *testing.T) {
+	server := mysqltest.Start(t)
+	r := newRig(t, server)
+	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+	require.NoError(t, err)
+	s, err := r.b.Write(t.Context())
+	require.NoError(t, err)
+	_, err = r.b.pool.ExecContext(t.Context(), fmt.Sprintf("KILL %d", r.b.id))
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Commit(t.Context()), sqlmerge.ErrUnanswered)
+	require.NoError(t, s.Rollback())
+	s.End()
+	_, err = r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "b"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, r.scan())
+}
+
+func TestLocked(t *testing.T) {
+	server := mysqltest.Start(t)
+	url := server.URL(t)
+	first, err := Open(Options{URL: url})
+	require.NoError(t, err)
+	defer first.Close()
+	second, err := Open(Options{URL: url, WaitLock: -1})
+	require.NoError(t, err)
+	defer second.Close()
+	s, err := first.b.Write(t.Context())
+	require.NoError(t, err)
+	_, err = second.b.Write(t.Context())
+	require.ErrorIs(t, err, state.ErrLocked)
+	require.NoError(t, s.Rollback())
+	s.End()
+	s, err = second.b.Write(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Rollback())
+	s.End()
+}
+
+// TestCheck takes away one right after the other.
+func TestCheck(t *testing.T) {
+	server := mysqltest.Start(t)
+	at := server.URL(t)
+	d, err := Open(Options{URL: at})
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, d.Check(t.Context()))
+	server.Exec("CREATE USER limited@localhost")
+	check := func() error {
+		limited, err := Open(Options{URL: strings.Replace(at, "root@", "limited@", 1)})
+		require.NoError(t, err)
+		defer limited.Close()
+		return limited.Check(t.Context())
+	}
+	_, lacking := errors.AsType[Problems](check())
+	require.True(t, lacking)
+	place := d.b.database + ".*"
+	for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "INDEX", "DROP", "CREATE TEMPORARY TABLES", "CREATE VIEW"} {
+		server.Exec("GRANT ALL ON " + place + " TO limited@localhost; REVOKE " + right + " ON " + place + " FROM limited@localhost")
+		require.ErrorContains(t, check(), "the user lacks the right "+right+": GRANT "+right+" ON")
+		server.Exec("DROP VIEW IF EXISTS " + d.b.database + "._penstock_check_view; DROP TABLE IF EXISTS " + d.b.database + "._penstock_check")
+	}
+	server.Exec("GRANT ALL ON " + place + " TO limited@localhost")
+	require.NoError(t, check())
+}
+
+// TestQuery reads a table in the server's own dialect.
+func TestQuery(t *testing.T) {
+	r := newRig(t, mysqltest.Start(t))
+	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "it's"})
+	require.NoError(t, err)
+	var rows []loadtest.Row
+	read := func(b arrow.RecordBatch) error { rows = append(rows, loadtest.RowsOf(b)...); return nil }
+	require.NoError(t, r.Query(t.Context(), "SELECT id, v, \"text\" AS t, 1.50 AS d, _penstock_synced_at AS at, date('2026-11-20') AS day FROM people", read))
+	rows[0]["at"] = ""
+	require.Equal(t, []loadtest.Row{{"id": "1", "v": "it's", "t": "text", "d": "1.50", "at": "", "day": "2026-11-20"}}, rows)
+	require.NoError(t, r.Query(t.Context(), "SELECT * FROM people WHERE id = 7", func(b arrow.RecordBatch) error { require.Zero(t, b.NumRows()); return nil }))
+}

@@ -1,0 +1,334 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+)
+
+// session implements [sqlmerge.Session] and [sqlmerge.Reader].
+type session struct {
+	b       *backend
+	conn    *sql.Conn
+	touched map[string]bool             // tables that this transaction has used, so that no other session can alter them
+	temps   []string                    // temporary tables that this transaction has created
+	pending []load.Change               // changes to tables that this transaction will record; see announce
+	known   map[string]*sqlmerge.Object // as last read
+}
+
+// Exec implements [sqlmerge.Session].
+func (s *session) Exec(ctx context.Context, query string) error {
+	_, err := s.Affect(ctx, query)
+	return err
+}
+
+// Affect implements [sqlmerge.Session].
+func (s *session) Affect(ctx context.Context, query string) (int64, error) {
+	if definition, ok := strings.CutPrefix(query, "CREATE TEMP TABLE "); ok {
+		return 0, s.createTemp(ctx, definition)
+	}
+	if rest, ok := strings.CutPrefix(query, "DROP TABLE "); ok { // sqlmerge drops only temporary tables
+		query = "DROP TEMPORARY TABLE " + rest
+	}
+	r, err := s.conn.ExecContext(ctx, s.translate(query))
+	if err != nil {
+		return 0, classify(err)
+	}
+	return r.RowsAffected()
+}
+
+// translate translates a statement, and remembers the tables that it uses.
+func (s *session) translate(query string) string {
+	query, tables := translate(query)
+	for _, t := range tables {
+		if s.touched != nil {
+			s.touched[t] = true
+		}
+	}
+	return query
+}
+
+// createTemp creates a temporary table with an index of its key or hash.
+func (s *session) createTemp(ctx context.Context, definition string) error {
+	name, rest, _ := strings.Cut(definition, " ")
+	if !slices.Contains(s.temps, name) {
+		s.temps = append(s.temps, name)
+	}
+	query, isQuery := strings.CutPrefix(s.translate(rest), "AS ")
+	if !isQuery {
+		_, err := s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+" "+query)
+		return classify(err)
+	}
+	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM ("+query+") AS q LIMIT 0")
+	if err != nil {
+		return classify(err)
+	}
+	columns, err := rows.ColumnTypes()
+	_ = rows.Close()
+	if err != nil {
+		return err
+	}
+	var key []string
+	for _, c := range columns {
+		if n := c.Name(); len(key) < maxKeyColumns && (n[0] == 'k' && len(n) > 1 || n == "h" && len(key) == 0) {
+			if strings.HasSuffix(c.DatabaseTypeName(), "TEXT") || strings.HasSuffix(c.DatabaseTypeName(), "BLOB") {
+				n += prefix(len(columns))
+			}
+			key = append(key, n)
+		}
+	}
+	index := ""
+	if len(key) > 0 {
+		index = " (KEY (" + strings.Join(key, ", ") + "))"
+	}
+	_, err = s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+index+" AS "+query)
+	return classify(err)
+}
+
+// maxKeyColumns is the limit of an index's columns.
+const maxKeyColumns = 16
+
+// prefix returns how much of a text an index with that many columns holds. InnoDB indexes at most 3,072 bytes.
+func prefix(columns int) string {
+	return fmt.Sprintf("(%d)", min(191, 3072/4/min(columns, maxKeyColumns)-4))
+}
+
+// Query implements [sqlmerge.Reader].
+func (s *session) Query(ctx context.Context, query string, row func([]driver.Value) error) error {
+	rows, err := s.conn.QueryContext(ctx, s.translate(query))
+	if err != nil {
+		return classify(err)
+	}
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return err
+	}
+	return classify(sqlmerge.EachRow(rows, func(v []driver.Value) error {
+		for i := range v {
+			v[i] = value(v[i], types[i].DatabaseTypeName() == "DECIMAL")
+		}
+		return row(v)
+	}))
+}
+
+// value returns a value of a result as sqlmerge expects it: sums of integers, which are decimals, as int64, and other
+// bytes as text.
+func value(v driver.Value, decimal bool) driver.Value {
+	b, ok := v.([]byte)
+	if !ok {
+		return v
+	}
+	if decimal {
+		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+			return n
+		}
+	}
+	return string(b)
+}
+
+// Stream implements [sqlmerge.Reader].
+func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
+	w := sqlmerge.NewBatches(columns, visit)
+	defer w.Release()
+	rows, err := s.conn.QueryContext(ctx, s.translate(query))
+	if err != nil {
+		return classify(err)
+	}
+	if err := sqlmerge.EachRow(rows, w.Add); err != nil {
+		return classify(err)
+	}
+	return w.Flush()
+}
+
+// Objects implements [sqlmerge.Reader]. Changes that other transactions have announced and not recorded are hidden.
+func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge.Object, error) {
+	if s.known != nil && !fresh {
+		return s.known, nil
+	}
+	all, err := s.readObjects(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	delete(all, pendingTable)
+	s.known = all
+	return all, s.hidePending(ctx, all)
+}
+
+// readObjects reads the named table or view, or all if the name is "".
+func (s *session) readObjects(ctx context.Context, name string) (map[string]*sqlmerge.Object, error) {
+	where := " WHERE table_schema = " + s.b.Literal(s.b.database)
+	if name != "" {
+		where += " AND table_name = " + s.b.Literal(escape(name))
+	}
+	all := map[string]*sqlmerge.Object{}
+	err := s.Query(ctx, "SELECT table_name, table_type FROM information_schema.tables"+where, func(v []driver.Value) error {
+		switch v[1] {
+		case "BASE TABLE", "VIEW":
+			all[unescape(v[0].(string))] = &sqlmerge.Object{View: v[1] == "VIEW", Types: map[string]string{}}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	query := `SELECT table_name, column_name, column_type, is_nullable = 'NO' AND column_default IS NULL AND extra NOT LIKE '%auto_increment%',
+		coalesce(generation_expression, '') <> '' FROM information_schema.columns` + where
+	return all, s.Query(ctx, query, func(v []driver.Value) error {
+		o, column := all[unescape(v[0].(string))], unescape(v[1].(string))
+		if o == nil || column == rowID {
+			return nil
+		}
+		o.Types[column] = v[2].(string)
+		if strings.HasPrefix(o.Types[column], "bigint(") { // MariaDB adds a width that means nothing
+			o.Types[column] = "bigint" + strings.TrimLeft(o.Types[column][len("bigint("):], "0123456789)")
+		}
+		if v[3] == int64(1) && v[4] == int64(0) {
+			o.Required = append(o.Required, column)
+		}
+		if v[4] == int64(1) {
+			o.Computed = append(o.Computed, column)
+		}
+		return nil
+	})
+}
+
+// stagedRows is the temporary table of staged rows.
+const stagedRows = "_penstock_rows"
+
+// Stage implements [sqlmerge.Session].
+func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error {
+	defs := make([]string, len(names))
+	for i, name := range names {
+		defs[i] = s.column(name, load.TypeOf(columns, name))
+	}
+	for _, q := range []string{"DROP TABLE IF EXISTS " + stagedRows, "CREATE TEMP TABLE " + stagedRows + " (" + strings.Join(defs, ", ") + ")" + s.charset()} {
+		if err := s.Exec(ctx, q); err != nil {
+			return err
+		}
+	}
+	if err := s.insert(ctx, stagedRows, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
+		return err
+	}
+	if err := use(stagedRows); err != nil {
+		return err
+	}
+	return s.Exec(ctx, "DROP TABLE "+stagedRows)
+}
+
+// Insert implements [sqlmerge.Session]. It sends only the chosen rows.
+func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
+	rows, err := i.Rows(ctx, s, stamp)
+	if err != nil {
+		return err
+	}
+	return s.insert(ctx, s.b.Place(i.Table.Name), rows)
+}
+
+// insertBytes is how long a statement with rows gets. Longer statements are not faster.
+const insertBytes = 1 << 20
+
+// insert sends rows as statements with literal values. LOAD DATA LOCAL would turn errors into warnings.
+func (s *session) insert(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
+	head := s.translate("INSERT INTO " + table + " (" + sqlmerge.Idents(rows.Names) + ") VALUES ")
+	limit := min(insertBytes, s.b.packet-1024)
+	buf := []byte(head)
+	send := func(end int) error {
+		_, err := s.conn.ExecContext(ctx, string(buf[:end]))
+		return classify(err)
+	}
+	err := rows.Each(ctx, func(values []any) error {
+		start := len(buf)
+		buf = append(appendRow(buf, values), ',')
+		if len(buf) <= limit || start == len(head) {
+			return nil
+		}
+		err := send(start - 1)
+		buf = append(buf[:len(head)], buf[start:]...)
+		return err
+	})
+	if err != nil || len(buf) == len(head) {
+		return err
+	}
+	return send(len(buf) - 1)
+}
+
+// appendRow appends a row as it is written after VALUES.
+func appendRow(b []byte, values []any) []byte {
+	for i, v := range values {
+		sep := byte(',')
+		if i == 0 {
+			sep = '('
+		}
+		b = append(b, sep)
+		switch v := v.(type) {
+		case nil:
+			b = append(b, "NULL"...)
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case int64:
+			b = strconv.AppendInt(b, v, 10)
+		case float64:
+			b = strconv.AppendFloat(b, v, 'e', -1, 64)
+		case string:
+			b = append(b, dialect{}.Literal(v)...)
+		}
+	}
+	return append(b, ')')
+}
+
+// Commit implements [sqlmerge.Session].
+func (s *session) Commit(ctx context.Context) error {
+	if err := s.forgetPending(ctx); err != nil {
+		return err
+	}
+	_, err := s.conn.ExecContext(ctx, "COMMIT")
+	if err == nil || !lost(err) {
+		return classify(err)
+	}
+	if unsettled := s.b.settle(ctx); unsettled != nil {
+		return fmt.Errorf("%w; it is unknown whether this commit succeeded: %w", err, unsettled)
+	}
+	return fmt.Errorf("%w: %w", sqlmerge.ErrUnanswered, err)
+}
+
+// Rollback implements [sqlmerge.Session]. It also drops the temporary tables that the transaction has created, because
+// the server keeps them.
+func (s *session) Rollback() error {
+	if s.b.conn == nil {
+		return nil
+	}
+	ctx := context.Background()
+	_, err := s.conn.ExecContext(ctx, "ROLLBACK")
+	if err == nil && len(s.temps) > 0 {
+		_, err = s.conn.ExecContext(ctx, "DROP TEMPORARY TABLE IF EXISTS "+strings.Join(s.temps, ", "))
+	}
+	if err != nil {
+		s.b.disconnect()
+		if lost(err) {
+			return nil // the server has rolled back
+		}
+	}
+	return err
+}
+
+// End implements [sqlmerge.Session].
+func (s *session) End() { s.b.end() }
+
+// column returns the definition of a column.
+func (s *session) column(name string, t arrow.DataType) string {
+	return sqlmerge.Ident(name) + " " + s.b.Type(t)
+}
+
+// charset returns the options of a table that make its texts compare as bytes.
+func (s *session) charset() string {
+	return " CHARACTER SET utf8mb4 COLLATE " + s.b.collation
+}
