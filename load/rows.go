@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Rows makes a batch of rows of t. Each row is a slice of values in the order of t's columns: string, int, int64,
@@ -29,6 +31,32 @@ func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 		}
 	}
 	return b.NewRecordBatch(), nil
+}
+
+// WriteRows writes rows of t in the open transaction tx. See [Rows] for their values.
+func WriteRows(ctx context.Context, tx Tx, t schemas.Table, rows ...[]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	b, err := Rows(t, rows...)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	return tx.Write(ctx, t, b)
+}
+
+// CommitRows writes rows of t in a transaction of their own, which moves the cursor of k from one value to another.
+func CommitRows(ctx context.Context, d Destination, k state.Key, from, to state.Cursor, p Pass, t schemas.Table, rows ...[]any) error {
+	tx, err := d.Begin(ctx, k, from, p)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := WriteRows(ctx, tx, t, rows...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx, to)
 }
 
 // reserve allocates memory for all rows at once. A builder that grows step by step takes up to twice the memory.

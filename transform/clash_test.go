@@ -95,11 +95,7 @@ func TestCompareKeysAppendMore(t *testing.T) {
 		m := NewMapper(s, Stamp{Run: "r"}, nil)
 		m.CompareKeys(func(c Clash) ClashVerdict { same = append(same, c.SamePage); return ClashOpen }, MostKeySlots)
 		for i, part := range []string{`[{"id":1,"a":1}]`, `[{"id":2}]`, `[{"id":1,"a":2}]`, `[{"id":1,"a":3,"b":4}]`, `[{"id":3,"b":"text"}]`} {
-			add := m.AppendMore
-			if i == 0 || i == 3 {
-				add = m.Append
-			}
-			require.NoError(t, wholly(add([]byte(part))))
+			require.NoError(t, wholly(m.append([]byte(part), i != 0 && i != 3)))
 			if flush {
 				batches, _ := m.Flush()
 				for _, b := range batches {

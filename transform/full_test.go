@@ -19,7 +19,7 @@ func appendAll(m *Mapper, page []byte) error {
 }
 
 func appendMore(m *Mapper, page []byte) error {
-	rest, err := m.AppendMore(page)
+	rest, err := m.append(page, true)
 	return wholly(rest, err)
 }
 
@@ -33,7 +33,7 @@ func wholly(rest []byte, err error) error {
 func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]TableBatch, []Reject)) (flushes int) {
 	for _, p := range pages {
 		rest, err := m.Append([]byte(p))
-		for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
+		for ; err == nil && len(rest) > 0; rest, err = m.append(rest, true) {
 			require.Contains(t, "[,", string(rest[0]))
 			visit(m.Flush())
 			flushes++

@@ -14,7 +14,9 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -71,17 +73,36 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 }
 
 // Append adds the records of one page, a JSON array. If the columns are full, it stops and returns the part of the
-// page that it did not add. The caller then calls Flush, and AppendMore with this rest. Append copies the page, so
-// the caller may reuse its bytes.
+// page that it did not add: see [Mapper.AppendParts], which adds all of it. Append copies the page, so the caller may
+// reuse its bytes.
 //
 // If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error
 // if the pages since the last Flush have more than 1 GiB. A record that cannot be stored is a [Reject], not an error.
 // Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
-// AppendMore is like Append, for more records of the same page. They are another array, or the rest that Append or
-// AppendMore has returned.
-func (m *Mapper) AppendMore(records []byte) (rest []byte, err error) { return m.append(records, true) }
+// AppendParts adds a page that consists of several arrays, given with their offsets in the page. It yields after each
+// step. If the yielded bool is true, the columns are full, and the caller must call Flush. A [*SyntaxError] has the
+// offset and the number of the record in the page. // Invariant 6
+func (m *Mapper) AppendParts(parts iter.Seq2[int, []byte]) iter.Seq2[bool, error] {
+	return func(yield func(bool, error) bool) {
+		before := m.Fetched()
+		for offset, part := range parts {
+			more := offset > 0
+			for rest := part; len(rest) > 0; more = true {
+				records, at := m.Fetched()-before, offset+max(0, len(part)-len(rest))
+				var err error
+				rest, err = m.append(rest, more)
+				if broken, ok := errors.AsType[*SyntaxError](err); ok {
+					broken.Offset, broken.Record = broken.Offset+at, broken.Record+records
+				}
+				if !yield(len(rest) > 0, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
 
 func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	m.last.raw = nil

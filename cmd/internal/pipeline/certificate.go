@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
 
@@ -62,7 +61,7 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 		return fmt.Errorf("write certificate: %w", err)
 	}
 	c := w.counts
-	return writeOwn(ctx, k.tx, load.Certificates, []any{
+	return load.WriteRows(ctx, k.tx, load.Certificates, []any{
 		p.Run, p.Name, k.report.Title(), p.Now(), string(w.verdict), string(text),
 		c.Fetched, w.Distinct, c.Written, c.Unchanged,
 		c.Deduplicated, c.Rejected, c.Deleted, g.total.pages, g.total.requests,
@@ -81,18 +80,15 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 		for i, r := range part {
 			rows[i] = row(r)
 		}
-		if err := writeOwn(ctx, k.tx, load.Rejects, rows...); err != nil {
+		if err := load.WriteRows(ctx, k.tx, load.Rejects, rows...); err != nil {
 			return err
 		}
-	}
-	if len(g.gaps) == 0 {
-		return nil
 	}
 	rows := make([][]any, len(g.gaps))
 	for i, gap := range g.gaps {
 		rows[i] = row(gapReject(gap))
 	}
-	return writeOwn(ctx, k.tx, load.Rejects, rows...)
+	return load.WriteRows(ctx, k.tx, load.Rejects, rows...)
 }
 
 // rejectsAtOnce is the number of rejects that one batch writes. // Invariant 6
@@ -105,13 +101,4 @@ func gapReject(g extract.Gap) transform.Reject {
 		Ordinal: -1 - g.First, Pointer: "", Wanted: "an answer",
 		Raw: g.Message, Reason: "the server did not return " + g.String(),
 	}
-}
-
-func writeOwn(ctx context.Context, tx load.Tx, t schemas.Table, rows ...[]any) error {
-	b, err := load.Rows(t, rows...)
-	if err != nil {
-		return err
-	}
-	defer b.Release()
-	return tx.Write(ctx, t, b)
 }

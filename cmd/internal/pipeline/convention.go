@@ -327,7 +327,7 @@ func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 		return nil
 	}
 	k.learning = text
-	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
+	return load.WriteRows(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
 
 // Remember stores conventions in the destinations of c, because a person requested them. They replace the stored
@@ -369,15 +369,8 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err != nil {
 		return err
 	}
-	tx, err := d.Begin(ctx, r.key(conventionStream), stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := writeOwn(ctx, tx, load.Conventions, rows...); err != nil {
-		return err
-	}
-	return tx.Commit(ctx, cursor.Position{TouchedBy: r.Run}.Encode())
+	next := cursor.Position{TouchedBy: r.Run}.Encode()
+	return load.CommitRows(ctx, d, r.key(conventionStream), stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Conventions, rows...)
 }
 
 func changedConvention(before, now extract.Convention, cause error) []drift.Notice {

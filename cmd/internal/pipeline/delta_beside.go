@@ -106,14 +106,11 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 // markForRequest makes the next run request the records in x.reread once more. Without the mark, the run skips a
 // record whose entry in the list is again the same as in an earlier run. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
-	if len(x.reread) == 0 {
-		return nil
-	}
 	rows := make([][]any, len(x.reread))
 	for i, tuple := range x.reread {
 		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, x.Now()}
 	}
-	return writeOwn(ctx, tx, load.Parents, rows...)
+	return load.WriteRows(ctx, tx, load.Parents, rows...)
 }
 
 func (b *detailTable) unlock() {

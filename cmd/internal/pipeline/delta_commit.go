@@ -169,8 +169,10 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 			page = append(page, r...)
 		}
 		out = &mapped{}
-		rest, err := m.Append(append(page, ']'))
-		for ; err == nil; rest, err = m.AppendMore(rest) {
+		for _, err := range m.AppendParts(slices.All([][]byte{append(page, ']')})) {
+			if err != nil {
+				return err
+			}
 			batches, rejects := m.Flush()
 			batches, kept, err := shaper.Shape(batches)
 			if err != nil {
@@ -180,11 +182,8 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 			for _, b := range batches {
 				share(b.Batch)
 			}
-			if len(rest) == 0 {
-				return nil
-			}
 		}
-		return err
+		return nil
 	})
 	if err != nil && out != nil {
 		releaseBatches(out.batches)
@@ -216,10 +215,8 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	if err := x.markForRequest(ctx, tx, stamp); err != nil {
 		return load.Outcome{}, err
 	}
-	if rows := x.rejects(stamp, m); len(rows) > 0 {
-		if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
-			return load.Outcome{}, err
-		}
+	if err := load.WriteRows(ctx, tx, load.Rejects, x.rejects(stamp, m)...); err != nil {
+		return load.Outcome{}, err
 	}
 	out, err := tx.Apply(ctx, load.Sweep{})
 	if err != nil {

@@ -98,19 +98,11 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 }
 
 func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next cursor.Position, events []extract.Delivery) error {
-	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.TouchedBy, Whole: true, Now: d.Now})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
 	rows := make([][]any, len(events))
 	for i, e := range events {
 		rows[i] = eventRow(e)
 	}
-	if err := writeOwn(ctx, tx, load.Events, rows...); err != nil {
-		return err
-	}
-	return tx.Commit(ctx, next.Encode())
+	return load.CommitRows(ctx, dest, key, stored, next.Encode(), load.Pass{Run: next.TouchedBy, Whole: true, Now: d.Now}, load.Events, rows...)
 }
 
 func eventRow(e extract.Delivery) []any {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime/debug"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/transform"
 )
 
 func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
@@ -112,7 +110,7 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	before, rejects := p.size(), len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
-	for full, err := range appendPage(p.mapper, page) {
+	for full, err := range p.mapper.AppendParts(page.Parts()) {
 		if err != nil {
 			return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 		}
@@ -151,32 +149,6 @@ func tooLarge(before, now groupSize, rejects int) error {
 		return fmt.Errorf("its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream) or, if most columns of its rows are empty, a lower max_columns, which keeps more of each record in %s", mostMapped>>20, mostCells>>20, schemas.ColRest)
 	}
 	return nil
-}
-
-// appendPage maps the parts of a page and yields after each part. The yielded bool is true if the mapper is full and
-// must be flushed.
-// Invariant 6
-func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
-	return func(yield func(bool, error) bool) {
-		before := m.Fetched()
-		for offset, part := range page.Parts() {
-			add := m.AppendMore
-			if offset == 0 {
-				add = m.Append
-			}
-			for rest := part; len(rest) > 0; add = m.AppendMore {
-				records, at := m.Fetched()-before, offset+max(0, len(part)-len(rest))
-				var err error
-				rest, err = add(rest)
-				if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
-					broken.Offset, broken.Record = broken.Offset+at, broken.Record+records
-				}
-				if !yield(len(rest) > 0, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (p *pass) full() bool {

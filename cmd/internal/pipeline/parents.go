@@ -227,7 +227,7 @@ func (k *parentTracker) end() {
 func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {
-		if err := writeOwn(ctx, k.tx, load.Parents, k.left.lost...); err != nil {
+		if err := load.WriteRows(ctx, k.tx, load.Parents, k.left.lost...); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) er
 				rows = append(rows, []any{p.Name, p.stream.Name, n.tuple, print, p.id, now})
 			}
 		}
-		if err := writeOwn(ctx, k.tx, load.Parents, rows...); err != nil {
+		if err := load.WriteRows(ctx, k.tx, load.Parents, rows...); err != nil {
 			return err
 		}
 	}

@@ -61,17 +61,8 @@ func (r *run) open(ctx context.Context) error {
 }
 
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
-	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
-	if err != nil {
-		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
-	}
-	defer tx.Rollback()
 	row, err := r.row(rep, w.dest.Name)
 	if err != nil {
-		return err
-	}
-	rows := append(w.orphan(r), row)
-	if err := writeOwn(ctx, tx, load.Runs, rows...); err != nil {
 		return err
 	}
 	pos := cursor.Position{Pass: r.Run, Source: state.Cursor(rep.Status), Ended: rep.Status != StatusRunning, Longest: w.ended}
@@ -79,7 +70,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		pos.Longest++
 	}
 	next := pos.Encode()
-	if err := tx.Commit(ctx, next); err != nil {
+	if err := load.CommitRows(ctx, w.dest, r.key(runStream), w.stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Runs, append(w.orphan(r), row)...); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	w.stored = next

@@ -55,10 +55,7 @@ func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved m
 	if err != nil {
 		return fmt.Errorf("resolve rejects: %w", err)
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return writeOwn(ctx, k.tx, load.Rejects, rows...)
+	return load.WriteRows(ctx, k.tx, load.Rejects, rows...)
 }
 
 // UnstoredError reports that a stream was read to its end but is not complete.

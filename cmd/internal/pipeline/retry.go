@@ -206,7 +206,7 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 		return err
 	}
 	t.counts.Written, t.counts.Unchanged, t.counts.Deduplicated = out.Written, out.Unchanged, out.Deduplicated
-	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
+	if err := load.WriteRows(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
 	pos.TouchedBy = t.Run // makes the cursor differ; the position stays the same

@@ -82,11 +82,12 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 	for _, j := range records {
 		whole := transform.HasWholeRecord(j.Reason)
 		if whole {
-			rest, err := m.Append([]byte("[" + j.Raw + "]"))
-			for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
-				shape()
+			for full, err := range m.AppendParts(slices.All([][]byte{[]byte("[" + j.Raw + "]")})) {
+				if whole = err == nil; full {
+					shape()
+				}
 			}
-			whole = err == nil && m.Fetched() == int64(len(out.order)+1)
+			whole = whole && m.Fetched() == int64(len(out.order)+1)
 		}
 		if !whole {
 			t.reject(j, "it was not stored in its original form; run sync to read it again")

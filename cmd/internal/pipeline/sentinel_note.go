@@ -63,7 +63,7 @@ func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending)
 		found = append(found, drift.Notice{Severity: drift.Noted, Kind: drift.NoticeFilter, Table: p.stream.Table.Name, Reason: left})
 	}
 	k.report.Notices, k.noticed = found, nil
-	if err := p.writeNotices(ctx, k.tx, found); err != nil {
+	if err := load.WriteRows(ctx, k.tx, load.Changes, p.noticeRows(found)...); err != nil {
 		return err
 	}
 	m := p.known
@@ -95,15 +95,12 @@ func filterPrint(s schemas.Stream) string {
 	return strconv.FormatUint(id(text), 36)
 }
 
-func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []drift.Notice) error {
-	if len(all) == 0 {
-		return nil
-	}
+func (r *run) noticeRows(all []drift.Notice) [][]any {
 	at, rows := r.Now(), make([][]any, len(all))
 	for i, n := range all {
 		rows[i] = []any{at, r.Run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.Kind + ": " + n.Reason}
 	}
-	return writeOwn(ctx, tx, load.Changes, rows...)
+	return rows
 }
 
 func (st *streamRun) recordHeld(ctx context.Context, err error) error {
@@ -138,14 +135,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []drift.Not
 	if err != nil {
 		return err
 	}
-	tx, err := k.dest.Begin(ctx, k.key, stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := r.writeNotices(ctx, tx, all); err != nil {
-		return err
-	}
 	pos.TouchedBy = r.Run // makes the cursor differ; the position stays the same
-	return tx.Commit(ctx, pos.Encode())
+	return load.CommitRows(ctx, k.dest, k.key, stored, pos.Encode(), load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Changes, r.noticeRows(all)...)
 }

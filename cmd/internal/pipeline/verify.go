@@ -191,7 +191,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	}
 	err = guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
-			for full, err := range appendPage(m, page) {
+			for full, err := range m.AppendParts(page.Parts()) {
 				if err == nil && (full || m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {
 					err = flush()
 				}
