@@ -27,11 +27,8 @@ const (
 	bloomMost   = 8 << 20
 )
 
-func newBloom(destinations []*destinationRun) *bloom {
-	var most int64
-	for _, k := range destinations {
-		most = max(most, k.longest)
-	}
+// newBloom returns a filter for about that many keys.
+func newBloom(most int64) *bloom {
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {
 		bytes = 1 << 20
@@ -39,6 +36,7 @@ func newBloom(destinations []*destinationRun) *bloom {
 	return &bloom{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }
 
+// add adds the keys of the rows in the stream's own table.
 func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	var digits [20]byte
 	for _, b := range batches {

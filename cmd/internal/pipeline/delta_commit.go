@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -24,9 +25,7 @@ type mapped struct {
 }
 
 func (m *mapped) release() {
-	for _, b := range m.batches {
-		b.Batch.Release()
-	}
+	releaseBatches(m.batches)
 }
 
 type destinationPosition struct {
@@ -322,3 +321,87 @@ func (x *delta) finish(ctx context.Context) {
 		x.rep.Applied++
 	}
 }
+
+func (x *delta) passOf(dest, stamp string) load.Pass {
+	if l := x.overlays[dest]; l != nil {
+		return l.pass
+	}
+	return x.onceOf(x.q.stream, stamp)
+}
+
+// reshapes reports whether a commit of deltas would have to change a table. A running pass maps to the tables as it
+// found them. So the pass must make the change itself, or end before the deltas make it. // Invariant 11
+func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
+	for _, p := range positions {
+		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
+		if err != nil {
+			return false, err
+		}
+		for _, b := range m.batches {
+			i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == b.Table.Name })
+			if i < 0 {
+				return true, nil
+			}
+			want := b.Table
+			want.Columns = b.Batch.Schema()
+			plan, err := load.Fit(tables[i], want)
+			if err != nil || plan.ChangesShape() {
+				return true, nil // the pass meets the same error and reports it
+			}
+		}
+	}
+	return false, nil
+}
+
+func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
+	if x.overlays[dest] == nil {
+		return nil, nil
+	}
+	n := &news{from: from, to: to}
+	requested := map[string]*entity{}
+	for _, e := range x.requested {
+		if key, ok := reject.PlainKey(e.key); ok {
+			requested[key] = e
+		}
+	}
+	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
+		if key, ok := reject.PlainKey(e.key); ok {
+			n.rows = append(n.rows, newsRow{key: key, requestKey: e.key, event: e.last})
+		}
+	}
+	for _, b := range m.batches {
+		if b.Table.Name != x.q.stream.Table.Name {
+			continue
+		}
+		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
+		if err != nil {
+			return nil, err
+		}
+		for row := range int(b.Batch.NumRows()) {
+			key := rowhash.KeyText(cells[:1], row)
+			if e := requested[key]; e != nil {
+				n.rows = append(n.rows, newsRow{key: key, requestKey: e.key, hash: rowhash.Text(cells[1], row), event: e.last})
+			}
+		}
+	}
+	return n, nil
+}
+
+// unanswered finds out whether a commit that returned an error has succeeded. If only the answer was lost, the stored
+// cursor has moved. If the cursor cannot be read either, the running pass checks it again before its next commit.
+// Invariants 1, 2
+func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	at, err := p.dest.Cursor(ctx, x.key(x.q.stream.Name))
+	switch l := x.overlays[p.dest.Name]; {
+	case err != nil:
+		l.suspect(n)
+	case at == next:
+		l.record(n)
+		return nil
+	}
+	return failed
+}
+
+const answerTime = 5 * time.Second

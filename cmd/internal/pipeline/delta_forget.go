@@ -85,6 +85,6 @@ func (d *Deltas) admitted(q *queue, overlays map[string]*overlay, dests []Destin
 			return true
 		}
 		l := overlays[dest.Name]
-		return overlays != nil && (l == nil || l.closed || l.full() || l.pass.Run == q.blockedBy || !l.same(dest.Destination))
+		return overlays != nil && (!l.admits(dest.Destination) || l.pass.Run == q.blockedBy)
 	})
 }

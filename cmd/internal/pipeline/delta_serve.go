@@ -67,8 +67,8 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 		if !q.duringPass {
 			continue
 		}
-		q.duringPass = q.lock.deltasAllowed.Load()
-		if q.lock.doubt.Swap(false) {
+		q.duringPass = q.lock.duringPass()
+		if q.lock.takeDoubt() {
 			d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
 		}
 	}

@@ -325,7 +325,9 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 		}
 		k.tx = tx
 	}
-	if err := k.withhold(p.stream, g.batches); err != nil {
+	k.held.release()
+	var err error
+	if k.held, err = k.overlay.withhold(p.stream, g.batches); err != nil {
 		return err
 	}
 	if err := k.writeOlder(ctx, g); err != nil {
@@ -400,7 +402,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	if k.rejectsAfter != nil {
 		k.rejects, k.rejectsAfter = k.rejectsAfter, nil
 	}
-	k.settleHeld(p.lock)
+	k.held.settle(k.overlay, p.lock)
 	return nil
 }
 

@@ -17,9 +17,7 @@ var errSlow = errors.New("too slow: the other destinations did not wait")
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
-	if k.overlay != nil {
-		k.overlay.closed = true
-	}
+	k.overlay.close()
 	if !p.resumes {
 		k.whole--
 	}

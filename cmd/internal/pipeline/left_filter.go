@@ -58,7 +58,7 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 		for row := range int(b.Batch.NumRows()) {
 			key, ordinal := rowhash.KeyText(cells[:n], row), cells[n].(*array.Int64).Value(row)
 			later, is := kept[key]
-			stays[ordinal] = is && later > ordinal || k.overlay != nil && k.overlay.known[key] != nil
+			stays[ordinal] = is && later > ordinal || k.overlay.has(key)
 		}
 		rest, err := without([]transform.TableBatch{b}, func(ordinal int64) bool { return stays[ordinal] })
 		for _, r := range rest {

@@ -193,12 +193,6 @@ func (f *findings) release() {
 	}
 }
 
-func releaseAll(bs []arrow.RecordBatch) {
-	for _, b := range bs {
-		b.Release()
-	}
-}
-
 func keysOf(bs []arrow.RecordBatch) []string {
 	var keys []string
 	for _, b := range bs {

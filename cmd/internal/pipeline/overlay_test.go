@@ -18,11 +18,21 @@ func (r *deltaRig) midway(n int, f func()) {
 	r.model.between = func() {
 		if asked++; asked == n {
 			r.model.between = nil
-			lock := r.config.Locks.of("v2.contacts")
-			require.Eventually(r.t, func() bool { return lock.deltasAllowed.Load() && len(lock.c) == 0 }, time.Minute, time.Millisecond)
+			lock := r.config.Locks.watch("v2.contacts")
+			require.Eventually(r.t, func() bool { return lock.duringPass() && r.free("v2.contacts") }, time.Minute, time.Millisecond)
 			f()
 		}
 	}
+}
+
+// free reports whether nobody holds the stream's lock.
+func (r *deltaRig) free(stream string) bool {
+	lock := r.config.Locks.watch(stream)
+	_, free := lock.try(r.t.Context(), 0)
+	if free {
+		lock.release()
+	}
+	return free
 }
 
 func rowOf(t *testing.T, d load.Destination, id string) map[string]string {

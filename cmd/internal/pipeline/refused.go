@@ -51,9 +51,7 @@ func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatc
 	for _, b := range out.Keys {
 		key := b.Column(0)
 		if id := key.DataType().ID(); b.NumCols() != 1 || id != arrow.STRING && (id != arrow.INT64 || r.words) {
-			for _, b := range others {
-				b.Release()
-			}
+			releaseAll(others)
 			return 0, nil, false
 		}
 		for i := range b.NumRows() {

@@ -22,9 +22,7 @@ type refitted struct {
 }
 
 func (m *refitted) release() {
-	for _, b := range m.batches {
-		b.Batch.Release()
-	}
+	releaseBatches(m.batches)
 }
 
 // resubmit maps the records of the rejects again. It returns those that fit the current rules and tables and whose

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
 // flush moves the mapped rows to the group. It updates digest and profile before the stream's rules apply, so that a
@@ -61,18 +58,4 @@ func (p *pass) flush() error {
 	p.total.beyond = p.mapper.BeyondLimit()
 	p.total.rejected = p.mapper.Rejected() + p.shaper.Rejected()
 	return nil
-}
-
-// share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
-// number in the array, which would be a data race.
-func share(b arrow.RecordBatch) {
-	for _, a := range b.Columns() {
-		for a.NullN() >= 0 {
-			l, ok := a.(*array.List)
-			if !ok {
-				break
-			}
-			a = l.ListValues()
-		}
-	}
 }

@@ -174,12 +174,3 @@ func (k *destinationRun) notePasses(p *pass, e *ending) {
 		k.doubt = p.id
 	}
 }
-
-func retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
-	out := make([]arrow.RecordBatch, len(bs))
-	for i, b := range bs {
-		b.Retain()
-		out[i] = b
-	}
-	return out
-}

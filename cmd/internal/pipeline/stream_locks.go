@@ -61,6 +61,16 @@ func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, err
 	return u, u.regain(ctx)
 }
 
+// isWatched reports whether deltas may want the lock.
+func (u *streamLock) isWatched() bool { return u != nil && u.watched.Load() }
+
+// duringPass reports whether a running pass allows deltas between its commits.
+func (u *streamLock) duringPass() bool { return u.deltasAllowed.Load() }
+
+// takeDoubt reports whether a pass has stored open records in a destination since the last call.
+func (u *streamLock) takeDoubt() bool { return u.doubt.Swap(false) }
+
+// since returns when the last pass of this process ended.
 func (u *streamLock) since() time.Time {
 	if u == nil {
 		return time.Time{}

@@ -1,9 +1,9 @@
 package pipeline
 
 import (
-	"github.com/apache/arrow-go/v18/arrow"
+	"slices"
+
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
@@ -29,11 +29,10 @@ func (h *withheld) release() {
 
 // withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
 // deltas. // Invariant 8
-func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
-	k.held.release()
-	k.held.batches = batches
-	if k.overlay == nil || len(k.overlay.known) == 0 {
-		return nil
+func (l *overlay) withhold(s schemas.Stream, batches []transform.TableBatch) (h withheld, err error) {
+	h.batches = batches
+	if l == nil || len(l.known) == 0 {
+		return h, nil
 	}
 	out := map[int64]bool{}
 	seen := map[string]bool{}
@@ -43,24 +42,23 @@ func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBat
 		}
 		cells, err := rowhash.Columns(b.Batch, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal})
 		if err != nil {
-			return err
+			return h, err
 		}
 		for row := range int(b.Batch.NumRows()) {
 			key := rowhash.KeyText(cells[:1], row)
-			if r := k.overlay.known[key]; r != nil {
-				k.held.add(r, key, rowhash.Text(cells[1], row), seen[key])
+			if r := l.known[key]; r != nil {
+				h.add(r, key, rowhash.Text(cells[1], row), seen[key])
 				seen[key] = true
 				out[cells[2].(*array.Int64).Value(row)] = true
 			}
 		}
 	}
 	if len(out) == 0 {
-		return nil
+		return h, nil
 	}
-	var err error
-	k.held.own = true
-	k.held.batches, err = without(batches, func(ordinal int64) bool { return out[ordinal] })
-	return err
+	h.own = true
+	h.batches, err = without(batches, func(ordinal int64) bool { return out[ordinal] })
+	return h, err
 }
 
 func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
@@ -75,14 +73,15 @@ func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-func (k *destinationRun) settleHeld(u *streamLock) {
-	for _, key := range k.held.keys {
-		k.overlay.known[key].inPass = true
+// settle ends the use of h after the other rows were committed.
+func (h *withheld) settle(l *overlay, u *streamLock) {
+	for _, key := range h.keys {
+		l.known[key].inPass = true
 	}
-	if len(k.held.doubtful) > 0 {
+	if len(h.doubtful) > 0 {
 		u.doubt.Store(true)
 	}
-	k.held.release()
+	h.release()
 }
 
 func (h *withheld) give(batches []transform.TableBatch) {
@@ -92,67 +91,20 @@ func (h *withheld) give(batches []transform.TableBatch) {
 	h.batches, h.own = batches, true
 }
 
-func releaseBatches(all []transform.TableBatch) {
-	for _, b := range all {
-		b.Batch.Release()
+// addDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
+// again, because only the source knows which row is newer.
+func (h *withheld) addDoubtful(pos cursor.Position) (cursor.Position, error) {
+	if len(h.doubtful) == 0 {
+		return pos, nil
 	}
-}
-
-// without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
-func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
-	for _, b := range batches {
-		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
-		if err != nil {
-			return out, err
-		}
-		at, from := cells[0].(*array.Int64), 0
-		var parts []arrow.RecordBatch
-		n := int(b.Batch.NumRows())
-		for row := 0; row <= n; row++ {
-			if row < n && !omit(at.Value(row)) {
-				continue
-			}
-			if row > from {
-				parts = append(parts, b.Batch.NewSlice(int64(from), int64(row)))
-			}
-			from = row + 1
-		}
-		if len(parts) > 0 {
-			whole, err := joined(b.Batch.Schema(), parts)
-			if err != nil {
-				return out, err
-			}
-			out = append(out, transform.TableBatch{Table: b.Table, Batch: whole})
+	a, err := pos.Applied()
+	if err != nil {
+		return pos, err
+	}
+	for _, o := range h.doubtful {
+		if !slices.ContainsFunc(a.Open, func(have cursor.Record) bool { return have.Key == o.Key }) {
+			a.Put(o)
 		}
 	}
-	return out, nil
-}
-
-func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer releaseAll(parts)
-	var rows int64
-	for _, p := range parts {
-		rows += p.NumRows()
-	}
-	columns := make([]arrow.Array, schema.NumFields())
-	defer func() {
-		for _, c := range columns {
-			if c != nil {
-				c.Release()
-			}
-		}
-	}()
-	for i := range columns {
-		all := make([]arrow.Array, len(parts))
-		for j, p := range parts {
-			all[j] = p.Column(i)
-		}
-		var err error
-		if columns[i], err = array.Concatenate(all, memory.DefaultAllocator); err != nil {
-			return nil, err
-		}
-	}
-	b := array.NewRecordBatch(schema, columns, rows)
-	share(b)
-	return b, nil
+	return pos.WithApplied(a), nil
 }

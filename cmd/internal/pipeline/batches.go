@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
+func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
+	for _, b := range batches {
+		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
+		if err != nil {
+			return out, err
+		}
+		at, from := cells[0].(*array.Int64), 0
+		var parts []arrow.RecordBatch
+		n := int(b.Batch.NumRows())
+		for row := 0; row <= n; row++ {
+			if row < n && !omit(at.Value(row)) {
+				continue
+			}
+			if row > from {
+				parts = append(parts, b.Batch.NewSlice(int64(from), int64(row)))
+			}
+			from = row + 1
+		}
+		if len(parts) > 0 {
+			whole, err := joined(b.Batch.Schema(), parts)
+			if err != nil {
+				return out, err
+			}
+			out = append(out, transform.TableBatch{Table: b.Table, Batch: whole})
+		}
+	}
+	return out, nil
+}
+
+func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	defer releaseAll(parts)
+	var rows int64
+	for _, p := range parts {
+		rows += p.NumRows()
+	}
+	columns := make([]arrow.Array, schema.NumFields())
+	defer func() {
+		for _, c := range columns {
+			if c != nil {
+				c.Release()
+			}
+		}
+	}()
+	for i := range columns {
+		all := make([]arrow.Array, len(parts))
+		for j, p := range parts {
+			all[j] = p.Column(i)
+		}
+		var err error
+		if columns[i], err = array.Concatenate(all, memory.DefaultAllocator); err != nil {
+			return nil, err
+		}
+	}
+	b := array.NewRecordBatch(schema, columns, rows)
+	share(b)
+	return b, nil
+}
+
+// share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
+// number in the array, which would be a data race.
+func share(b arrow.RecordBatch) {
+	for _, a := range b.Columns() {
+		for a.NullN() >= 0 {
+			l, ok := a.(*array.List)
+			if !ok {
+				break
+			}
+			a = l.ListValues()
+		}
+	}
+}
+
+// releaseBatches releases the batches of several tables.
+func releaseBatches(all []transform.TableBatch) {
+	for _, b := range all {
+		b.Batch.Release()
+	}
+}
+
+// releaseAll releases several batches.
+func releaseAll(bs []arrow.RecordBatch) {
+	for _, b := range bs {
+		b.Release()
+	}
+}
+
+// retained retains each batch, and returns them in a new slice.
+func retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
+	out := make([]arrow.RecordBatch, len(bs))
+	for i, b := range bs {
+		b.Retain()
+		out[i] = b
+	}
+	return out
+}

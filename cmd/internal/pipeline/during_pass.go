@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// allowsDeltas reports whether deltas may commit during the pass. Modes that keep versions are excluded: there, one
+// pass can write only one version of a record.
+func (p *pass) allowsDeltas() bool {
+	s := p.stream
+	return p.lock.isWatched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
+		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
+}
+
+func (p *pass) allowDeltas() {
+	if !p.allowsDeltas() {
+		return
+	}
+	var longest int64
+	for _, k := range p.destinations {
+		longest = max(longest, k.longest)
+	}
+	p.keys = newBloom(longest)
+	for _, k := range p.destinations {
+		if !k.out {
+			k.overlay = newOverlay(k.dest.Destination, p.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
+		}
+	}
+	p.releaseLock()
+}
+
+func (p *pass) hasOverlays() bool { return p.keys != nil }
+
+func (p *pass) releaseLock() {
+	overlays := map[string]*overlay{}
+	for _, k := range p.streamRun.destinations { // includes destinations whose pass has ended while others catch up
+		if k.overlay.open() && !k.broken {
+			overlays[k.dest.Name] = k.overlay
+		}
+	}
+	p.holdsLock = false
+	p.lock.allowDeltas(overlays)
+}
+
+// retakeLock takes the lock again. The destinations then continue from the cursors that deltas have committed
+// meanwhile.
+func (p *pass) retakeLock(ctx context.Context) error {
+	if !p.holdsLock {
+		if err := p.lock.regain(ctx); err != nil {
+			return err
+		}
+		p.holdsLock = true
+	}
+	for _, k := range p.streamRun.destinations {
+		if err := k.follow(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
+	if !p.hasOverlays() {
+		return p.commit(ctx, g)
+	}
+	if err := p.retakeLock(ctx); err != nil {
+		return false
+	}
+	defer p.releaseLock()
+	left = p.commit(ctx, g)
+	p.keys.add(p.stream, g.batches)
+	return left
+}
+
+// follow takes over the cursor that deltas of this process have committed. If another process has moved the cursor,
+// the next commit of k fails. // Invariant 13
+func (k *destinationRun) follow(ctx context.Context) error {
+	to := k.overlay.follow(ctx, k.key, k.stored)
+	if to == k.stored {
+		return nil
+	}
+	main, err := cursor.Decode(to)
+	if err != nil {
+		return err
+	}
+	k.stored, k.main = to, main
+	return nil
+}
