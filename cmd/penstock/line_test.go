@@ -48,7 +48,7 @@ var line = map[string][]string{
 	"load/postgres":                  {"load", "load/sqlmerge", "schemas", "state", "state/retry"},
 	"load/postgres/pgtest":           nil,
 	"cmd/internal/knowledge":         {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
-	"cmd/internal/open":              {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres"},
+	"cmd/internal/open":              {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/pipeline/overlay", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres"},
 	"cmd/internal/render":            {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "extract", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/setup":             {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
 	"cmd/internal/signature":         {"extract/wire"},
@@ -60,8 +60,10 @@ var line = map[string][]string{
 	"cmd/internal/imports":           {"schemas"},
 	"cmd/internal/prose":             nil, // a separate program, for make prose
 	"cmd/internal/release":           nil, // a separate program, for make release
-	"cmd/internal/pipeline":          {"cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline":          {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline/batch":    {"cmd/internal/pipeline/rowhash", "schemas", "transform"},
 	"cmd/internal/pipeline/cursor":   {"state"},
+	"cmd/internal/pipeline/overlay":  {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/rowhash", "load", "schemas", "state", "transform"},
 	"cmd/internal/pipeline/drift":    {"cmd/internal/pipeline/proof", "schemas"},
 	"cmd/internal/pipeline/forecast": {"schemas"},
 	"cmd/internal/pipeline/rowhash":  {"schemas"},

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -57,7 +57,7 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 type PipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
-	turns map[string]*pipeline.StreamLocks
+	turns map[string]*overlay.Locks
 }
 
 // heldLock is the lock of one pipeline, and the number of its users. Send on busy before you use the other fields, and
@@ -70,7 +70,7 @@ type heldLock struct {
 
 // NewPipelineLocks returns locks that no one has taken.
 func NewPipelineLocks() *PipelineLocks {
-	return &PipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
+	return &PipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*overlay.Locks{}}
 }
 
 // Take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
@@ -119,14 +119,14 @@ func (h *PipelineLocks) of(name string) *heldLock {
 
 // StreamLocks returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
 // to a stream at the same time. It returns nil if h is nil, because then this process makes only one run.
-func (h *PipelineLocks) StreamLocks(name string) *pipeline.StreamLocks {
+func (h *PipelineLocks) StreamLocks(name string) *overlay.Locks {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.turns[name] == nil {
-		h.turns[name] = &pipeline.StreamLocks{}
+		h.turns[name] = &overlay.Locks{}
 	}
 	return h.turns[name]
 }

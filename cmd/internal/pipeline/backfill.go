@@ -113,7 +113,7 @@ func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) 
 		if pos.Ended {
 			pos = k.announced(pos, k.all(p, g))
 		}
-		return k.held.addDoubtful(pos)
+		return k.held.AddDoubtful(pos)
 	}
 	if pos.Ended {
 		pos.DoneAt = p.Now().UTC().Format(time.RFC3339)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
@@ -120,7 +121,7 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 // that transaction in two cases: the missing rows must first be requested, or the ending gives up.
 func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
-	defer releaseAll(e.others)
+	defer batch.Release(e.others)
 	k.refuted = e.verdict == Contradicted
 	k.notePasses(p, e)
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
@@ -215,14 +216,14 @@ func (e *ending) why() string {
 // sort leaves out rows whose records were rejected or whose parents were not requested.
 func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
-		e.others = retained(out.Keys)
+		e.others = batch.Retained(out.Keys)
 		if k.left != nil {
 			e.table.Elsewhere = k.left.foreign
 		}
 	}
 	if e.counts.Rejected > 0 {
 		var there int64
-		releaseAll(e.others)
+		batch.Release(e.others)
 		there, e.others, e.table.Sorted = g.refused.sort(out)
 		e.table.Missing -= there
 	}

@@ -111,7 +111,7 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 	d.fetch, _ = r.Source.(Refetcher)
 	for _, s := range r.Streams {
 		if c.Inbox.HasEvents(s.Name) {
-			d.Locks.watch(s.Name)
+			d.Locks.Watch(s.Name)
 		}
 	}
 	return d, nil
@@ -205,7 +205,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.queues[s.Name] = q
 			d.names = append(d.names, s.Name)
 		}
-		q.stream, q.lock = s, d.Locks.watch(s.Name)
+		q.stream, q.lock = s, d.Locks.Watch(s.Name)
 		q.detail, q.canRequest = detailOf(s, d.Catalogue)
 		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 		q.beside = d.besideOf(q)

@@ -36,7 +36,7 @@ func (d *Deltas) besideOf(q *queue) *queue {
 		return nil
 	}
 	b := newQueue()
-	b.stream, b.lock = s, d.Locks.watch(s.Name)
+	b.stream, b.lock = s, d.Locks.Watch(s.Name)
 	return b
 }
 
@@ -47,7 +47,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	if q == nil {
 		return nil
 	}
-	overlays, free := q.lock.try(ctx, 0)
+	overlays, free := q.lock.Try(ctx, 0)
 	if !free {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 		}
 	}
 	if len(b.positions) == 0 {
-		q.lock.release()
+		q.lock.Release()
 		return nil
 	}
 	return b
@@ -115,6 +115,6 @@ func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) er
 
 func (b *detailTable) unlock() {
 	if b != nil {
-		b.q.lock.release()
+		b.q.lock.Release()
 	}
 }

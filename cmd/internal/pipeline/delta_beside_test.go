@@ -72,14 +72,14 @@ func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)
 	r.sync()
-	lock, err := r.config.Locks.take(t.Context(), "v2.contact")
+	lock, err := r.config.Locks.Take(t.Context(), "v2.contact")
 	require.NoError(t, err)
 	m.records[4] = 7
 	m.send(m.event("updated", 4))
 	r.apply()
 	require.Equal(t, "n7", rowOf(t, memoryOf(r), "4")["name"])
 	require.Equal(t, "n1", singles(t, memoryOf(r))["4"][0])
-	lock.leave(true, time.Now())
+	lock.Leave(true, time.Now())
 	r.sync()
 	require.Equal(t, "n7", singles(t, memoryOf(r))["4"][0])
 }

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
@@ -25,7 +27,7 @@ type mapped struct {
 }
 
 func (m *mapped) release() {
-	releaseBatches(m.batches)
+	batch.ReleaseTables(m.batches)
 }
 
 type destinationPosition struct {
@@ -45,7 +47,7 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 	defer m.release()
 	if x.overlays != nil {
 		if shapes, err := x.reshapes(ctx, positions, m); err != nil || shapes {
-			x.q.blockedBy = x.overlays[positions[0].dest.Name].pass.Run
+			x.q.blockedBy = x.overlays[positions[0].dest.Name].Pass.Run
 			return err
 		}
 	}
@@ -90,7 +92,7 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 		if err := x.readPosition(ctx, x.q, p); err != nil {
 			return err
 		}
-		x.overlays[dest.Name].settle(p.stored)
+		x.overlays[dest.Name].Settle(p.stored)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		all = append(all, p)
@@ -104,7 +106,7 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 // resumed pass treats the rows as read. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
-		return stampOf(x.overlays)
+		return overlay.Stamp(x.overlays)
 	}
 	id := runid.New(x.Now())
 	for _, p := range positions {
@@ -179,13 +181,13 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 			}
 			out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
 			for _, b := range batches {
-				share(b.Batch)
+				batch.Share(b.Batch)
 			}
 		}
 		return nil
 	})
 	if err != nil && out != nil {
-		releaseBatches(out.batches)
+		batch.ReleaseTables(out.batches)
 		out = nil
 	}
 	return out, err
@@ -244,7 +246,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 		_ = tx.Rollback() // the open transaction might block the query for the outcome
 		return out, x.unanswered(ctx, p, news, next, err)
 	}
-	x.overlays[p.dest.Name].record(news)
+	x.overlays[p.dest.Name].Record(news)
 	return out, nil
 }
 
@@ -324,7 +326,7 @@ func (x *delta) finish(ctx context.Context) {
 
 func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
-		return l.pass
+		return l.Pass
 	}
 	return x.onceOf(x.q.stream, stamp)
 }
@@ -353,11 +355,11 @@ func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, 
 	return false, nil
 }
 
-func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
+func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*overlay.Commit, error) {
 	if x.overlays[dest] == nil {
 		return nil, nil
 	}
-	n := &news{from: from, to: to}
+	n := &overlay.Commit{From: from, To: to}
 	requested := map[string]*entity{}
 	for _, e := range x.requested {
 		if key, ok := reject.PlainKey(e.key); ok {
@@ -366,7 +368,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 	}
 	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
 		if key, ok := reject.PlainKey(e.key); ok {
-			n.rows = append(n.rows, newsRow{key: key, requestKey: e.key, event: e.last})
+			n.Rows = append(n.Rows, overlay.Row{Key: key, RequestKey: e.key, Event: e.last})
 		}
 	}
 	for _, b := range m.batches {
@@ -380,7 +382,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 		for row := range int(b.Batch.NumRows()) {
 			key := rowhash.KeyText(cells[:1], row)
 			if e := requested[key]; e != nil {
-				n.rows = append(n.rows, newsRow{key: key, requestKey: e.key, hash: rowhash.Text(cells[1], row), event: e.last})
+				n.Rows = append(n.Rows, overlay.Row{Key: key, RequestKey: e.key, Hash: rowhash.Text(cells[1], row), Event: e.last})
 			}
 		}
 	}
@@ -390,15 +392,15 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 // unanswered finds out whether a commit that returned an error has succeeded. If only the answer was lost, the stored
 // cursor has moved. If the cursor cannot be read either, the running pass checks it again before its next commit.
 // Invariants 1, 2
-func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *news, next state.Cursor, failed error) error {
+func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overlay.Commit, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	at, err := p.dest.Cursor(ctx, x.key(x.q.stream.Name))
 	switch l := x.overlays[p.dest.Name]; {
 	case err != nil:
-		l.suspect(n)
+		l.Suspect(n)
 	case at == next:
-		l.record(n)
+		l.Record(n)
 		return nil
 	}
 	return failed

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"slices"
 )
 
@@ -79,12 +80,12 @@ func (d *Deltas) catchUp() {
 
 // admitted returns the destinations to which deltas may commit now. It leaves out destinations that lack dropped
 // events. During a pass it also leaves out destinations whose overlay is full or closed.
-func (d *Deltas) admitted(q *queue, overlays map[string]*overlay, dests []Destination) []Destination {
+func (d *Deltas) admitted(q *queue, overlays map[string]*overlay.Overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {
 			return true
 		}
 		l := overlays[dest.Name]
-		return overlays != nil && (!l.admits(dest.Destination) || l.pass.Run == q.blockedBy)
+		return overlays != nil && (!l.Admits(dest.Destination) || l.Pass.Run == q.blockedBy)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -126,7 +127,7 @@ func (s *storm) act() {
 	if s.random.IntN(5) == 0 {
 		s.memory = s.memory.Reopen(s.step)
 		s.config.Destinations[0].Destination = s.memory
-		s.config.Locks = &StreamLocks{}
+		s.config.Locks = &overlay.Locks{}
 		s.start()
 	}
 }

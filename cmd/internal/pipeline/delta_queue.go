@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state/retry"
@@ -38,9 +39,9 @@ type queue struct {
 	refreshEvent int64
 	refreshTries int
 
-	lock       *streamLock // lock shared with the runs of this process; nil if not shared
-	duringPass bool        // a running pass has allowed deltas, and may need records to be requested again
-	blockedBy  string      // run id of a pass that must end first
+	lock       *overlay.Lock // lock shared with the runs of this process; nil if not shared
+	duringPass bool          // a running pass has allowed deltas, and may need records to be requested again
+	blockedBy  string        // run id of a pass that must end first
 }
 
 type entity struct {

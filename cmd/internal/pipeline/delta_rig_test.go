@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -234,7 +235,7 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	}
 	r := &deltaRig{t: t, model: m, dead: map[int64]string{}}
 	r.config = Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
-		Locks: &StreamLocks{}, limits: perPage}
+		Locks: &overlay.Locks{}, limits: perPage}
 	r.start()
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -37,12 +38,12 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 
 // serveSome holds the stream's lock while it applies one slice.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
-	overlays, free := q.lock.try(ctx, d.pace.lockWait)
+	overlays, free := q.lock.Try(ctx, d.pace.lockWait)
 	if !free {
 		q.pause = d.now().Add(d.pace.busy)
 		return false, nil
 	}
-	defer q.lock.release()
+	defer q.lock.Release()
 	dests, most := d.admitted(q, overlays, d.awake()), d.pace.slice
 	if overlays != nil {
 		most = min(most, atOnce) // a commit of the pass is waiting
@@ -67,8 +68,8 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 		if !q.duringPass {
 			continue
 		}
-		q.duringPass = q.lock.duringPass()
-		if q.lock.takeDoubt() {
+		q.duringPass = q.lock.DuringPass()
+		if q.lock.TakeDoubt() {
 			d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
 		}
 	}
@@ -86,7 +87,7 @@ func (q *queue) owing() bool {
 	return false
 }
 
-func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, overlays map[string]*overlay) error {
+func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, overlays map[string]*overlay.Overlay) error {
 	x := &delta{Deltas: d, q: q, began: d.now().UTC(), overlays: overlays}
 	positions := x.positions(ctx)
 	var dests []Destination
@@ -105,7 +106,7 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		byList = !singly
 	}
 	if byList && overlays != nil {
-		q.blockedBy = overlays[positions[0].dest.Name].pass.Run
+		q.blockedBy = overlays[positions[0].dest.Name].Pass.Run
 		return nil
 	}
 	if byList {
@@ -186,7 +187,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 // since returns when the last pass over the stream ended in this process, or when d was created if that is later.
 // Values of events that were received after this time are newer than the rows of the table.
 func (d *Deltas) since(q *queue) time.Time {
-	if ended := q.lock.since(); ended.After(d.made) {
+	if ended := q.lock.Since(); ended.After(d.made) {
 		return ended
 	}
 	return d.made
@@ -217,8 +218,8 @@ type delta struct {
 	gone      []*entity
 	dead      []abandoned
 	again     []*entity
-	described []*entity           // records described by an event and not requested
-	overlays  map[string]*overlay // overlays of the running pass, by destination; nil if none is running
+	described []*entity                   // records described by an event and not requested
+	overlays  map[string]*overlay.Overlay // overlays of the running pass, by destination; nil if none is running
 	answers   map[*entity][]byte
 	reread    []string // parents that the next run must request again; each is a JSON array of the values in the parent's tuple
 	through   int64

@@ -9,8 +9,10 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
@@ -58,17 +60,17 @@ type destinationRun struct {
 	// The open transaction. It stays open between two groups only if a pass is one transaction.
 	tx           load.Tx
 	tried        state.Cursor
-	held         withheld
+	held         overlay.Withheld
 	learning     string       // the value of memory after the commit
 	rejectsAfter *reject.Open // the value of rejects after the commit
 }
 
 // passRecord is what one pass did to one destination. Each pass begins with a new one.
 type passRecord struct {
-	begun   cursor.Position // the stored position when the pass began
-	resumed bool            // an earlier process began the pass
-	prior   *reading        // the reading before the pass
-	overlay *overlay        // deltas during the pass; nil if none are allowed
+	begun   cursor.Position  // the stored position when the pass began
+	resumed bool             // an earlier process began the pass
+	prior   *reading         // the reading before the pass
+	overlay *overlay.Overlay // deltas during the pass; nil if none are allowed
 
 	parentage *parentage // the stored parents; nil if the pass skips none
 	left      *leftover  // the rows that the pass did not contain; nil before its end
@@ -222,7 +224,7 @@ func (k *destinationRun) close(ctx context.Context, err error, d time.Duration) 
 
 func (k *destinationRun) rollback() {
 	k.learning, k.rejectsAfter = "", nil
-	k.held.release()
+	k.held.Release()
 	if k.tx != nil {
 		_ = k.tx.Rollback() // nothing in the transaction was reported as committed
 		k.tx = nil
@@ -283,9 +285,9 @@ func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again 
 		return false, err
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
-	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.fresh, k.counts.Deduplicated+k.held.again
+	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.Fresh, k.counts.Deduplicated+k.held.Again
 	out = k.outcome(g, out)
-	defer releaseAll(out.Keys)
+	defer batch.Release(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
 		return false, err
 	}
@@ -325,16 +327,16 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 		}
 		k.tx = tx
 	}
-	k.held.release()
+	k.held.Release()
 	var err error
-	if k.held, err = k.overlay.withhold(p.stream, g.batches); err != nil {
+	if k.held, err = k.overlay.Withhold(p.stream, g.batches); err != nil {
 		return err
 	}
 	if err := k.writeOlder(ctx, g); err != nil {
 		return err
 	}
 	k.refute(p, g)
-	for _, b := range k.held.batches {
+	for _, b := range k.held.Batches {
 		if err := k.tx.Write(ctx, b.Table, b.Batch); err != nil {
 			return err
 		}
@@ -402,7 +404,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	if k.rejectsAfter != nil {
 		k.rejects, k.rejectsAfter = k.rejectsAfter, nil
 	}
-	k.held.settle(k.overlay, p.lock)
+	k.held.Settle(k.overlay, p.lock)
 	return nil
 }
 

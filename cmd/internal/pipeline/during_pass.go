@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -11,7 +12,7 @@ import (
 // pass can write only one version of a record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
-	return p.lock.isWatched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
+	return p.lock.Watched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
 		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
 }
 
@@ -23,10 +24,10 @@ func (p *pass) allowDeltas() {
 	for _, k := range p.destinations {
 		longest = max(longest, k.longest)
 	}
-	p.keys = newBloom(longest)
+	p.keys = overlay.NewKeys(longest)
 	for _, k := range p.destinations {
 		if !k.out {
-			k.overlay = newOverlay(k.dest.Destination, p.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
+			k.overlay = overlay.New(k.dest.Destination, p.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
 		}
 	}
 	p.releaseLock()
@@ -35,21 +36,21 @@ func (p *pass) allowDeltas() {
 func (p *pass) hasOverlays() bool { return p.keys != nil }
 
 func (p *pass) releaseLock() {
-	overlays := map[string]*overlay{}
+	overlays := map[string]*overlay.Overlay{}
 	for _, k := range p.streamRun.destinations { // includes destinations whose pass has ended while others catch up
-		if k.overlay.open() && !k.broken {
+		if k.overlay.Open() && !k.broken {
 			overlays[k.dest.Name] = k.overlay
 		}
 	}
 	p.holdsLock = false
-	p.lock.allowDeltas(overlays)
+	p.lock.AllowDeltas(overlays)
 }
 
 // retakeLock takes the lock again. The destinations then continue from the cursors that deltas have committed
 // meanwhile.
 func (p *pass) retakeLock(ctx context.Context) error {
 	if !p.holdsLock {
-		if err := p.lock.regain(ctx); err != nil {
+		if err := p.lock.Regain(ctx); err != nil {
 			return err
 		}
 		p.holdsLock = true
@@ -71,14 +72,14 @@ func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
 	}
 	defer p.releaseLock()
 	left = p.commit(ctx, g)
-	p.keys.add(p.stream, g.batches)
+	p.keys.Add(p.stream, g.batches)
 	return left
 }
 
 // follow takes over the cursor that deltas of this process have committed. If another process has moved the cursor,
 // the next commit of k fails. // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
-	to := k.overlay.follow(ctx, k.key, k.stored)
+	to := k.overlay.Follow(ctx, k.key, k.stored)
 	if to == k.stored {
 		return nil
 	}

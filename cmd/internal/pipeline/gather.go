@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -260,8 +261,8 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 }
 
 func (p *pass) drop(g *group) {
-	releaseBatches(g.batches)
-	releaseBatches(g.left)
+	batch.ReleaseTables(g.batches)
+	batch.ReleaseTables(g.left)
 	p.budget.release(g.held)
 	*g = group{}
 }

@@ -17,7 +17,7 @@ var errSlow = errors.New("too slow: the other destinations did not wait")
 func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
-	k.overlay.close()
+	k.overlay.Close()
 	if !p.resumes {
 		k.whole--
 	}

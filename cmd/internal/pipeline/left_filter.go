@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -27,11 +28,11 @@ func hidesKey(s schemas.Stream) bool {
 func (p *pass) takeLeft(g *group) {
 	left := p.shaper.FilteredKeys()
 	if !p.partial {
-		releaseBatches(left)
+		batch.ReleaseTables(left)
 		return
 	}
 	for _, b := range left {
-		share(b.Batch)
+		batch.Share(b.Batch)
 	}
 	g.left = append(g.left, left...)
 }
@@ -47,7 +48,7 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 		return err
 	}
 	var keys []arrow.RecordBatch
-	defer func() { releaseAll(keys) }()
+	defer func() { batch.Release(keys) }()
 	for _, b := range g.left {
 		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(p.stream.Key), schemas.ColOrdinal))
 		if err != nil {
@@ -58,13 +59,13 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 		for row := range int(b.Batch.NumRows()) {
 			key, ordinal := rowhash.KeyText(cells[:n], row), cells[n].(*array.Int64).Value(row)
 			later, is := kept[key]
-			stays[ordinal] = is && later > ordinal || k.overlay.has(key)
+			stays[ordinal] = is && later > ordinal || k.overlay.Has(key)
 		}
-		rest, err := without([]transform.TableBatch{b}, func(ordinal int64) bool { return stays[ordinal] })
+		rest, err := batch.Without([]transform.TableBatch{b}, func(ordinal int64) bool { return stays[ordinal] })
 		for _, r := range rest {
 			keys = append(keys, array.NewRecordBatch(arrow.NewSchema(r.Batch.Schema().Fields()[:n], nil), r.Batch.Columns()[:n], r.Batch.NumRows()))
 		}
-		releaseBatches(rest)
+		batch.ReleaseTables(rest)
 		if err != nil {
 			return err
 		}

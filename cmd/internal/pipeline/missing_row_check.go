@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -189,7 +190,7 @@ func (q *missingRowCheck) findings(missing []arrow.RecordBatch) *findings {
 
 func (f *findings) release() {
 	if f != nil {
-		releaseAll(f.keys)
+		batch.Release(f.keys)
 	}
 }
 

@@ -18,8 +18,8 @@ func (r *deltaRig) midway(n int, f func()) {
 	r.model.between = func() {
 		if asked++; asked == n {
 			r.model.between = nil
-			lock := r.config.Locks.watch("v2.contacts")
-			require.Eventually(r.t, func() bool { return lock.duringPass() && r.free("v2.contacts") }, time.Minute, time.Millisecond)
+			lock := r.config.Locks.Watch("v2.contacts")
+			require.Eventually(r.t, func() bool { return lock.DuringPass() && r.free("v2.contacts") }, time.Minute, time.Millisecond)
 			f()
 		}
 	}
@@ -27,10 +27,10 @@ func (r *deltaRig) midway(n int, f func()) {
 
 // free reports whether nobody holds the stream's lock.
 func (r *deltaRig) free(stream string) bool {
-	lock := r.config.Locks.watch(stream)
-	_, free := lock.try(r.t.Context(), 0)
+	lock := r.config.Locks.Watch(stream)
+	_, free := lock.Try(r.t.Context(), 0)
 	if free {
-		lock.release()
+		lock.Release()
 	}
 	return free
 }

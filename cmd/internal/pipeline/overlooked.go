@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
@@ -45,13 +46,13 @@ func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
 	}
-	before, err := without(k.held.batches, func(ordinal int64) bool { return !g.older.is(ordinal) })
-	defer releaseBatches(before)
+	before, err := batch.Without(k.held.Batches, func(ordinal int64) bool { return !g.older.is(ordinal) })
+	defer batch.ReleaseTables(before)
 	if err != nil {
 		return err
 	}
-	after, err := without(k.held.batches, g.older.is)
-	k.held.give(after)
+	after, err := batch.Without(k.held.Batches, g.older.is)
+	k.held.Give(after)
 	if err != nil {
 		return err
 	}

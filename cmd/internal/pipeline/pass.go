@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
@@ -64,7 +65,7 @@ type pass struct {
 	refused       refused // keys of rejected records
 	met           reject.Met
 	parents       *parentTracker // nil if every parent is requested, or there are none
-	keys          *bloom         // nil if the pass allows no deltas
+	keys          *overlay.Keys  // nil if the pass allows no deltas
 	clash         clashes
 	partial       bool // the pass left out unchanged records, according to its latest page
 	inPage        bool // a page is being mapped

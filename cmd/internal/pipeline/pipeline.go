@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
@@ -81,7 +82,7 @@ type Config struct {
 	GroupRows  int     // rows per commit, exceeded by up to one page; 0: a default, for destinations that state no preference
 
 	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
-	Locks *StreamLocks
+	Locks *overlay.Locks
 
 	Options  Options
 	Forecast *forecast.Forecast // the expected cost of the run; nil: unknown

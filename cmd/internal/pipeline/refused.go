@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
@@ -51,7 +52,7 @@ func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatc
 	for _, b := range out.Keys {
 		key := b.Column(0)
 		if id := key.DataType().ID(); b.NumCols() != 1 || id != arrow.STRING && (id != arrow.INT64 || r.words) {
-			releaseAll(others)
+			batch.Release(others)
 			return 0, nil, false
 		}
 		for i := range b.NumRows() {

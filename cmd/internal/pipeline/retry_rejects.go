@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
@@ -22,7 +23,7 @@ type refitted struct {
 }
 
 func (m *refitted) release() {
-	releaseBatches(m.batches)
+	batch.ReleaseTables(m.batches)
 }
 
 // resubmit maps the records of the rejects again. It returns those that fit the current rules and tables and whose
@@ -94,7 +95,7 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 		out.order = append(out.order, j)
 	}
 	if shape(); refused != nil {
-		releaseBatches(out.batches)
+		batch.ReleaseTables(out.batches)
 		out.batches, out.rejects = nil, nil
 	}
 	if frozen, ok := errors.AsType[*transform.ContractError](refused); ok {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -249,7 +250,7 @@ func TestSandboxParentRefused(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
-	p.config.Locks = &StreamLocks{}
+	p.config.Locks = &overlay.Locks{}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than a child stream waits for the pass over its parent
 	defer cancel()
 	rep, err := p.run(ctx)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"slices"
 )
 
@@ -30,7 +31,7 @@ func (p *pass) flush() error {
 	}
 	p.takeLeft(g)
 	for _, b := range batches {
-		share(b.Batch)
+		batch.Share(b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
 			p.met.Store(b)

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
@@ -29,7 +30,7 @@ type leftover struct {
 
 func (l *leftover) release() {
 	if l != nil {
-		releaseAll(l.keys)
+		batch.Release(l.keys)
 	}
 }
 
@@ -157,7 +158,7 @@ func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
 	out.Known = k.left != nil // false if the pass was resumed: the rows of its first part are unknown
 	if out.Known {
 		out.Alive, out.Missing = k.left.alive+out.Inserted, k.left.missing
-		out.Keys = retained(k.left.keys)
+		out.Keys = batch.Retained(k.left.keys)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
@@ -41,7 +42,7 @@ type streamRun struct {
 	passes        int
 	known         Memory
 	probeRequests int // requests of probes that no pass has counted yet
-	lock          *streamLock
+	lock          *overlay.Lock
 	holdsLock     bool // whether it holds the lock; a pass may release it between commits
 
 	watch        keyWatch
@@ -63,12 +64,12 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
 	err := guard(s.Name, func() error {
-		lock, err := r.Locks.take(ctx, s.Name)
+		lock, err := r.Locks.Take(ctx, s.Name)
 		if err != nil {
 			return err
 		}
 		st.lock, st.holdsLock = lock, true
-		defer func() { lock.leave(st.holdsLock, r.Now()) }()
+		defer func() { lock.Leave(st.holdsLock, r.Now()) }()
 		return st.recordHeld(ctx, st.sync(ctx))
 	})
 	reports := make([]StreamReport, len(st.destinations))

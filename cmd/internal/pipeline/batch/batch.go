@@ -1,4 +1,4 @@
-package pipeline
+package batch
 
 import (
 	"github.com/apache/arrow-go/v18/arrow"
@@ -11,7 +11,7 @@ import (
 )
 
 // without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
-func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
+func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
 		if err != nil {
@@ -41,7 +41,7 @@ func without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out
 }
 
 func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
-	defer releaseAll(parts)
+	defer Release(parts)
 	var rows int64
 	for _, p := range parts {
 		rows += p.NumRows()
@@ -65,13 +65,13 @@ func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch,
 		}
 	}
 	b := array.NewRecordBatch(schema, columns, rows)
-	share(b)
+	Share(b)
 	return b, nil
 }
 
 // share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
 // number in the array, which would be a data race.
-func share(b arrow.RecordBatch) {
+func Share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {
 			l, ok := a.(*array.List)
@@ -84,21 +84,21 @@ func share(b arrow.RecordBatch) {
 }
 
 // releaseBatches releases the batches of several tables.
-func releaseBatches(all []transform.TableBatch) {
+func ReleaseTables(all []transform.TableBatch) {
 	for _, b := range all {
 		b.Batch.Release()
 	}
 }
 
 // releaseAll releases several batches.
-func releaseAll(bs []arrow.RecordBatch) {
+func Release(bs []arrow.RecordBatch) {
 	for _, b := range bs {
 		b.Release()
 	}
 }
 
 // retained retains each batch, and returns them in a new slice.
-func retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
+func Retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
 	out := make([]arrow.RecordBatch, len(bs))
 	for i, b := range bs {
 		b.Retain()

@@ -1,4 +1,4 @@
-package pipeline
+package overlay
 
 import (
 	"context"
@@ -13,20 +13,20 @@ import (
 // also be newer. // Invariants 8, 12
 //
 // Only the holder of the stream's lock may use the overlay.
-type overlay struct {
+type Overlay struct {
 	dest   load.Destination
-	pass   load.Pass
+	Pass   load.Pass
 	stamp  string
-	inPass *bloom
+	inPass *Keys
 	closed bool
 
 	from, to state.Cursor         // the cursor before and after the commits of deltas; "" if there were none
 	known    map[string]*deltaRow // records committed by deltas, by key as text
-	doubt    *news                // a commit whose outcome is unknown; nil for none
+	doubt    *Commit              // a commit whose outcome is unknown; nil for none
 }
 
 type deltaRow struct {
-	newsRow
+	Row
 	inPass bool // the pass has read the record
 }
 
@@ -34,13 +34,13 @@ type deltaRow struct {
 const maxDeltaRows = 50_000
 
 // follow returns the cursor that deltas have moved the stored one to. If they have not moved it, follow returns stored.
-func (l *overlay) follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
+func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored
 	}
 	if l.doubt != nil {
 		if at, err := l.dest.Cursor(ctx, k); err == nil { // if the read fails, the commit fails too and reports it
-			l.settle(at)
+			l.Settle(at)
 		}
 	}
 	if l.to == "" || l.from != stored {
@@ -52,10 +52,10 @@ func (l *overlay) follow(ctx context.Context, k state.Key, stored state.Cursor) 
 }
 
 // open reports whether deltas may still commit. It returns false for nil.
-func (l *overlay) open() bool { return l != nil && !l.closed }
+func (l *Overlay) Open() bool { return l != nil && !l.closed }
 
 // close ends the use of the overlay, because the destination has dropped out of the pass.
-func (l *overlay) close() {
+func (l *Overlay) Close() {
 	if l != nil {
 		l.closed = true
 	}
@@ -63,12 +63,12 @@ func (l *overlay) close() {
 
 // admits reports whether deltas may commit through d. d must be the connection of the pass: another connection to the
 // same destination does not know which rows the pass has read.
-func (l *overlay) admits(d load.Destination) bool {
-	return l.open() && len(l.known) < maxDeltaRows && unwrap(l.dest) == unwrap(d)
+func (l *Overlay) Admits(d load.Destination) bool {
+	return l.Open() && len(l.known) < maxDeltaRows && unwrap(l.dest) == unwrap(d)
 }
 
 // has reports whether deltas have committed the record with this key during the pass.
-func (l *overlay) has(key string) bool { return l != nil && l.known[key] != nil }
+func (l *Overlay) Has(key string) bool { return l != nil && l.known[key] != nil }
 
 func unwrap(d load.Destination) load.Destination {
 	if w, ok := d.(interface{ Pooled() load.Destination }); ok {
@@ -77,7 +77,7 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
-func stampOf(overlays map[string]*overlay) (stamp string) {
+func Stamp(overlays map[string]*Overlay) (stamp string) {
 	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
 	}
@@ -85,41 +85,41 @@ func stampOf(overlays map[string]*overlay) (stamp string) {
 }
 
 // news describes one commit of deltas. The running pass needs it to continue from the cursor of that commit.
-type news struct {
-	from, to state.Cursor
-	rows     []newsRow
+type Commit struct {
+	From, To state.Cursor
+	Rows     []Row
 }
 
-type newsRow struct {
-	key        string // as the table stores it, as text
-	requestKey string // as the source names it, a JSON scalar
-	hash       string // hash of its row; "" if the record is gone
-	event      int64  // ordinal of the event
+type Row struct {
+	Key        string // as the table stores it, as text
+	RequestKey string // as the source names it, a JSON scalar
+	Hash       string // hash of its row; "" if the record is gone
+	Event      int64  // ordinal of the event
 }
 
 // newOverlay returns the overlay of a destination for a pass whose rows have this stamp. keys contains the keys that the
 // pass has read.
-func newOverlay(dest load.Destination, pass load.Pass, stamp string, keys *bloom) *overlay {
-	return &overlay{dest: dest, pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
+func New(dest load.Destination, pass load.Pass, stamp string, keys *Keys) *Overlay {
+	return &Overlay{dest: dest, Pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
 }
 
 // record notes a commit of deltas.
-func (l *overlay) record(n *news) {
+func (l *Overlay) Record(n *Commit) {
 	if l == nil || n == nil {
 		return
 	}
-	if l.to != n.from {
-		l.from = n.from
+	if l.to != n.From {
+		l.from = n.From
 	}
-	l.to = n.to
-	for _, r := range n.rows {
-		before := l.known[r.key]
-		l.known[r.key] = &deltaRow{newsRow: r, inPass: before != nil && before.inPass || l.inPass.has(r.key)}
+	l.to = n.To
+	for _, r := range n.Rows {
+		before := l.known[r.Key]
+		l.known[r.Key] = &deltaRow{Row: r, inPass: before != nil && before.inPass || l.inPass.has(r.Key)}
 	}
 }
 
 // suspect notes a commit of deltas whose outcome is unknown.
-func (l *overlay) suspect(n *news) {
+func (l *Overlay) Suspect(n *Commit) {
 	if l != nil {
 		l.doubt = n
 	}
@@ -127,9 +127,9 @@ func (l *overlay) suspect(n *news) {
 
 // settle handles a commit whose outcome is unknown. The commit has succeeded if its cursor is the cursor that the
 // destination stores.
-func (l *overlay) settle(stored state.Cursor) {
-	if l != nil && l.doubt != nil && l.doubt.to == stored {
-		l.record(l.doubt)
+func (l *Overlay) Settle(stored state.Cursor) {
+	if l != nil && l.doubt != nil && l.doubt.To == stored {
+		l.Record(l.doubt)
 	}
 	if l != nil {
 		l.doubt = nil

@@ -1,4 +1,4 @@
-package pipeline
+package overlay
 
 import (
 	"context"
@@ -13,38 +13,38 @@ import (
 // parts releases the lock between two commits: see [overlay]. Invariant 8
 //
 // The zero value is ready to use; a nil *StreamLocks never blocks.
-type StreamLocks struct {
+type Locks struct {
 	mu      sync.Mutex
-	streams map[string]*streamLock
+	streams map[string]*Lock
 }
 
 // streamLock is the lock of one stream. A nil streamLock never blocks.
-type streamLock struct {
+type Lock struct {
 	c             chan struct{} // contains one token while the lock is held
 	watched       atomic.Bool   // deltas may want the lock
 	deltasAllowed atomic.Bool   // a running pass releases the lock between its commits
 	doubt         atomic.Bool   // a destination stores open records that the deltas have not queued yet
 
 	mu       sync.Mutex
-	overlays map[string]*overlay // by destination; only the lock's holder may use it
+	overlays map[string]*Overlay // by destination; only the lock's holder may use it
 	ended    time.Time           // when the last pass of this process ended
 }
 
-func (t *StreamLocks) of(stream string) *streamLock {
+func (t *Locks) of(stream string) *Lock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.streams == nil {
-		t.streams = map[string]*streamLock{}
+		t.streams = map[string]*Lock{}
 	}
 	u := t.streams[stream]
 	if u == nil {
-		u = &streamLock{c: make(chan struct{}, 1)}
+		u = &Lock{c: make(chan struct{}, 1)}
 		t.streams[stream] = u
 	}
 	return u
 }
 
-func (t *StreamLocks) watch(stream string) *streamLock {
+func (t *Locks) Watch(stream string) *Lock {
 	if t == nil {
 		return nil
 	}
@@ -53,25 +53,25 @@ func (t *StreamLocks) watch(stream string) *streamLock {
 	return u
 }
 
-func (t *StreamLocks) take(ctx context.Context, stream string) (*streamLock, error) {
+func (t *Locks) Take(ctx context.Context, stream string) (*Lock, error) {
 	if t == nil {
 		return nil, nil
 	}
 	u := t.of(stream)
-	return u, u.regain(ctx)
+	return u, u.Regain(ctx)
 }
 
 // isWatched reports whether deltas may want the lock.
-func (u *streamLock) isWatched() bool { return u != nil && u.watched.Load() }
+func (u *Lock) Watched() bool { return u != nil && u.watched.Load() }
 
 // duringPass reports whether a running pass allows deltas between its commits.
-func (u *streamLock) duringPass() bool { return u.deltasAllowed.Load() }
+func (u *Lock) DuringPass() bool { return u.deltasAllowed.Load() }
 
 // takeDoubt reports whether a pass has stored open records in a destination since the last call.
-func (u *streamLock) takeDoubt() bool { return u.doubt.Swap(false) }
+func (u *Lock) TakeDoubt() bool { return u.doubt.Swap(false) }
 
 // since returns when the last pass of this process ended.
-func (u *streamLock) since() time.Time {
+func (u *Lock) Since() time.Time {
 	if u == nil {
 		return time.Time{}
 	}
@@ -80,7 +80,7 @@ func (u *streamLock) since() time.Time {
 	return u.ended
 }
 
-func (u *streamLock) regain(ctx context.Context) error {
+func (u *Lock) Regain(ctx context.Context) error {
 	select {
 	case u.c <- struct{}{}:
 		return nil
@@ -89,16 +89,16 @@ func (u *streamLock) regain(ctx context.Context) error {
 	}
 }
 
-func (u *streamLock) allowDeltas(overlays map[string]*overlay) {
+func (u *Lock) AllowDeltas(overlays map[string]*Overlay) {
 	u.mu.Lock()
 	u.overlays = overlays
 	u.mu.Unlock()
 	u.deltasAllowed.Store(true)
-	u.release()
+	u.Release()
 }
 
 // leave ends a run's passes over the stream. locked says whether the run holds the lock.
-func (u *streamLock) leave(locked bool, now time.Time) {
+func (u *Lock) Leave(locked bool, now time.Time) {
 	if u == nil {
 		return
 	}
@@ -107,13 +107,13 @@ func (u *streamLock) leave(locked bool, now time.Time) {
 	u.mu.Unlock()
 	u.deltasAllowed.Store(false)
 	if locked {
-		u.release()
+		u.Release()
 	}
 }
 
 // try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, try
 // waits up to patience for the current commit to end. overlays is nil if no pass is running.
-func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays map[string]*overlay, ok bool) {
+func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[string]*Overlay, ok bool) {
 	if u == nil {
 		return nil, true
 	}
@@ -125,7 +125,7 @@ func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays 
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		if u.regain(ctx) != nil {
+		if u.Regain(ctx) != nil {
 			return nil, false
 		}
 	}
@@ -134,7 +134,7 @@ func (u *streamLock) try(ctx context.Context, patience time.Duration) (overlays 
 	return u.overlays, true
 }
 
-func (u *streamLock) release() {
+func (u *Lock) Release() {
 	if u != nil {
 		<-u.c
 	}

@@ -1,10 +1,11 @@
-package pipeline
+package overlay
 
 import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
@@ -13,24 +14,24 @@ import (
 
 // withheld splits the rows of a group for one destination. The rows in batches are written. The other rows are
 // withheld, because deltas have committed their records during the pass.
-type withheld struct {
-	batches  []transform.TableBatch
+type Withheld struct {
+	Batches  []transform.TableBatch
 	own      bool            // batches are copies, which must be released
-	fresh    int64           // withheld rows of records that the pass had not read before
-	again    int64           // withheld rows of records that the pass had read before
+	Fresh    int64           // withheld rows of records that the pass had not read before
+	Again    int64           // withheld rows of records that the pass had read before
 	doubtful []cursor.Record // records whose withheld row differs from the delta's
 	keys     []string
 }
 
-func (h *withheld) release() {
-	h.give(nil)
-	*h = withheld{}
+func (h *Withheld) Release() {
+	h.Give(nil)
+	*h = Withheld{}
 }
 
 // withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
 // deltas. // Invariant 8
-func (l *overlay) withhold(s schemas.Stream, batches []transform.TableBatch) (h withheld, err error) {
-	h.batches = batches
+func (l *Overlay) Withhold(s schemas.Stream, batches []transform.TableBatch) (h Withheld, err error) {
+	h.Batches = batches
 	if l == nil || len(l.known) == 0 {
 		return h, nil
 	}
@@ -57,43 +58,43 @@ func (l *overlay) withhold(s schemas.Stream, batches []transform.TableBatch) (h 
 		return h, nil
 	}
 	h.own = true
-	h.batches, err = without(batches, func(ordinal int64) bool { return out[ordinal] })
+	h.Batches, err = batch.Without(batches, func(ordinal int64) bool { return out[ordinal] })
 	return h, err
 }
 
-func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
+func (h *Withheld) add(r *deltaRow, key, hash string, before bool) {
 	h.keys = append(h.keys, key)
 	if r.inPass || before {
-		h.again++
+		h.Again++
 	} else {
-		h.fresh++
+		h.Fresh++
 	}
-	if hash != r.hash {
-		h.doubtful = append(h.doubtful, cursor.Record{Key: r.requestKey, At: r.event, Gone: r.hash == ""})
+	if hash != r.Hash {
+		h.doubtful = append(h.doubtful, cursor.Record{Key: r.RequestKey, At: r.Event, Gone: r.Hash == ""})
 	}
 }
 
 // settle ends the use of h after the other rows were committed.
-func (h *withheld) settle(l *overlay, u *streamLock) {
+func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	for _, key := range h.keys {
 		l.known[key].inPass = true
 	}
 	if len(h.doubtful) > 0 {
 		u.doubt.Store(true)
 	}
-	h.release()
+	h.Release()
 }
 
-func (h *withheld) give(batches []transform.TableBatch) {
+func (h *Withheld) Give(batches []transform.TableBatch) {
 	if h.own {
-		releaseBatches(h.batches)
+		batch.ReleaseTables(h.Batches)
 	}
-	h.batches, h.own = batches, true
+	h.Batches, h.own = batches, true
 }
 
 // addDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
 // again, because only the source knows which row is newer.
-func (h *withheld) addDoubtful(pos cursor.Position) (cursor.Position, error) {
+func (h *Withheld) AddDoubtful(pos cursor.Position) (cursor.Position, error) {
 	if len(h.doubtful) == 0 {
 		return pos, nil
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package overlay
 
 import (
 	"hash/maphash"
@@ -13,7 +13,7 @@ import (
 
 // bloom is a Bloom filter of the keys that a pass has read. After a false positive, a record counts as a duplicate by
 // mistake. That weakens the proof but deletes nothing. // Invariants 6, 12
-type bloom struct {
+type Keys struct {
 	seed maphash.Seed
 	bits []uint64
 }
@@ -28,16 +28,16 @@ const (
 )
 
 // newBloom returns a filter for about that many keys.
-func newBloom(most int64) *bloom {
+func NewKeys(most int64) *Keys {
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {
 		bytes = 1 << 20
 	}
-	return &bloom{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
+	return &Keys{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }
 
 // add adds the keys of the rows in the stream's own table.
-func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
+func (v *Keys) Add(s schemas.Stream, batches []transform.TableBatch) {
 	var digits [20]byte
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name {
@@ -60,7 +60,7 @@ func (v *bloom) add(s schemas.Stream, batches []transform.TableBatch) {
 	}
 }
 
-func (v *bloom) has(key string) bool {
+func (v *Keys) has(key string) bool {
 	for at := range v.places(maphash.String(v.seed, key)) {
 		if v.bits[at/64]&(1<<(at%64)) == 0 {
 			return false
@@ -69,13 +69,13 @@ func (v *bloom) has(key string) bool {
 	return true
 }
 
-func (v *bloom) set(hash uint64) {
+func (v *Keys) set(hash uint64) {
 	for at := range v.places(hash) {
 		v.bits[at/64] |= 1 << (at % 64)
 	}
 }
 
-func (v *bloom) places(hash uint64) func(func(uint64) bool) {
+func (v *Keys) places(hash uint64) func(func(uint64) bool) {
 	n, step := uint64(len(v.bits))*64, hash>>32|1
 	return func(yield func(uint64) bool) {
 		for range bloomHashes {
