@@ -1,3 +1,4 @@
+// Package batch has operations on Arrow batches that the parts of a pipeline share.
 package batch
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
+// Without returns copies of the batches. It leaves out the rows whose ordinal omit selects, in child tables too.
 func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
@@ -69,7 +70,7 @@ func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch,
 	return b, nil
 }
 
-// share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
+// Share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
 // number in the array, which would be a data race.
 func Share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
@@ -83,21 +84,21 @@ func Share(b arrow.RecordBatch) {
 	}
 }
 
-// releaseBatches releases the batches of several tables.
+// ReleaseTables releases the batches of several tables.
 func ReleaseTables(all []transform.TableBatch) {
 	for _, b := range all {
 		b.Batch.Release()
 	}
 }
 
-// releaseAll releases several batches.
+// Release releases several batches.
 func Release(bs []arrow.RecordBatch) {
 	for _, b := range bs {
 		b.Release()
 	}
 }
 
-// retained retains each batch, and returns them in a new slice.
+// Retained retains each batch, and returns them in a new slice.
 func Retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
 	out := make([]arrow.RecordBatch, len(bs))
 	for i, b := range bs {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// bloom is a Bloom filter of the keys that a pass has read. After a false positive, a record counts as a duplicate by
+// Keys is a Bloom filter of the keys that a pass has read. After a false positive, a record counts as a duplicate by
 // mistake. That weakens the proof but deletes nothing. // Invariants 6, 12
 type Keys struct {
 	seed maphash.Seed
@@ -27,7 +27,7 @@ const (
 	bloomMost   = 8 << 20
 )
 
-// newBloom returns a filter for about that many keys.
+// NewKeys returns a filter for about that many keys.
 func NewKeys(most int64) *Keys {
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {
@@ -36,7 +36,7 @@ func NewKeys(most int64) *Keys {
 	return &Keys{seed: maphash.MakeSeed(), bits: make([]uint64, bytes/8)}
 }
 
-// add adds the keys of the rows in the stream's own table.
+// Add adds the keys of the rows in the stream's own table.
 func (v *Keys) Add(s schemas.Stream, batches []transform.TableBatch) {
 	var digits [20]byte
 	for _, b := range batches {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// StreamLocks holds one lock per stream of a pipeline. The runs and the deltas in one process share it. Without a
+// Locks holds one lock per stream of a pipeline. The runs and the deltas in one process share it. Without a
 // lock, a page that was requested earlier could replace a record that a delta has just committed. Only the holder of
 // a stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in
-// parts releases the lock between two commits: see [overlay]. Invariant 8
+// parts releases the lock between two commits: see [Overlay]. Invariant 8
 //
-// The zero value is ready to use; a nil *StreamLocks never blocks.
+// The zero value is ready to use; a nil *Locks never blocks.
 type Locks struct {
 	mu      sync.Mutex
 	streams map[string]*Lock
 }
 
-// streamLock is the lock of one stream. A nil streamLock never blocks.
+// Lock is the lock of one stream. A nil Lock never blocks.
 type Lock struct {
 	c             chan struct{} // contains one token while the lock is held
 	watched       atomic.Bool   // deltas may want the lock
@@ -44,6 +44,7 @@ func (t *Locks) of(stream string) *Lock {
 	return u
 }
 
+// Watch returns the lock of a stream whose events deltas apply.
 func (t *Locks) Watch(stream string) *Lock {
 	if t == nil {
 		return nil
@@ -53,6 +54,7 @@ func (t *Locks) Watch(stream string) *Lock {
 	return u
 }
 
+// Take waits for the lock of a stream, and takes it for a pass.
 func (t *Locks) Take(ctx context.Context, stream string) (*Lock, error) {
 	if t == nil {
 		return nil, nil
@@ -61,16 +63,16 @@ func (t *Locks) Take(ctx context.Context, stream string) (*Lock, error) {
 	return u, u.Regain(ctx)
 }
 
-// isWatched reports whether deltas may want the lock.
+// Watched reports whether deltas may want the lock.
 func (u *Lock) Watched() bool { return u != nil && u.watched.Load() }
 
-// duringPass reports whether a running pass allows deltas between its commits.
+// DuringPass reports whether a running pass allows deltas between its commits.
 func (u *Lock) DuringPass() bool { return u.deltasAllowed.Load() }
 
-// takeDoubt reports whether a pass has stored open records in a destination since the last call.
+// TakeDoubt reports whether a pass has stored open records in a destination since the last call.
 func (u *Lock) TakeDoubt() bool { return u.doubt.Swap(false) }
 
-// since returns when the last pass of this process ended.
+// Since returns when the last pass of this process ended.
 func (u *Lock) Since() time.Time {
 	if u == nil {
 		return time.Time{}
@@ -80,6 +82,7 @@ func (u *Lock) Since() time.Time {
 	return u.ended
 }
 
+// Regain waits for the lock, and takes it.
 func (u *Lock) Regain(ctx context.Context) error {
 	select {
 	case u.c <- struct{}{}:
@@ -89,6 +92,7 @@ func (u *Lock) Regain(ctx context.Context) error {
 	}
 }
 
+// AllowDeltas releases the lock until the next commit of a running pass. Deltas then commit through the overlays.
 func (u *Lock) AllowDeltas(overlays map[string]*Overlay) {
 	u.mu.Lock()
 	u.overlays = overlays
@@ -97,7 +101,7 @@ func (u *Lock) AllowDeltas(overlays map[string]*Overlay) {
 	u.Release()
 }
 
-// leave ends a run's passes over the stream. locked says whether the run holds the lock.
+// Leave ends a run's passes over the stream. locked says whether the run holds the lock.
 func (u *Lock) Leave(locked bool, now time.Time) {
 	if u == nil {
 		return
@@ -111,7 +115,7 @@ func (u *Lock) Leave(locked bool, now time.Time) {
 	}
 }
 
-// try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, try
+// Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try
 // waits up to patience for the current commit to end. overlays is nil if no pass is running.
 func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[string]*Overlay, ok bool) {
 	if u == nil {
@@ -134,6 +138,7 @@ func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[st
 	return u.overlays, true
 }
 
+// Release releases the lock.
 func (u *Lock) Release() {
 	if u != nil {
 		<-u.c

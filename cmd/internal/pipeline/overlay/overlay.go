@@ -1,3 +1,6 @@
+// Package overlay has what the passes over a stream and the webhook events of that stream share, in one process. The
+// lock of the stream decides which of the two commits. An overlay lets events commit between two commits of a pass, and
+// notes which records they have committed. Then the pass does not replace these records with older ones.
 package overlay
 
 import (
@@ -7,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that pass.
+// Overlay lets webhook deltas commit to one destination between two commits of a running pass, as part of that pass.
 // If a page contains a record that a delta has committed, the page may be older than the delta. So the pass does not
 // write the page's row. If that row differs from the delta's, the record is requested once more, because the page may
 // also be newer. // Invariants 8, 12
@@ -15,7 +18,7 @@ import (
 // Only the holder of the stream's lock may use the overlay.
 type Overlay struct {
 	dest   load.Destination
-	Pass   load.Pass
+	Pass   load.Pass // deltas commit as part of this pass
 	stamp  string
 	inPass *Keys
 	closed bool
@@ -33,7 +36,7 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// follow returns the cursor that deltas have moved the stored one to. If they have not moved it, follow returns stored.
+// Follow returns the cursor that deltas have moved the stored one to. If they have not moved it, Follow returns stored.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored
@@ -51,23 +54,23 @@ func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) 
 	return to
 }
 
-// open reports whether deltas may still commit. It returns false for nil.
+// Open reports whether deltas may still commit. A nil Overlay is not open.
 func (l *Overlay) Open() bool { return l != nil && !l.closed }
 
-// close ends the use of the overlay, because the destination has dropped out of the pass.
+// Close ends the use of the overlay, because the destination has dropped out of the pass.
 func (l *Overlay) Close() {
 	if l != nil {
 		l.closed = true
 	}
 }
 
-// admits reports whether deltas may commit through d. d must be the connection of the pass: another connection to the
+// Admits reports whether deltas may commit through d. d must be the connection of the pass: another connection to the
 // same destination does not know which rows the pass has read.
 func (l *Overlay) Admits(d load.Destination) bool {
 	return l.Open() && len(l.known) < maxDeltaRows && unwrap(l.dest) == unwrap(d)
 }
 
-// has reports whether deltas have committed the record with this key during the pass.
+// Has reports whether deltas have committed the record with this key during the pass.
 func (l *Overlay) Has(key string) bool { return l != nil && l.known[key] != nil }
 
 func unwrap(d load.Destination) load.Destination {
@@ -77,6 +80,7 @@ func unwrap(d load.Destination) load.Destination {
 	return d
 }
 
+// Stamp returns the run id for the rows that deltas commit during the pass.
 func Stamp(overlays map[string]*Overlay) (stamp string) {
 	for _, l := range overlays {
 		stamp = max(stamp, l.stamp)
@@ -84,12 +88,13 @@ func Stamp(overlays map[string]*Overlay) (stamp string) {
 	return stamp
 }
 
-// news describes one commit of deltas. The running pass needs it to continue from the cursor of that commit.
+// Commit describes one commit of deltas. The running pass needs it to continue from the cursor of that commit.
 type Commit struct {
-	From, To state.Cursor
+	From, To state.Cursor // the cursor before and after the commit
 	Rows     []Row
 }
 
+// Row is one record that a commit of deltas has changed.
 type Row struct {
 	Key        string // as the table stores it, as text
 	RequestKey string // as the source names it, a JSON scalar
@@ -97,13 +102,13 @@ type Row struct {
 	Event      int64  // ordinal of the event
 }
 
-// newOverlay returns the overlay of a destination for a pass whose rows have this stamp. keys contains the keys that the
+// New returns the overlay of a destination for a pass whose rows have this stamp. keys contains the keys that the
 // pass has read.
 func New(dest load.Destination, pass load.Pass, stamp string, keys *Keys) *Overlay {
 	return &Overlay{dest: dest, Pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
 }
 
-// record notes a commit of deltas.
+// Record notes a commit of deltas.
 func (l *Overlay) Record(n *Commit) {
 	if l == nil || n == nil {
 		return
@@ -118,14 +123,14 @@ func (l *Overlay) Record(n *Commit) {
 	}
 }
 
-// suspect notes a commit of deltas whose outcome is unknown.
+// Suspect notes a commit of deltas whose outcome is unknown.
 func (l *Overlay) Suspect(n *Commit) {
 	if l != nil {
 		l.doubt = n
 	}
 }
 
-// settle handles a commit whose outcome is unknown. The commit has succeeded if its cursor is the cursor that the
+// Settle handles a commit whose outcome is unknown. The commit has succeeded if its cursor is the cursor that the
 // destination stores.
 func (l *Overlay) Settle(stored state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.To == stored {

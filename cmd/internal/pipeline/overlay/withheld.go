@@ -12,23 +12,24 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// withheld splits the rows of a group for one destination. The rows in batches are written. The other rows are
+// Withheld splits the rows of a group for one destination. The rows in batches are written. The other rows are
 // withheld, because deltas have committed their records during the pass.
 type Withheld struct {
-	Batches  []transform.TableBatch
-	own      bool            // batches are copies, which must be released
-	Fresh    int64           // withheld rows of records that the pass had not read before
-	Again    int64           // withheld rows of records that the pass had read before
-	doubtful []cursor.Record // records whose withheld row differs from the delta's
+	Batches  []transform.TableBatch // the rows to write
+	own      bool                   // batches are copies, which must be released
+	Fresh    int64                  // withheld rows of records that the pass had not read before
+	Again    int64                  // withheld rows of records that the pass had read before
+	doubtful []cursor.Record        // records whose withheld row differs from the delta's
 	keys     []string
 }
 
+// Release releases the batches that are copies.
 func (h *Withheld) Release() {
 	h.Give(nil)
 	*h = Withheld{}
 }
 
-// withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
+// Withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
 // deltas. // Invariant 8
 func (l *Overlay) Withhold(s schemas.Stream, batches []transform.TableBatch) (h Withheld, err error) {
 	h.Batches = batches
@@ -74,7 +75,7 @@ func (h *Withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-// settle ends the use of h after the other rows were committed.
+// Settle ends the use of h after the other rows were committed.
 func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	for _, key := range h.keys {
 		l.known[key].inPass = true
@@ -85,6 +86,7 @@ func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	h.Release()
 }
 
+// Give replaces the rows that are written with other copies of them.
 func (h *Withheld) Give(batches []transform.TableBatch) {
 	if h.own {
 		batch.ReleaseTables(h.Batches)
@@ -92,7 +94,7 @@ func (h *Withheld) Give(batches []transform.TableBatch) {
 	h.Batches, h.own = batches, true
 }
 
-// addDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
+// AddDoubtful adds to pos the records for which the pass and the deltas have different rows. They are requested
 // again, because only the source knows which row is newer.
 func (h *Withheld) AddDoubtful(pos cursor.Position) (cursor.Position, error) {
 	if len(h.doubtful) == 0 {
