@@ -288,7 +288,7 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 		return false
 	}
 	if f.Form == records.FormOne {
-		return records.SingleClass(l.s.Class) || s.More != paging.Yes && s.Token == "" && s.Next == nil && s.LastPage <= 1 && s.Total <= 1
+		return l.s.Class.Single() || s.More != paging.Yes && s.Token == "" && s.Next == nil && s.LastPage <= 1 && s.Total <= 1
 	}
 	return st.batch.N == 0 && absentObject(l.s.Class)
 }
@@ -323,7 +323,7 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-func absentObject(c schemas.Class) bool { return records.SingleClass(c) && c != schemas.ClassReport }
+func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
 // return another page. A number that is the same on every page says nothing: guard recognizes repeated pages.

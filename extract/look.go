@@ -82,7 +82,7 @@ func (l *listReader) locate(d *jsondoc.Doc) (records.Found, error) {
 	case l.s.RecordsKnown && len(l.s.Records) > 0 && f.Pointer != l.s.Records[0] && !empty(d, f):
 		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.Pointer)
 	}
-	if l.s.RecordsKnown && !records.SingleClass(l.s.Class) && l.s.Object != (f.Form == records.FormOne) && !empty(d, f) {
+	if l.s.RecordsKnown && !l.s.Class.Single() && l.s.Object != (f.Form == records.FormOne) && !empty(d, f) {
 		return f, fmt.Errorf("%w: %s", ErrShape, map[bool]string{true: "it was one object, now it is a list", false: "it was a list, now it is one object"}[l.s.Object])
 	}
 	l.traits.layout = records.Found{Pointer: f.Pointer, Form: f.Form}

@@ -107,7 +107,7 @@ func (n *negotiation) longestList(d *jsondoc.Doc, err error) error {
 }
 
 func (n *negotiation) mayChooseList() bool {
-	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !records.SingleClass(n.s.Class)
+	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !n.s.Class.Single()
 }
 
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {

@@ -39,6 +39,11 @@ const (
 // Readable reports whether a stream may request endpoints of this class.
 func (c Class) Readable() bool { return c != ClassSession && c != ClassWrite }
 
+// Single reports whether the endpoints of a class may answer with one object.
+func (c Class) Single() bool {
+	return c == ClassDetail || c == ClassSingleton || c == ClassReport || c == ClassFile
+}
+
 // Mode says what happens to older rows of a table when a record has changed or was deleted.
 type Mode string
 
@@ -50,6 +55,14 @@ const (
 	// one row per version, with its period of validity (SCD2); the current version's period has no end
 	History Mode = "history"
 )
+
+// EndColumn returns the column that is null in the live rows of a table.
+func (m Mode) EndColumn() string {
+	if m == History {
+		return ColValidTo
+	}
+	return ColDeletedAt
+}
 
 // Or returns m, or fallback if m is not set.
 func (m Mode) Or(fallback Mode) Mode {

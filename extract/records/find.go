@@ -87,7 +87,7 @@ type finder struct {
 // to a place is null, "", [] or {}, the place is only possible. It is used only if no other place of the catalogue
 // has records.
 func Find(d *jsondoc.Doc, s schemas.Stream) (Found, error) {
-	f := finder{d: d, single: SingleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
+	f := finder{d: d, single: s.Class.Single(), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
 		f.pathNames = pathNames(s.Path)
 	}
@@ -160,15 +160,6 @@ func (f *finder) leftOut(pointer string) bool {
 		}
 	}
 	return stated
-}
-
-// SingleClass reports whether the endpoints of a class may answer with one object.
-func SingleClass(c schemas.Class) bool {
-	switch c {
-	case schemas.ClassDetail, schemas.ClassSingleton, schemas.ClassReport, schemas.ClassFile:
-		return true
-	}
-	return false
 }
 
 type pointerMatch int

@@ -206,7 +206,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.names = append(d.names, s.Name)
 		}
 		q.stream, q.lock = s, d.Locks.Watch(s.Name)
-		q.detail, q.canRequest = detailOf(s, d.Catalogue)
+		q.detail, q.canRequest = s.Detail(d.Catalogue)
 		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 		q.beside = d.besideOf(q)
 	}

@@ -31,7 +31,7 @@ func (d *Deltas) besideOf(q *queue) *queue {
 		return nil
 	}
 	s := d.Streams[i]
-	if !plainlyKeyed(s) || s.Key[0] != q.stream.Key[0] || s.Context != "" || s.Window ||
+	if !s.PlainKey() || s.Key[0] != q.stream.Key[0] || s.Context != "" || s.Window ||
 		s.Table.Mode == schemas.Append || d.inbox.HasEvents(s.Name) {
 		return nil
 	}

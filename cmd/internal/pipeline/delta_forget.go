@@ -1,8 +1,9 @@
 package pipeline
 
 import (
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"slices"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 )
 
 // leftBehind describes events that were dropped from memory because only failing destinations lack them. The events

@@ -38,7 +38,7 @@ var errForgotten = errors.New("a row must be written again")
 // hasForgottenRows reports whether rows lost their original values when a column was widened. Such rows must be read
 // again, and an incremental pass may leave them out. // Invariant 11
 func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
-	columns := []string{schemas.ColHash, endColumn(st.stream)}
+	columns := []string{schemas.ColHash, st.stream.Table.Mode.EndColumn()}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		for row := range int(b.NumRows()) {
 			if b.Column(1).IsNull(row) && rowhash.Text(b.Column(0), row) == "" {

@@ -64,30 +64,11 @@ const (
 
 func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	source, ok := r.Source.(RecordSource)
-	detail, found := detailOf(s, r.Catalogue)
+	detail, found := s.Detail(r.Catalogue)
 	if !ok || !found {
 		return nil
 	}
 	return &missingRowCheck{source: source, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
-}
-
-// plainlyKeyed reports whether a stream's key is one column that the table stores unchanged.
-func plainlyKeyed(s schemas.Stream) bool {
-	return len(s.Key) == 1 && !s.Verdict(schemas.PathPointer(s.Key[0])).Touched()
-}
-
-func detailOf(s schemas.Stream, catalogue []schemas.Stream) (schemas.Stream, bool) {
-	if !plainlyKeyed(s) {
-		return schemas.Stream{}, false
-	}
-	i := slices.IndexFunc(catalogue, func(d schemas.Stream) bool {
-		return d.Class == schemas.ClassDetail && d.Enabled && d.Method == "GET" && d.Parent == s.Name &&
-			len(d.Params) == 1 && d.Params[0].In == "path" && schemas.Column(d.Params[0].From) == s.Key[0]
-	})
-	if i < 0 {
-		return schemas.Stream{}, false
-	}
-	return catalogue[i], true
 }
 
 // request requests the records with these keys, each at most once. control is the key of a record that the pass

@@ -168,10 +168,10 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 		},
 	} {
 		s, d := stream("crm_leads"), detail()
-		_, ok := detailOf(s, []schemas.Stream{d})
+		_, ok := s.Detail([]schemas.Stream{d})
 		require.True(t, ok)
 		change(&s, &d)
-		_, ok = detailOf(s, []schemas.Stream{d})
+		_, ok = s.Detail([]schemas.Stream{d})
 		require.False(t, ok, name)
 	}
 }

@@ -60,7 +60,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 	if m.trusted = i >= 0 && tellsParents(tables[i], p.parents.context); !m.trusted {
 		return m, nil
 	}
-	columns := append(slices.Clone(p.parents.context), schemas.ColHash, endColumn(p.stream))
+	columns := append(slices.Clone(p.parents.context), schemas.ColHash, p.stream.Table.Mode.EndColumn())
 	if k.files(p.stream) && tables[i].Columns.HasField(colPath) {
 		columns = append(columns, colPath)
 	}
@@ -89,7 +89,7 @@ func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.T
 // requested again.
 func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
 	var is traits
-	if !single(p.stream) {
+	if !p.stream.Class.Single() {
 		is = barren
 	}
 	err := k.parents(ctx, p, func(tuple string, print int64, pass string) {
@@ -132,21 +132,6 @@ func tellsParents(t schemas.Table, columns []string) bool {
 		id := t.Columns.Field(at[0]).Type.ID()
 		return id != arrow.INT64 && id != arrow.STRING
 	})
-}
-
-func endColumn(s schemas.Stream) string {
-	if s.Table.Mode == schemas.History {
-		return schemas.ColValidTo
-	}
-	return schemas.ColDeletedAt
-}
-
-func single(s schemas.Stream) bool {
-	switch s.Class {
-	case schemas.ClassDetail, schemas.ClassReport, schemas.ClassFile, schemas.ClassSingleton:
-		return true
-	}
-	return false
 }
 
 // holds reports whether the parent is stored with this fingerprint and its rows are complete.

@@ -90,7 +90,7 @@ func (st *streamRun) newParentTracker() *parentTracker {
 	if !ok || s.Parent == "" || !st.parts() {
 		return nil
 	}
-	k := &parentTracker{source: source, definition: definition(s), reread: cmp.Or(s.RereadPasses, defaultReread), single: single(s), again: map[uint64]bool{}}
+	k := &parentTracker{source: source, definition: definition(s), reread: cmp.Or(s.RereadPasses, defaultReread), single: s.Class.Single(), again: map[uint64]bool{}}
 	if s.RereadPasses == 0 {
 		k.few = fewParents
 	}

@@ -193,7 +193,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	p.hasher.Seed = p.seed
 	p.group = &group{begun: time.Now()}
 	p.total.requests, p.probeRequests = p.probeRequests, 0
-	p.refused.unknown = !plainlyKeyed(p.stream)
+	p.refused.unknown = !p.stream.PlainKey()
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
 		p.rowCheck = p.newMissingRowCheck(p.stream)
 	}

@@ -3,8 +3,9 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"slices"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 )
 
 // flush moves the mapped rows to the group. It updates digest and profile before the stream's rules apply, so that a

@@ -66,7 +66,7 @@ func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
 
 func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 	key, context := p.stream.Key, p.parents.context
-	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{endColumn(p.stream)}))))
+	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{p.stream.Table.Mode.EndColumn()}))))
 	return k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		keys, err := rowhash.Columns(b, key)
 		if err != nil {
@@ -76,7 +76,7 @@ func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
-		ended, err := rowhash.Columns(b, []string{endColumn(p.stream)})
+		ended, err := rowhash.Columns(b, []string{p.stream.Table.Mode.EndColumn()})
 		if err != nil {
 			return err
 		}
