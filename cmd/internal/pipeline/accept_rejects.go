@@ -51,7 +51,7 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 }
 
 func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
-	key := t.key(t.stream.Name)
+	key := t.Key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 			continue
 		}
 		commits.Go(func() {
-			errs[i] = guard("commit", func() error { return k.commit(ctx, p, g) })
+			errs[i] = Guard("commit", func() error { return k.commit(ctx, p, g) })
 			if errs[i] == nil {
 				first.Do(func() { patience = time.AfterFunc(p.limits.patience, func() { cancel(errSlow) }) })
 			}

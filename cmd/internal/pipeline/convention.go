@@ -135,7 +135,13 @@ func (r *run) remembered(s schemas.Stream) Memory {
 	return m
 }
 
-func (r *run) settle(ctx context.Context) {
+// Settle returns the streams of c as a run would read them: with the conventions and keys that the destinations store.
+// It sends no requests to the source. A destination that fails is left out.
+func Settle(ctx context.Context, c Config) ([]schemas.Stream, error) {
+	r, err := newRun(c)
+	if err != nil {
+		return nil, err
+	}
 	r.recall(ctx)
 	for i, s := range r.Streams {
 		settled := r.remembered(s).Apply(s)
@@ -144,6 +150,7 @@ func (r *run) settle(ctx context.Context) {
 		}
 		r.Streams[i] = settled
 	}
+	return r.Streams, nil
 }
 
 func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
@@ -365,12 +372,12 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if len(rows) == 0 {
 		return nil
 	}
-	stored, err := d.Cursor(ctx, r.key(conventionStream))
+	stored, err := d.Cursor(ctx, r.Key(conventionStream))
 	if err != nil {
 		return err
 	}
 	next := cursor.Position{TouchedBy: r.Run}.Encode()
-	return load.CommitRows(ctx, d, r.key(conventionStream), stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Conventions, rows...)
+	return load.CommitRows(ctx, d, r.Key(conventionStream), stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Conventions, rows...)
 }
 
 func changedConvention(before, now extract.Convention, cause error) []drift.Notice {

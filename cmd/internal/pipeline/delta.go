@@ -32,6 +32,7 @@ type applyRate struct {
 	again    []time.Duration // waits before a record is requested again
 	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
 	lockWait time.Duration   // maximum wait for a commit of such a pass
+	patience time.Duration   // maximum time for an operation of a destination
 	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
 	refresh  time.Duration   // minimum time between two readings of a whole stream that events require
 	trust    time.Duration
@@ -46,7 +47,7 @@ type applyRate struct {
 // still return the old record for some seconds.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
-	busy: time.Second, lockWait: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
+	busy: time.Second, lockWait: 5 * time.Second, patience: 5 * time.Minute, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
 	chunk: 5_000, slice: 200, entities: 100_000, listAbove: 200,
 }
 
@@ -64,7 +65,8 @@ const maxRecordTries = 3
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
 type Deltas struct {
-	*run
+	Config
+	mu     sync.Mutex // guards what the destinations change concurrently
 	inbox  *extract.Inbox
 	pace   applyRate
 	fetch  Refetcher
@@ -96,20 +98,19 @@ type DeltaConfig struct {
 
 // NewDeltas returns a Deltas. It sends no requests yet.
 func NewDeltas(c DeltaConfig) (*Deltas, error) {
-	r, err := newRun(c.Config)
-	if err != nil {
-		return nil, err
-	}
 	if c.Inbox == nil {
 		return nil, errors.New("apply events: no inbox")
 	}
-	d := &Deltas{run: r, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
-		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: r.Now, made: r.Now()}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	d := &Deltas{Config: c.Config, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
+		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: c.Now, made: c.Now()}
 	if d.aside == nil {
 		d.aside = func(context.Context, int64, string) error { return nil }
 	}
-	d.fetch, _ = r.Source.(Refetcher)
-	for _, s := range r.Streams {
+	d.fetch, _ = c.Source.(Refetcher)
+	for _, s := range c.Streams {
 		if c.Inbox.HasEvents(s.Name) {
 			d.Locks.Watch(s.Name)
 		}
@@ -152,7 +153,7 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := guard(name, func() error { return d.serve(ctx, q) }); err != nil {
+		if err := Guard(name, func() error { return d.serve(ctx, q) }); err != nil {
 			d.fail(q)
 			d.trouble(err)
 		}
@@ -193,9 +194,13 @@ func (d *Deltas) begin(ctx context.Context) {
 }
 
 func (d *Deltas) adopt(ctx context.Context) {
-	clear(d.down)
-	d.settle(ctx)
-	for _, s := range d.Streams {
+	streams, err := Settle(ctx, d.Config)
+	if err != nil {
+		d.trouble(err)
+		return
+	}
+	d.Streams = streams
+	for _, s := range streams {
 		q := d.queues[s.Name]
 		if !d.inbox.HasEvents(s.Name) {
 			continue
@@ -237,13 +242,13 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 }
 
 func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
-	if p.stored, err = p.dest.Cursor(ctx, d.key(q.stream.Name)); err != nil {
+	if p.stored, err = p.dest.Cursor(ctx, d.Key(q.stream.Name)); err != nil {
 		return err
 	}
 	if p.pos, err = cursor.Decode(p.stored); err != nil {
 		return err
 	}
-	if err := d.run.checkAddress(q.stream, p.pos); err != nil {
+	if err := d.CheckAddress(q.stream, p.pos); err != nil {
 		return err
 	}
 	p.events, err = p.pos.Applied()
@@ -307,9 +312,9 @@ func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Des
 	var all sync.WaitGroup
 	for i, dest := range dests {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, d.limits.patience, errSlow)
+			ctx, cancel := context.WithTimeoutCause(ctx, d.pace.patience, errSlow)
 			defer cancel()
-			err := guard(dest.Name, func() error { return do(ctx, dest) })
+			err := Guard(dest.Name, func() error { return do(ctx, dest) })
 			if errors.Is(err, errIdle) {
 				return
 			}

@@ -51,7 +51,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	if !free {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, x.limits.patience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errSlow)
 	defer cancel()
 	b := &detailTable{q: q}
 	for _, dest := range dests {
@@ -79,7 +79,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	}
 	var errs []error
 	for _, p := range b.positions {
-		if err := guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
+		if err := Guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
 			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}
 	}
@@ -87,7 +87,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 }
 
 func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, x.limits.patience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errSlow)
 	defer cancel()
 	tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
 	if err != nil || len(tables) == 0 {

@@ -155,7 +155,7 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 	if len(records) == 0 {
 		return &mapped{}, nil
 	}
-	err = guard(x.q.stream.Name, func() error {
+	err = Guard(x.q.stream.Name, func() error {
 		m := transform.NewMapper(x.q.stream, transform.Stamp{Run: stamp, SyncedAt: x.began, Via: "webhook"}, known)
 		defer m.Close()
 		shaper, err := transform.NewShaper(m, len(known) > 0)
@@ -203,7 +203,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	if described != nil {
 		defer described.Release()
 	}
-	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
+	tx, err := p.dest.Begin(ctx, x.Key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
 	if err != nil {
 		return load.Outcome{}, err
 	}
@@ -328,7 +328,7 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
 		return l.Pass
 	}
-	return x.onceOf(x.q.stream, stamp)
+	return x.OncePass(x.q.stream, stamp)
 }
 
 // reshapes reports whether a commit of deltas would have to change a table. A running pass maps to the tables as it
@@ -395,7 +395,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*overlay.Co
 func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overlay.Commit, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
-	at, err := p.dest.Cursor(ctx, x.key(x.q.stream.Name))
+	at, err := p.dest.Cursor(ctx, x.Key(x.q.stream.Name))
 	switch l := x.overlays[p.dest.Name]; {
 	case err != nil:
 		l.Suspect(n)

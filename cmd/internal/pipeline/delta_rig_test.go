@@ -209,7 +209,7 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 	return out, nil
 }
 
-var hasty = applyRate{lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
+var hasty = applyRate{patience: time.Minute, lockWait: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, listAbove: 1_000}
 
 func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream) {
 	t.Helper()

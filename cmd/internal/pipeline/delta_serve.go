@@ -279,7 +279,6 @@ func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, err
 	for _, a := range answers {
 		x.rep.Refetches += a.requests
 	}
-	x.run.requestCount.Add(int64(len(all)))
 	return answers, err
 }
 

@@ -94,7 +94,7 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	}
 	destinations := make([]*destinationRun, len(dests))
 	for i, d := range dests {
-		k := &destinationRun{dest: d, folder: folder(r.Files[d.Name]), key: r.key(s.Name), report: StreamReport{
+		k := &destinationRun{dest: d, folder: folder(r.Files[d.Name]), key: r.Key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name, Backfill: r.backfill(),
 		}}
 		k.memory = r.memory[d.Name][s.Name].text()
@@ -183,7 +183,7 @@ func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 		if s.Parent != k.key.Stream {
 			continue
 		}
-		at, err := k.dest.Cursor(ctx, r.key(s.Name))
+		at, err := k.dest.Cursor(ctx, r.Key(s.Name))
 		if err != nil {
 			return false, err
 		}
@@ -321,7 +321,7 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.Config.pass(p.stream, p.id, !p.resumes))
 		if err != nil {
 			return err
 		}

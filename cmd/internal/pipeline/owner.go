@@ -12,17 +12,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func (r *run) claim(s schemas.Stream) load.Claim {
-	return load.Claim{Table: s.Table.Name, Origin: r.Origins[s.Name]}
+func (c *Config) claim(s schemas.Stream) load.Claim {
+	return load.Claim{Table: s.Table.Name, Origin: c.Origins[s.Name]}
 }
 
-func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
-	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
+func (c *Config) pass(s schemas.Stream, id string, whole bool) load.Pass {
+	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
-// onceOf returns a pass that is one transaction and reads no list.
-func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
-	p := r.passOf(s, id, true)
+// OncePass returns a pass over s that is one transaction and reads no list. Its rows have this run id.
+func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
+	p := c.pass(s, id, true)
 	p.Once = true
 	return p
 }
@@ -46,9 +46,10 @@ func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamSt
 	return err
 }
 
-func (r *run) checkAddress(s schemas.Stream, p cursor.Position) error {
-	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
-	want.Origin = r.Origins[s.Name]
+// CheckAddress returns a [*load.OwnerError] if earlier passes have read s from another address.
+func (c *Config) CheckAddress(s schemas.Stream, p cursor.Position) error {
+	have, want := load.Owner{Pipeline: c.Name, Stream: s.Name}, load.Owner{Pipeline: c.Name, Stream: s.Name}
+	want.Origin = c.Origins[s.Name]
 	have.Origin = load.Origin{Source: want.Source, Address: p.Address}
 	if p.Address == "" || want.Address == "" || have == want {
 		return nil

@@ -29,7 +29,7 @@ var spoils = []spoil{
 		tables, err := r.memory.Tables(t.Context(), table)
 		require.NoError(t, err)
 		r.memory.Drop(table, false)
-		k := (&run{Config: r.config}).key(r.config.Streams[0].Name)
+		k := (&run{Config: r.config}).Key(r.config.Streams[0].Name)
 		at, err := r.memory.Cursor(t.Context(), k)
 		require.NoError(t, err)
 		tx, err := r.memory.Begin(t.Context(), k, at, load.Pass{Run: runid.New(time.Now())})

@@ -148,7 +148,7 @@ func (p *pass) through(ctx context.Context) error {
 	groups := make(chan *group)
 	var committer sync.WaitGroup
 	committer.Go(func() { p.commitAll(ctx, groups, cancel) })
-	err := guard(p.stream.Name, func() error { return p.gather(ctx, groups) })
+	err := Guard(p.stream.Name, func() error { return p.gather(ctx, groups) })
 	p.drop(p.group)
 	close(groups)
 	committer.Wait()

@@ -34,7 +34,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	var rows []*runRow
 	for _, d := range r.Destinations {
-		stored, err := d.Cursor(ctx, r.key(runStream))
+		stored, err := d.Cursor(ctx, r.Key(runStream))
 		if err != nil {
 			r.down[d.Name] = fmt.Errorf("destination %s: %w", d.Name, err)
 			continue
@@ -70,7 +70,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		pos.Longest++
 	}
 	next := pos.Encode()
-	if err := load.CommitRows(ctx, w.dest, r.key(runStream), w.stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Runs, append(w.orphan(r), row)...); err != nil {
+	if err := load.CommitRows(ctx, w.dest, r.Key(runStream), w.stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Runs, append(w.orphan(r), row)...); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	w.stored = next

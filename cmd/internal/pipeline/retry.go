@@ -89,7 +89,9 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 			return rep, fmt.Errorf("retry rejects of %s: no stream %q in it", c.Name, name)
 		}
 	}
-	r.settle(ctx)
+	if r.Streams, err = Settle(ctx, c); err != nil {
+		return rep, err
+	}
 	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *rejectRetry) {
 		if w.done.Error = w.attempt(func() error { return w.retry(ctx) }); w.done.Error != "" {
 			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
@@ -121,7 +123,7 @@ func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRe
 // attempt calls do and returns the error as text. If the destination has already failed, it only returns that error.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.down[t.dest.Name]; t.err == nil {
-		t.err = guard(t.stream.Name, do)
+		t.err = Guard(t.stream.Name, do)
 	}
 	if t.err == nil {
 		return ""
@@ -155,7 +157,7 @@ func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, err
 }
 
 func (t *rejectRetry) retry(ctx context.Context) error {
-	key := t.key(t.stream.Name)
+	key := t.Key(t.stream.Name)
 	stored, err := t.dest.Cursor(ctx, key)
 	if err != nil {
 		return err
@@ -188,7 +190,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 }
 
 func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos cursor.Position, m *refitted, rows [][]any) error {
-	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
+	tx, err := t.dest.Begin(ctx, key, stored, t.OncePass(t.stream, t.Run))
 	if err != nil {
 		return err
 	}

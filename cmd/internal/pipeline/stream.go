@@ -63,7 +63,7 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.emit(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
-	err := guard(s.Name, func() error {
+	err := Guard(s.Name, func() error {
 		lock, err := r.Locks.Take(ctx, s.Name)
 		if err != nil {
 			return err
@@ -190,11 +190,12 @@ func (st *streamRun) passFor(k *destinationRun) *pass {
 	return p
 }
 
-func (r *run) key(stream string) state.Key {
-	return state.Key{Pipeline: r.Name, Stream: stream}
+// Key returns the key under which the stream's cursor is stored.
+func (c *Config) Key(stream string) state.Key {
+	return state.Key{Pipeline: c.Name, Stream: stream}
 }
 
-// PanicError reports a panic in the code that reads one stream.
+// PanicError reports a panic: see [Guard].
 type PanicError struct {
 	Where string // stream, or operation
 	Value any
@@ -204,8 +205,8 @@ type PanicError struct {
 // Error names the place and the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
-// guard turns a panic into an error, so that the panic ends one stream and not the process.
-func guard(where string, f func() error) (err error) {
+// Guard calls f, and turns a panic into a [*PanicError]. So a panic ends one stream, and not the process.
+func Guard(where string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Where: where, Value: v, Stack: debug.Stack()}

@@ -116,7 +116,9 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 	if o.Keys == 0 {
 		o.Keys = defaultKeys
 	}
-	r.settle(ctx)
+	if r.Streams, err = Settle(ctx, c); err != nil {
+		return rep, err
+	}
 	v := &verifier{run: r, options: o}
 	for _, s := range r.Streams {
 		if o.Streams == nil || slices.Contains(o.Streams, s.Name) {
@@ -189,7 +191,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 		}
 		return err
 	}
-	err = guard(s.Name, func() error {
+	err = Guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
 			for full, err := range m.AppendParts(page.Parts()) {
 				if err == nil && (full || m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {

@@ -58,7 +58,7 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
 	at := func() cursor.Position {
-		c, err := r.memory.Cursor(t.Context(), (&run{Config: r.config}).key("crm_leads"))
+		c, err := r.memory.Cursor(t.Context(), (&run{Config: r.config}).Key("crm_leads"))
 		require.NoError(t, err)
 		p, err := cursor.Decode(c)
 		require.NoError(t, err)
