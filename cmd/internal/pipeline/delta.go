@@ -303,6 +303,9 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
+// errNoAnswer cancels an operation of a destination that takes too long.
+var errNoAnswer = errors.New("too slow: the other destinations did not wait")
+
 // errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
@@ -312,7 +315,7 @@ func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Des
 	var all sync.WaitGroup
 	for i, dest := range dests {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, d.pace.patience, errSlow)
+			ctx, cancel := context.WithTimeoutCause(ctx, d.pace.patience, errNoAnswer)
 			defer cancel()
 			err := Guard(dest.Name, func() error { return do(ctx, dest) })
 			if errors.Is(err, errIdle) {

@@ -51,7 +51,7 @@ func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTabl
 	if !free {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errNoAnswer)
 	defer cancel()
 	b := &detailTable{q: q}
 	for _, dest := range dests {
@@ -87,7 +87,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 }
 
 func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.pace.patience, errNoAnswer)
 	defer cancel()
 	tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
 	if err != nil || len(tables) == 0 {

@@ -59,7 +59,7 @@ func TestDeltasBesideTheList(t *testing.T) {
 		require.Equal(t, [3]string{"n1", "", "poll"}, got["1"])
 	}
 	rep := r.sync()
-	require.Zero(t, rep.Totals().Counts.Written, "the next run has nothing to write: %v", summary(rep))
+	require.Zero(t, rep.Totals().Counts.Written, "the next run has nothing to write: %v", rep.Streams)
 	require.Zero(t, rep.Totals().Counts.Deleted)
 	for _, d := range r.config.Destinations {
 		require.Equal(t, "webhook", singles(t, d)["4"][2])

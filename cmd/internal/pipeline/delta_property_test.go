@@ -45,8 +45,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s.deltaRig = newDeltaRig(t, m, Destination{Name: "warehouse", Destination: s.memory})
 	m.totals = s.random.IntN(2) == 0
 	if n := s.random.IntN(4); n > 0 {
-		s.config.limits.groupRows, s.config.limits.groupBytes = modelPage*n, 1<<20
-		s.config.limits.batchRows, s.config.limits.batchBytes = modelPage*n, 1<<20
+		s.config.GroupRows, s.config.GroupBytes = modelPage*n, 1<<20
 		s.start()
 	}
 	return s

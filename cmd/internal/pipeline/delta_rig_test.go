@@ -235,7 +235,7 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	}
 	r := &deltaRig{t: t, model: m, dead: map[int64]string{}}
 	r.config = Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
-		Locks: &overlay.Locks{}, limits: perPage}
+		Locks: &overlay.Locks{}, GroupRows: 1, GroupBytes: 1}
 	r.start()
 	return r
 }
@@ -278,7 +278,7 @@ func (r *deltaRig) sync() Report {
 	r.t.Helper()
 	rep, err := Run(r.t.Context(), r.config)
 	require.NoError(r.t, err)
-	require.Equal(r.t, StatusComplete, rep.Status, "%v", summary(rep))
+	require.Equal(r.t, StatusComplete, rep.Status, "%v", rep.Streams)
 	return rep
 }
 

@@ -46,7 +46,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	defer q.lock.Release()
 	dests, most := d.admitted(q, overlays, d.awake()), d.pace.slice
 	if overlays != nil {
-		most = min(most, atOnce) // a commit of the pass is waiting
+		most = min(most, requestsAtOnce) // a commit of the pass is waiting
 	}
 	all := q.due(d.now(), dests, most)
 	byList := q.whole != nil && q.lacked(q.whole, dests)
@@ -74,6 +74,9 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 		}
 	}
 }
+
+// requestsAtOnce is the number of records that are requested at the same time.
+const requestsAtOnce = 8
 
 // slicesAtOnce is the number of commits of one stream before the next stream is served.
 const slicesAtOnce = 20
@@ -261,7 +264,7 @@ func (x *delta) refetch(ctx context.Context, all []*entity) error {
 func (x *delta) request(ctx context.Context, all []*entity) ([]recordAnswer, error) {
 	answers := make([]recordAnswer, len(all))
 	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(atOnce)
+	asking.SetLimit(requestsAtOnce)
 	for i, e := range all {
 		asking.Go(func() error {
 			if ctx.Err() != nil {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -200,13 +199,6 @@ func (r *movingRig) once() StreamReport {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	return rep.Streams[0]
-}
-
-func trials(short int) int {
-	if n := atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); n > 0 {
-		return n
-	}
-	return short
 }
 
 // If one pass misses a change, the next pass after the list has stopped changing loads it. Rarely, two passes miss a

@@ -35,15 +35,6 @@ func every(loadtest.Row) bool { return true }
 
 func current(row loadtest.Row) bool { return row[schemas.ColValidTo] == "" }
 
-func failingAt(l *list, page int) {
-	l.fail = func(p int) error {
-		if p == page {
-			return errors.New("connection reset")
-		}
-		return nil
-	}
-}
-
 func (r *rig) mode(m schemas.Mode) {
 	for i := range r.config.Streams {
 		t := &r.config.Streams[i].Table

@@ -91,7 +91,7 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)
-	r.config.limits.groupRows, r.config.limits.batchRows, r.config.limits.groupBytes, r.config.limits.batchBytes = 100, 100, 1<<20, 1<<20
+	r.config.GroupRows, r.config.GroupBytes = 100, 1<<20
 	r.start()
 	r.sync()
 	m.records[1] = 5
