@@ -180,7 +180,7 @@ func failingAt(l *list, page int) {
 }
 
 func trials(short int) int {
-	if n := atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); n > 0 {
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil && n > 0 {
 		return n
 	}
 	return short
