@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -14,12 +15,12 @@ import (
 // newPair returns a pipeline of many streams into two destinations. The second destination calls at before each
 // operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
-	lists := map[string]*list{}
+	lists := map[string]*sourcetest.List{}
 	var streams []schemas.Stream
 	for i := range 20 {
 		name := fmt.Sprintf("crm_list%d", i)
-		lists[name] = &list{records: records(0, 5), size: 10, total: true}
-		streams = append(streams, stream(name))
+		lists[name] = &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+		streams = append(streams, sourcetest.Stream(name))
 	}
 	r := newRig(t, lists, streams...)
 	r.config.Workers = 1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -166,7 +167,7 @@ func TestBackfillDeletesNothing(t *testing.T) {
 // After a backfill, the rows of its range equal the source's records. This holds for any ranges in any order, with
 // changes, scheduled runs and kills in between.
 func TestBackfillProperty(t *testing.T) {
-	for seed := range trials(12) {
+	for seed := range sourcetest.Trials(12) {
 		random := rand.New(rand.NewPCG(uint64(seed), 8))
 		m := history(year)
 		m.exclusive = seed%2 == 0
@@ -214,10 +215,10 @@ func (r *movingRig) killed(b Backfill, after int) {
 }
 
 func TestBackfillMonths(t *testing.T) {
-	s := stream("items")
+	s := sourcetest.Stream("items")
 	s.Months = schemas.Months{Month: "month", Year: "year"}
-	l := &list{records: records(1, 10), size: 3, end: extract.End{Rule: extract.RuleWindows, Windows: 3, Partial: true}}
-	r := newRig(t, map[string]*list{"items": l}, s)
+	l := &sourcetest.List{Records: sourcetest.Records(1, 10), Size: 3, End: extract.End{Rule: extract.RuleWindows, Windows: 3, Partial: true}}
+	r := newRig(t, map[string]*sourcetest.List{"items": l}, s)
 	r.config.Options.Backfill = &Backfill{From: year}
 	rep := r.must(StatusComplete)
 	require.Equal(t, Consistent, rep.Streams[0].Verdict)

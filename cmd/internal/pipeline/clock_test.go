@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -15,8 +16,8 @@ import (
 
 func TestTimesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		l := &list{records: records(0, 3), size: 10, total: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.mode(schemas.History)
 		r.config.Now = func() time.Time { return time.Now().Round(0).Add(apart) }
 		begun := r.config.Now().Truncate(time.Microsecond)
@@ -24,8 +25,8 @@ func TestTimesByTheSharedClock(t *testing.T) {
 		require.WithinRange(t, rep.Started, begun, r.config.Now())
 		require.WithinRange(t, rep.Ended, rep.Started, r.config.Now())
 		require.WithinRange(t, runid.Time(rep.Run), begun, r.config.Now())
-		l.records = records(1, 3)
-		l.records[0].Name = "changed"
+		l.Records = sourcetest.Records(1, 3)
+		l.Records[0].Name = "changed"
 		r.must(StatusComplete)
 		require.Len(t, r.memory.Rows("crm_leads"), 4)
 		for table, columns := range map[string]string{
@@ -41,7 +42,7 @@ func TestTimesByTheSharedClock(t *testing.T) {
 				}
 			}
 		}
-		l.fail = func(int) error {
+		l.Fail = func(int) error {
 			return &wire.Error{Class: wire.Throttled, NotBefore: time.Now().Add(10 * time.Minute)}
 		}
 		rep = r.must(StatusPartial)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -18,7 +19,7 @@ import (
 )
 
 type prober struct {
-	*fakeSource
+	*sourcetest.Source
 	say func(asked int) (extract.Convention, error)
 
 	mu    sync.Mutex
@@ -43,7 +44,7 @@ func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 }
 
 func (r *rig) probed(say func(asked int) (extract.Convention, error)) *prober {
-	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
+	p := &prober{Source: r.source, say: say, asked: map[string]int{}}
 	r.config.Source = p
 	return p
 }
@@ -51,8 +52,8 @@ func (r *rig) probed(say func(asked int) (extract.Convention, error)) *prober {
 func (r *rig) remembered() int { return len(r.memory.Rows(load.Conventions.Name)) }
 
 func TestEndpointIsProbedOnce(t *testing.T) {
-	s := keyless("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
+	s := sourcetest.Keyless("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8), Size: 3}}, s)
 	p := r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	first := r.must(StatusComplete)
 	require.Equal(t, 1, p.asked["crm.leads"])
@@ -83,8 +84,8 @@ func TestEndpointIsProbedOnce(t *testing.T) {
 }
 
 func TestConventionIsCommittedWithTheFirstRows(t *testing.T) {
-	s := stream("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3, fail: func(page int) error {
+	s := sourcetest.Stream("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8), Size: 3, Fail: func(page int) error {
 		if page == 3 {
 			return errors.New("cable cut")
 		}
@@ -95,15 +96,15 @@ func TestConventionIsCommittedWithTheFirstRows(t *testing.T) {
 	require.Len(t, r.alive("crm.leads"), 6)
 	require.Equal(t, 1, r.remembered())
 
-	r.source.lists["crm.leads"].fail = nil
+	r.source.Lists["crm.leads"].Fail = nil
 	r.restart(nil)
 	r.must(StatusComplete)
 	require.Equal(t, 1, p.asked["crm.leads"])
 }
 
 func TestNewDestinationGetsTheConvention(t *testing.T) {
-	s := stream("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
+	s := sourcetest.Stream("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8), Size: 3}}, s)
 	p := r.probed(func(int) (extract.Convention, error) { return of(t, s), nil })
 	r.must(StatusComplete)
 	other := loadtest.NewMemory(nil)
@@ -115,10 +116,10 @@ func TestNewDestinationGetsTheConvention(t *testing.T) {
 }
 
 func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
-	s := stream("crm.leads")
+	s := sourcetest.Stream("crm.leads")
 	moved := &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
 	broken := true
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3, fail: func(page int) error {
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8), Size: 3, Fail: func(page int) error {
 		if page == 2 && broken {
 			return moved
 		}
@@ -147,8 +148,8 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 }
 
 func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
-	s := keyless("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
+	s := sourcetest.Keyless("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {}}, s)
 	p := r.probed(func(asked int) (extract.Convention, error) {
 		c := of(t, s, "id")
 		if asked == 1 {
@@ -162,7 +163,7 @@ func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
 	require.Equal(t, 1, p.asked["crm.leads"], "the list is still empty")
 	require.Equal(t, before, r.memory.Rows(load.Conventions.Name))
 
-	r.source.lists["crm.leads"].records = records(1, 4)
+	r.source.Lists["crm.leads"].Records = sourcetest.Records(1, 4)
 	rep := r.must(StatusComplete)
 	require.Equal(t, 2, p.asked["crm.leads"])
 	require.Empty(t, rep.Streams[0].Notices, "no notice")
@@ -175,8 +176,8 @@ func TestEmptyListIsProbedAgainWithItsFirstRecords(t *testing.T) {
 }
 
 func TestInconclusiveProbesAreNotStored(t *testing.T) {
-	s := keyless("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
+	s := sourcetest.Keyless("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {}}, s)
 	p := r.probed(func(int) (extract.Convention, error) {
 		c := of(t, s)
 		c.Open, c.Located = true, false
@@ -190,13 +191,13 @@ func TestInconclusiveProbesAreNotStored(t *testing.T) {
 }
 
 func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
-	s, other := stream("crm.leads"), stream("crm.deals")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}, "crm.deals": {records: records(1, 3)}}, s, other)
+	s, other := sourcetest.Stream("crm.leads"), sourcetest.Stream("crm.deals")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8), Size: 3}, "crm.deals": {Records: sourcetest.Records(1, 3)}}, s, other)
 	p := r.probed(nil)
 	p.say = func(int) (extract.Convention, error) { return of(t, s), nil }
 	r.must(StatusComplete)
 
-	r.source.lists["crm.leads"].fail = func(int) error {
+	r.source.Lists["crm.leads"].Fail = func(int) error {
 		return &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
 	}
 	p.say = func(int) (extract.Convention, error) {
@@ -213,15 +214,15 @@ func TestUnexplainedChangeHoldsTheStream(t *testing.T) {
 	require.Equal(t, drift.Blocking, leads.Notices[0].Severity)
 	require.Contains(t, drifts(r), "crm.leads blocking: envelope: "+leads.Notices[0].Reason)
 
-	r.source.lists["crm.leads"].fail = nil
+	r.source.Lists["crm.leads"].Fail = nil
 	r.restart(nil)
 	p.say = nil
 	require.Equal(t, int64(7), r.must(StatusComplete).Streams[0].Counts.Unchanged, "the stream continues when the source is back")
 }
 
 func TestUnexplainedEndpointEndsOnlyItsStream(t *testing.T) {
-	s, other := stream("crm.leads"), stream("crm.deals")
-	r := newRig(t, map[string]*list{"crm.leads": {}, "crm.deals": {records: records(1, 3)}}, s, other)
+	s, other := sourcetest.Stream("crm.leads"), sourcetest.Stream("crm.deals")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {}, "crm.deals": {Records: sourcetest.Records(1, 3)}}, s, other)
 	r.probed(func(asked int) (extract.Convention, error) {
 		return of(t, other), nil
 	}).say = nil
@@ -230,12 +231,12 @@ func TestUnexplainedEndpointEndsOnlyItsStream(t *testing.T) {
 	}
 	rep := r.must(StatusFailed)
 	require.ErrorContains(t, rep.Streams[0].Err, "crm.leads: two places hold records")
-	require.Zero(t, r.source.passes["crm.leads"], "nothing is guessed")
+	require.Zero(t, r.source.Passes["crm.leads"], "nothing is guessed")
 }
 
 func TestTableKeepsItsKey(t *testing.T) {
-	s := keyless("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
+	s := sourcetest.Keyless("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 4)}}, s)
 	r.must(StatusComplete)
 	p := r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	r.must(StatusComplete)
@@ -244,7 +245,7 @@ func TestTableKeepsItsKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, tables[0].Key)
 
-	r = newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
+	r = newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 4)}}, s)
 	p = r.probed(func(int) (extract.Convention, error) { return of(t, s, "id"), nil })
 	r.must(StatusComplete)
 	p.say = func(int) (extract.Convention, error) { return of(t, s, "name"), nil }
@@ -255,8 +256,8 @@ func TestTableKeepsItsKey(t *testing.T) {
 }
 
 func TestRememberReplacesConventions(t *testing.T) {
-	s := stream("crm.leads")
-	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8)}}, s)
+	s := sourcetest.Stream("crm.leads")
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: sourcetest.Records(1, 8)}}, s)
 	r.probed(func(int) (extract.Convention, error) { return of(t, s), nil })
 	r.must(StatusComplete)
 	c := of(t, s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -212,7 +213,7 @@ func (s *storm) settle() {
 // When no more events wait, the table equals the source. Changes without an event arrive only with the next run.
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
-	for seed := range trials(30) {
+	for seed := range sourcetest.Trials(30) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			s := newStorm(t, uint64(seed))
 			s.kill = true

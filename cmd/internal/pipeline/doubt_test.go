@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -73,20 +74,20 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 		"further pages without records":     {extract.End{OnePageOnly: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &list{records: records(0, 25), size: 10, total: tt.total}
-			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: tt.total}
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 			r.must(StatusComplete)
-			l.records, l.end = records(3, 25), tt.end
+			l.Records, l.End = sourcetest.Records(3, 25), tt.end
 			r.restart(nil)
 			rep := r.must(tt.status)
 			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Reasons)
 			if tt.says == "" {
-				require.Equal(t, records(3, 25), r.alive("crm_leads"))
+				require.Equal(t, sourcetest.Records(3, 25), r.alive("crm_leads"))
 				return
 			}
 			require.Equal(t, 75, rep.ExitCode())
 			require.ErrorContains(t, rep.Streams[0].Err, tt.says)
-			require.Equal(t, records(0, 25), r.alive("crm_leads"))
+			require.Equal(t, sourcetest.Records(0, 25), r.alive("crm_leads"))
 		})
 	}
 }
@@ -183,10 +184,10 @@ func TestBrokenPageIsAGap(t *testing.T) {
 
 func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	for _, tt := range []struct{ rows, left int }{{10, 6}, {10, 5}, {30, 15}, {30, 16}, {9, 4}} {
-		l := &list{records: records(0, tt.rows), size: 50, total: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: sourcetest.Records(0, tt.rows), Size: 50, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.must(StatusComplete)
-		l.records = records(0, tt.left)
+		l.Records = sourcetest.Records(0, tt.left)
 		r.restart(nil)
 		if tt.rows < 10 || 2*tt.left > tt.rows {
 			r.must(StatusComplete)
@@ -258,10 +259,10 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 }
 
 func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = records(0, 24) // the control: these rows are gone at the source
+	l.Records = sourcetest.Records(0, 24) // the control: these rows are gone at the source
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
@@ -275,7 +276,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Equal(t, drift.NoticeFilter, rep.Streams[0].Notices[0].Kind)
 	require.Contains(t, r.last("crm_leads").Note, "2 rows were marked as deleted in the pass in which the stream's filter changed")
 
-	l.records = records(0, 23)
+	l.Records = sourcetest.Records(0, 23)
 	r.restart(nil)
 	rep = r.must(StatusComplete)
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)

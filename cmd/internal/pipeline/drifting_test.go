@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -147,7 +148,7 @@ type reader struct {
 
 func newReader(t *testing.T) *reader {
 	t.Helper()
-	r := &reader{stream: stream("x_things")}
+	r := &reader{stream: sourcetest.Stream("x_things")}
 	r.stream.Name, r.stream.Method, r.stream.Path, r.stream.Enabled = "x.things", "GET", "/api/things", true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.handler.ServeHTTP(w, q) }))
 	t.Cleanup(server.Close)
@@ -193,7 +194,7 @@ func (r *reader) liveRows() map[int]bool {
 // although a record was missed. The next run loads the missing record. // Invariant 12
 func TestMovingLists(t *testing.T) {
 	r := newReader(t)
-	seeds := uint64(trials(60))
+	seeds := uint64(sourcetest.Trials(60))
 	var lost, rows, passes, held int
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 31))
@@ -262,7 +263,7 @@ var tricks = map[string]func(m *drifting, shown []int) []int{
 func TestHostileLists(t *testing.T) {
 	r := newReader(t)
 	names := []string{"drops", "ends", "reorders", "repeats", "truncates"}
-	seeds := uint64(trials(60))
+	seeds := uint64(sourcetest.Trials(60))
 	var absent, proven, failed int
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 37))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -43,7 +44,7 @@ func TestSourceViolatesTheContract(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, nil, stream("crm_leads"))
+			r := newRig(t, nil, sourcetest.Stream("crm_leads"))
 			r.config.Source = tt.pages
 			rep, err := r.run(context.Background())
 			require.NoError(t, err)
@@ -72,7 +73,7 @@ func (x forgetfulTx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, err
 }
 
 func TestCountsThatDoNotAddUpFailTheStream(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 5), Size: 10}}, sourcetest.Stream("crm_leads"))
 	r.config.Destinations = []Destination{{"warehouse", forgetful{r.memory}}}
 	rep, err := r.run(context.Background())
 	require.NoError(t, err)

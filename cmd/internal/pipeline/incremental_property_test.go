@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -331,7 +332,7 @@ func newEditedRig(t *testing.T, e *edited, i schemas.Incremental, seed int) *edi
 	w, err := wire.New(wire.Options{Name: "test", BaseURL: srv.URL, Allow: []wire.Route{{Method: "GET", Path: "/items"}}, Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
-	s := stream("items")
+	s := sourcetest.Stream("items")
 	s.Name, s.Method, s.Path, s.Incremental, s.Records = "crm.items", "GET", "/items", i, []string{"/data"}
 	s.Stated = map[string]string{"incremental": schemas.StatedConfigured}
 	client, err := extract.New(extract.Config{App: w, Selected: []schemas.Stream{s}, Dir: t.TempDir(), Now: e.now})
@@ -416,7 +417,7 @@ func (r *editedRig) traits() string {
 // pass loads the other changes and reports that incremental passes miss changes. From then on every run reads the
 // whole list.
 func TestEditedLists(t *testing.T) {
-	found, refuted, seeds := 0, 0, trials(25)
+	found, refuted, seeds := 0, 0, sourcetest.Trials(25)
 	for seed := range seeds {
 		e := newEdited(seed)
 		e.begin()

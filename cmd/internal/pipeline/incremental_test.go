@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -165,7 +166,7 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 		Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
-	s := stream("items")
+	s := sourcetest.Stream("items")
 	s.Name, s.Method, s.Path, s.Incremental = "crm.items", "GET", "/items", i
 	s.Records = []string{"/data"}
 	s.Stated = map[string]string{"incremental": schemas.StatedConfigured}
@@ -204,7 +205,7 @@ func (r *movingRig) once() StreamReport {
 // If one pass misses a change, the next pass after the list has stopped changing loads it. Rarely, two passes miss a
 // change. Then the next whole pass loads it.
 func TestIncrementalMissesNothing(t *testing.T) {
-	seeds, missed, requests := trials(40), 0, 0
+	seeds, missed, requests := sourcetest.Trials(40), 0, 0
 	for seed := range seeds {
 		m := &moving{random: rand.New(rand.NewPCG(uint64(seed), 4)), clock: time.Now().UTC().Truncate(time.Second), size: 7,
 			newest: seed%2 == 1, exclusive: seed%4 < 2}

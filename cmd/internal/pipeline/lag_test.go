@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -86,18 +87,18 @@ func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
 type trio struct {
 	*rig
 	memories []*loadtest.Memory
-	truth    []record
+	truth    []sourcetest.Record
 }
 
 func newTrio(t *testing.T) *trio {
-	x := &trio{rig: newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))}
+	x := &trio{rig: newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))}
 	for range 3 {
 		x.memories = append(x.memories, loadtest.NewMemory(nil))
 	}
 	x.into(nil, 0)
 	x.must(StatusComplete)
-	x.truth = append(records(2, 20), records(30, 42)...)
-	x.source.lists["crm_leads"].records = x.truth
+	x.truth = append(sourcetest.Records(2, 20), sourcetest.Records(30, 42)...)
+	x.source.Lists["crm_leads"].Records = x.truth
 	return x
 }
 
@@ -187,11 +188,11 @@ func TestOneOfThreeFailsPermanently(t *testing.T) {
 				return nil
 			}, which)
 			name := fmt.Sprintf("destination %d from step %d (%s) on", which, n, at)
-			before := x.source.pages
+			before := x.source.Read
 			rep, _ := x.run(context.Background())
 			require.Equal(t, StatusPartial, rep.Status, name)
 			require.Equal(t, 75, rep.ExitCode(), name)
-			require.LessOrEqual(t, x.source.pages-before, 12, "%s: pages", name)
+			require.LessOrEqual(t, x.source.Read-before, 12, "%s: pages", name)
 			for i, s := range rep.Streams {
 				switch {
 				case i != which:
@@ -298,8 +299,8 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	require.Equal(t, []Status{StatusComplete, StatusComplete, StatusLagging}, []Status{rep.Streams[0].Status, rep.Streams[1].Status, rep.Streams[2].Status})
 	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "the records that the destination has committed")
 
-	x.truth = append(records(2, 20), records(31, 42)...)
-	x.source.lists["crm_leads"].records = x.truth
+	x.truth = append(sourcetest.Records(2, 20), sourcetest.Records(31, 42)...)
+	x.source.Lists["crm_leads"].Records = x.truth
 	x.into(nil, 0)
 	rep = x.must(StatusComplete)
 	require.Equal(t, 2, rep.Streams[0].Passes)
@@ -312,7 +313,7 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 // Two destinations are at the same page of different passes. They must not share a pass: the destination that has
 // finished an earlier pass keeps the versions from that pass.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 20), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.History)
 	slow, quick := loadtest.NewMemory(nil), loadtest.NewMemory(nil)
 	commits := 0
@@ -327,8 +328,8 @@ func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	_, err := r.run(t.Context())
 	require.NoError(t, err)
 
-	l := r.source.lists["crm_leads"]
-	l.fail = func(page int) error {
+	l := r.source.Lists["crm_leads"]
+	l.Fail = func(page int) error {
 		if page == 2 {
 			return errors.New("down")
 		}
@@ -338,7 +339,7 @@ func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	_, err = r.run(t.Context())
 	require.NoError(t, err)
 
-	l.fail, l.records = nil, append(records(0, 15), append([]record{{15, "changed"}}, records(16, 20)...)...)
+	l.Fail, l.Records = nil, append(sourcetest.Records(0, 15), append([]sourcetest.Record{{ID: 15, Name: "changed"}}, sourcetest.Records(16, 20)...)...)
 	slow, quick = slow.Reopen(nil), quick.Reopen(nil)
 	r.config.Destinations = []Destination{{"slow", slow}, {"quick", quick}}
 	_, err = r.run(t.Context())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -20,7 +21,7 @@ import (
 )
 
 type askable struct {
-	*fakeSource
+	*sourcetest.Source
 	present func(id int) (bool, error)
 
 	mu    sync.Mutex
@@ -53,34 +54,34 @@ func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 	tests := []struct {
 		name    string
 		present func(id int) (bool, error)
-		alive   []record
+		alive   []sourcetest.Record
 		status  Status
 		asked   int // maximum requests, besides the control record
 		held    string
 	}{
-		{"all are gone", gone(0, 1, 2), records(3, 28), StatusComplete, 3, ""},
-		{"some are there", gone(0, 2), slices.Insert(records(3, 28), 0, record{1, "n1"}), StatusPartial, 3, "of them: 2 are gone"},
-		{"all are there", gone(), records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
-		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, records(0, 28), StatusPartial, 0, "3 rows are missing"},
+		{"all are gone", gone(0, 1, 2), sourcetest.Records(3, 28), StatusComplete, 3, ""},
+		{"some are there", gone(0, 2), slices.Insert(sourcetest.Records(3, 28), 0, sourcetest.Record{ID: 1, Name: "n1"}), StatusPartial, 3, "of them: 2 are gone"},
+		{"all are there", gone(), sourcetest.Records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
+		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, sourcetest.Records(0, 28), StatusPartial, 0, "3 rows are missing"},
 		{"not entitled", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 3, &wire.Error{Class: wire.NotEntitled, Status: 403})
-		}, records(0, 28), StatusPartial, 3, "3 rows are missing"},
+		}, sourcetest.Records(0, 28), StatusPartial, 3, "3 rows are missing"},
 		{"the detail is broken", func(id int) (bool, error) {
 			return true, whenBelow(id, 3, &wire.Error{Class: wire.Malformed, Status: 200})
-		}, records(0, 28), StatusPartial, 3, "3 rows are missing"},
+		}, sourcetest.Records(0, 28), StatusPartial, 3, "3 rows are missing"},
 		{"one answer is broken", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 1, errors.New("an answer without the record"))
-		}, slices.Insert(records(3, 28), 0, record{0, "n0"}), StatusPartial, 3, "of them: 2 are gone"},
+		}, slices.Insert(sourcetest.Records(3, 28), 0, sourcetest.Record{ID: 0, Name: "n0"}), StatusPartial, 3, "of them: 2 are gone"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := &list{records: records(0, 25), size: 10, end: extract.End{Round: true}}
-			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
-			source := &askable{fakeSource: r.source, present: tt.present}
-			r.config.Source, r.config.Catalogue = source, []schemas.Stream{stream("crm_leads"), detail()}
+			l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Round: true}}
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
+			source := &askable{Source: r.source, present: tt.present}
+			r.config.Source, r.config.Catalogue = source, []schemas.Stream{sourcetest.Stream("crm_leads"), detail()}
 			r.must(StatusComplete)
 			require.Empty(t, source.asked)
-			l.records = records(3, 28)
+			l.Records = sourcetest.Records(3, 28)
 			r.restart(nil)
 			rep := r.must(tt.status)
 			require.Equal(t, tt.alive, r.alive("crm_leads"))
@@ -124,13 +125,13 @@ func TestMissingRowRequestsAreLimited(t *testing.T) {
 		{400, 250, 0, 550},
 		{400, 0, 0, 400},
 	} {
-		l := &list{records: records(0, tt.rows), size: 10_000, end: extract.End{Round: true}}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
-		source := &askable{fakeSource: r.source, present: func(id int) (bool, error) { return id < tt.left || id >= tt.rows, nil }}
+		l := &sourcetest.List{Records: sourcetest.Records(0, tt.rows), Size: 10_000, End: extract.End{Round: true}}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
+		source := &askable{Source: r.source, present: func(id int) (bool, error) { return id < tt.left || id >= tt.rows, nil }}
 		r.config.Source, r.config.Catalogue = source, []schemas.Stream{detail()}
 		r.must(StatusComplete)
-		if l.records = records(0, tt.left); tt.left > 0 {
-			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...)
+		if l.Records = sourcetest.Records(0, tt.left); tt.left > 0 {
+			l.Records = append(l.Records, sourcetest.Records(tt.rows, 2*tt.rows-tt.left)...)
 		}
 		r.restart(nil)
 		r.must(StatusPartial)
@@ -141,10 +142,10 @@ func TestMissingRowRequestsAreLimited(t *testing.T) {
 
 func TestDestinationsShareMissingRowRequests(t *testing.T) {
 	x := newTrio(t)
-	source := &askable{fakeSource: x.source, present: func(id int) (bool, error) { return id > 4, nil }}
+	source := &askable{Source: x.source, present: func(id int) (bool, error) { return id > 4, nil }}
 	x.config.Source, x.config.Catalogue = source, []schemas.Stream{detail()}
-	x.truth = records(5, 30)
-	x.source.lists["crm_leads"] = &list{records: x.truth, size: 10, end: extract.End{Round: true}}
+	x.truth = sourcetest.Records(5, 30)
+	x.source.Lists["crm_leads"] = &sourcetest.List{Records: x.truth, Size: 10, End: extract.End{Round: true}}
 	x.into(nil, 0)
 	x.must(StatusComplete)
 	require.Len(t, source.asked, 7)
@@ -167,7 +168,7 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 			s.Rules.Masks = []schemas.MaskRule{{Column: "id", Mask: schemas.Mask{Action: schemas.MaskHash}}}
 		},
 	} {
-		s, d := stream("crm_leads"), detail()
+		s, d := sourcetest.Stream("crm_leads"), detail()
 		_, ok := s.Detail([]schemas.Stream{d})
 		require.True(t, ok)
 		change(&s, &d)

@@ -11,23 +11,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *rig) rows(table string, keep func(loadtest.Row) bool) []record {
+func (r *rig) rows(table string, keep func(loadtest.Row) bool) []sourcetest.Record {
 	r.t.Helper()
-	var out []record
+	var out []sourcetest.Record
 	for _, row := range r.memory.Rows(table) {
 		if !keep(row) {
 			continue
 		}
 		id, err := strconv.Atoi(row["id"])
 		require.NoError(r.t, err)
-		out = append(out, record{id, row["name"]})
+		out = append(out, sourcetest.Record{ID: id, Name: row["name"]})
 	}
-	slices.SortStableFunc(out, func(a, b record) int { return a.ID - b.ID })
+	slices.SortStableFunc(out, func(a, b sourcetest.Record) int { return a.ID - b.ID })
 	return out
 }
 
@@ -43,12 +44,12 @@ func (r *rig) mode(m schemas.Mode) {
 }
 
 func TestStreamsHaveTheirOwnModes(t *testing.T) {
-	own := stream("crm_deals")
+	own := sourcetest.Stream("crm_deals")
 	own.Table.Mode = schemas.Append
-	r := newRig(t, map[string]*list{
-		"crm_leads": {records: records(0, 3), size: 10, total: true},
-		"crm_deals": {records: records(0, 3), size: 10, total: true},
-	}, stream("crm_leads"), own)
+	r := newRig(t, map[string]*sourcetest.List{
+		"crm_leads": {Records: sourcetest.Records(0, 3), Size: 10, Total: true},
+		"crm_deals": {Records: sourcetest.Records(0, 3), Size: 10, Total: true},
+	}, sourcetest.Stream("crm_leads"), own)
 	r.mode(schemas.History)
 	r.must(StatusComplete)
 	for table, want := range map[string]schemas.Mode{"crm_leads": schemas.History, "crm_deals": schemas.Append} {
@@ -60,23 +61,23 @@ func TestStreamsHaveTheirOwnModes(t *testing.T) {
 
 // During a pass in mode replace, a reader sees either the old table or the new one, never a mixture.
 func TestReplaceIsAllOrNothing(t *testing.T) {
-	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
+	before, after := sourcetest.Records(0, 50), append(sourcetest.Records(5, 45), sourcetest.Records(60, 70)...)
 	for k := 1; k <= 6; k++ {
-		l := &list{records: before, size: 10, total: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: before, Size: 10, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.mode(schemas.Replace)
 		r.must(StatusComplete)
 
-		l.records = after
-		failingAt(l, k)
-		l.wait = func(context.Context, int) {
+		l.Records = after
+		sourcetest.FailingAt(l, k)
+		l.Wait = func(context.Context, int) {
 			require.Equal(t, before, r.rows("crm_leads", every), "seen while the list was read")
 		}
 		r.restart(nil)
 		if k <= 5 {
 			r.must(StatusFailed)
 			require.Equal(t, before, r.rows("crm_leads", every), "interrupted at page %d", k)
-			l.fail = nil
+			l.Fail = nil
 			r.restart(nil)
 		}
 		rep := r.must(StatusComplete)
@@ -89,13 +90,13 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 }
 
 func TestReplaceFailsAtEveryStep(t *testing.T) {
-	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
+	before, after := sourcetest.Records(0, 50), append(sourcetest.Records(5, 45), sourcetest.Records(60, 70)...)
 	prepare := func() *rig {
-		l := &list{records: before, size: 10, total: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: before, Size: 10, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.mode(schemas.Replace)
 		r.must(StatusComplete)
-		l.records = after
+		l.Records = after
 		return r
 	}
 	r, steps := prepare(), 0
@@ -120,7 +121,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 }
 
 // read starts a reader that checks again and again that the table equals before or after, until stop is called.
-func (r *rig) read(before, after []record) (stop func()) {
+func (r *rig) read(before, after []sourcetest.Record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup
 	memory := r.memory
@@ -142,73 +143,73 @@ func (r *rig) read(before, after []record) (stop func()) {
 }
 
 func TestUnprovenReplaceChangesNothing(t *testing.T) {
-	l := &list{records: records(0, 30), size: 10}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.Replace)
 	r.must(StatusComplete)
-	l.pages = func(pass int) []record { return records(pass, 30+pass) }
+	l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(pass, 30+pass) }
 	require.Equal(t, StatusHeld, r.must(StatusPartial).Streams[0].Status)
-	require.Equal(t, records(0, 30), r.rows("crm_leads", every))
-	l.pages, l.records = nil, records(9, 40)
+	require.Equal(t, sourcetest.Records(0, 30), r.rows("crm_leads", every))
+	l.Pages, l.Records = nil, sourcetest.Records(9, 40)
 	r.must(StatusComplete)
-	require.Equal(t, l.records, r.rows("crm_leads", every))
+	require.Equal(t, l.Records, r.rows("crm_leads", every))
 }
 
 // A pass was committed in parts and interrupted. If the mode is then changed to replace, a new pass begins.
 func TestReplaceRestartsAfterAnInterruptedPass(t *testing.T) {
-	l := &list{records: records(0, 50), size: 10, total: true}
-	failingAt(l, 3)
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+	sourcetest.FailingAt(l, 3)
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusFailed)
-	l.fail = nil
+	l.Fail = nil
 	r.mode(schemas.Replace)
 	r.restart(nil)
-	before := r.source.pages
+	before := r.source.Read
 	r.must(StatusComplete)
-	require.Equal(t, 5, r.source.pages-before)
-	require.Equal(t, l.records, r.rows("crm_leads", every))
+	require.Equal(t, 5, r.source.Read-before)
+	require.Equal(t, l.Records, r.rows("crm_leads", every))
 }
 
 func TestAppendKeepsEveryVersion(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.Append)
 	r.must(StatusComplete)
-	l.records = records(5, 27)
-	l.records[3].Name = "changed"
+	l.Records = sourcetest.Records(5, 27)
+	l.Records[3].Name = "changed"
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Counts{Fetched: 22, Written: 3, Unchanged: 19}, rep.Streams[0].Counts)
 	require.Zero(t, rep.Streams[0].Missing)
 	require.Equal(t, 1, rep.Streams[0].Passes)
-	want := slices.Insert(records(0, 27), 9, record{8, "changed"})
+	want := slices.Insert(sourcetest.Records(0, 27), 9, sourcetest.Record{ID: 8, Name: "changed"})
 	require.Equal(t, want, r.rows("crm_leads", every))
 	r.restart(nil)
 	require.Zero(t, r.must(StatusComplete).Totals().Counts.Written)
 }
 
 func TestAppendWithoutAKeyAddsWhatIsNew(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10}
-	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"hr_report": l}, sourcetest.Keyless("hr_report"))
 	r.mode(schemas.Append)
 	r.must(StatusComplete)
-	l.records = append(records(20, 26), records(25, 26)...)
+	l.Records = append(sourcetest.Records(20, 26), sourcetest.Records(25, 26)...)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Counts{Fetched: 7, Written: 2, Unchanged: 5}, rep.Streams[0].Counts)
 	require.Len(t, r.memory.Rows("hr_report"), 27)
 }
 
 func TestHistoryEndsRowsProvenGone(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.History)
 	r.must(StatusComplete)
-	l.records = records(2, 25)
-	l.records[0].Name = "changed"
+	l.Records = sourcetest.Records(2, 25)
+	l.Records[0].Name = "changed"
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
-	require.Equal(t, l.records, r.rows("crm_leads", current))
+	require.Equal(t, l.Records, r.rows("crm_leads", current))
 	require.Len(t, r.memory.Rows("crm_leads"), 26)
 	for _, row := range r.memory.Rows("crm_leads") {
 		if !current(row) {
@@ -216,7 +217,7 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 		}
 	}
 
-	l.records = nil
+	l.Records = nil
 	r.restart(nil)
 	rep = r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status, "many rows are deleted only after a confirmation, in every mode")
@@ -224,21 +225,21 @@ func TestHistoryEndsRowsProvenGone(t *testing.T) {
 }
 
 func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
-	changed := records(2, 20)
+	changed := sourcetest.Records(2, 20)
 	changed[4].Name = "changed"
 	prepare := func(mode schemas.Mode, s schemas.Stream) *rig {
-		l := &list{records: records(0, 25), size: 10, total: true}
-		r := newRig(t, map[string]*list{s.Name: l}, s)
+		l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{s.Name: l}, s)
 		r.mode(mode)
 		r.must(StatusComplete)
-		l.records = changed
+		l.Records = changed
 		return r
 	}
-	state := func(r *rig) [][]record {
-		return [][]record{r.rows("crm_leads", every), r.rows("crm_leads", current), r.alive("crm_leads")}
+	state := func(r *rig) [][]sourcetest.Record {
+		return [][]sourcetest.Record{r.rows("crm_leads", every), r.rows("crm_leads", current), r.alive("crm_leads")}
 	}
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
-		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {
+		for _, s := range []schemas.Stream{sourcetest.Stream("crm_leads"), sourcetest.Keyless("crm_leads")} {
 			r, steps := prepare(mode, s), 0
 			r.restart(func(string) error { steps++; return nil })
 			r.must(StatusComplete)
@@ -262,12 +263,12 @@ func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
 }
 
 func TestRowChangesAreLoggedOnRequest(t *testing.T) {
-	leads := &list{records: records(0, 5), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_deals": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"), stream("crm_deals"))
+	leads := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": leads, "crm_deals": {Records: sourcetest.Records(0, 5), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 	r.config.Log = map[string]bool{"crm_leads": true}
 	r.must(StatusComplete)
-	leads.records = records(1, 6)
-	leads.records[0].Name = "changed"
+	leads.Records = sourcetest.Records(1, 6)
+	leads.Records[0].Name = "changed"
 	r.restart(nil)
 	r.must(StatusComplete)
 	actions := map[string]int{}
@@ -279,10 +280,10 @@ func TestRowChangesAreLoggedOnRequest(t *testing.T) {
 }
 
 func TestImpossibleModeChangeStopsOnlyItsStream(t *testing.T) {
-	deals := stream("crm_deals")
-	r := newRig(t, map[string]*list{
-		"crm_leads": {records: records(0, 5), size: 10, total: true}, "crm_deals": {records: records(0, 5), size: 10, total: true},
-	}, stream("crm_leads"), deals)
+	deals := sourcetest.Stream("crm_deals")
+	r := newRig(t, map[string]*sourcetest.List{
+		"crm_leads": {Records: sourcetest.Records(0, 5), Size: 10, Total: true}, "crm_deals": {Records: sourcetest.Records(0, 5), Size: 10, Total: true},
+	}, sourcetest.Stream("crm_leads"), deals)
 	r.config.Streams[0].Table.Mode = schemas.Append
 	r.must(StatusComplete)
 	r.config.Streams[0].Table.Mode = schemas.Merge

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -78,28 +79,28 @@ func TestCursorKnowsItsTable(t *testing.T) {
 func TestResumeKnowsItsTable(t *testing.T) {
 	for _, c := range spoils {
 		t.Run(c.name, func(t *testing.T) {
-			l := &list{records: records(0, 50), size: 10, total: true}
-			l.fail = func(page int) error {
+			l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+			l.Fail = func(page int) error {
 				if page == 4 {
 					return errors.New("connection reset")
 				}
 				return nil
 			}
-			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 			r.must(StatusFailed)
 			require.Len(t, r.alive("crm_leads"), 30)
 			c.do(t, r, "crm_leads")
-			l.fail = nil
+			l.Fail = nil
 			r.restart(nil)
-			before := r.source.pages
+			before := r.source.Read
 			rep := r.must(StatusComplete)
-			require.Equal(t, records(0, 50), r.alive("crm_leads"))
+			require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
 			if c.says == "" {
-				require.Equal(t, 2+5, r.source.pages-before, "the pass continues, and the list is read once more")
+				require.Equal(t, 2+5, r.source.Read-before, "the pass continues, and the list is read once more")
 				return
 			}
 			require.Equal(t, Proven, rep.Streams[0].Verdict)
-			require.Equal(t, 5, r.source.pages-before)
+			require.Equal(t, 5, r.source.Read-before)
 			require.Contains(t, rep.Streams[0].Notices[0].Reason, "crm_leads "+c.says)
 		})
 	}
@@ -108,15 +109,15 @@ func TestResumeKnowsItsTable(t *testing.T) {
 // Two pipelines must not read a page: one whose source has another address, and another one that writes the same
 // table.
 func TestOwnerIsCheckedFirst(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	from := func(source, address string) {
 		r.config.Origins = map[string]load.Origin{"crm_leads": {Source: source, Address: address}}
 	}
 	from("main", "https://a.example")
 	r.must(StatusComplete)
 	r.must(StatusComplete)
-	pages := r.source.pages
+	pages := r.source.Read
 
 	from("main", "https://b.example")
 	rep := r.must(StatusPartial)
@@ -131,7 +132,7 @@ func TestOwnerIsCheckedFirst(t *testing.T) {
 	from("main", "https://a.example")
 	r.config.Name = "hourly"
 	require.ErrorContains(t, r.must(StatusFailed).Streams[0].Err, "of pipeline nightly, not to stream crm_leads of pipeline hourly")
-	require.Equal(t, pages, r.source.pages, "nothing was read")
+	require.Equal(t, pages, r.source.Read, "nothing was read")
 
 	r.config.Name = "nightly"
 	r.must(StatusComplete)

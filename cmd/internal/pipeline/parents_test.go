@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -134,16 +135,16 @@ func (e *estate) page(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *estate) streams() (all []schemas.Stream) {
-	parents := stream("x.parents")
+	parents := sourcetest.Stream("x.parents")
 	parents.Table.Name, parents.Method, parents.Path = "x_parents", "GET", "/api/parents"
-	child := stream("x.detail")
+	child := sourcetest.Stream("x.detail")
 	child.Table.Name, child.Method, child.Class, child.Path = "x_detail", "GET", schemas.ClassDetail, "/api/detail/{id}"
 	if e.lists {
-		child = stream("x.items")
+		child = sourcetest.Stream("x.items")
 		child.Table.Name, child.Method, child.Path = "x_items", "GET", "/api/items/{id}"
 	}
 	if e.papers {
-		child = stream("x.paper")
+		child = sourcetest.Stream("x.paper")
 		child.Table.Name, child.Key, child.Method, child.Path = "x_paper", []string{"_context__id"}, "GET", "/api/paper/{id}"
 		child.Class, child.Media = schemas.ClassFile, "application/pdf"
 	}

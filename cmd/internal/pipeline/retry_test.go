@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -50,17 +51,17 @@ func strict(s schemas.Stream) schemas.Stream {
 }
 
 func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 9), Size: 3, Total: true}}, strict(sourcetest.Stream("crm_leads")))
 	r.mode(mode)
 	sizes := func(words ...int) {
-		for i := range r.source.lists["crm_leads"].records {
-			r.source.lists["crm_leads"].records[i].Name = ""
+		for i := range r.source.Lists["crm_leads"].Records {
+			r.source.Lists["crm_leads"].Records[i].Name = ""
 		}
 		for _, i := range words {
-			r.source.lists["crm_leads"].records[i].Name = "many"
+			r.source.Lists["crm_leads"].Records[i].Name = "many"
 		}
 	}
-	r.source.lists["crm_leads"].numbers = true
+	r.source.Lists["crm_leads"].Numbers = true
 	sizes()
 	r.must(StatusComplete)
 	sizes(4, 6)
@@ -88,11 +89,11 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 
 			r.evolve()
 			before := r.cursor("crm_leads")
-			pages := r.source.pages
+			pages := r.source.Read
 			rep = r.retry()
 			require.Equal(t, []Retried{{Stream: "crm_leads", Destination: "warehouse", Retried: 2, Resolved: 2}}, rep.Streams)
 			require.Equal(t, 0, rep.ExitCode())
-			require.Equal(t, pages, r.source.pages, "no requests to the source")
+			require.Equal(t, pages, r.source.Read, "no requests to the source")
 			require.Empty(t, r.unresolved())
 			require.NotEqual(t, before, r.cursor("crm_leads"))
 			rows := map[string]string{}
@@ -116,8 +117,8 @@ func TestRetryWritesRecordsThatFitNow(t *testing.T) {
 func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 	for _, name := range []string{"7", ""} {
 		r := newStrictRig(t, schemas.Merge)
-		for i := range r.source.lists["crm_leads"].records {
-			r.source.lists["crm_leads"].records[i].Name = name
+		for i := range r.source.Lists["crm_leads"].Records {
+			r.source.Lists["crm_leads"].Records[i].Name = name
 		}
 		r.restart(nil)
 		r.must(StatusComplete)
@@ -133,7 +134,7 @@ func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 // until the pass ends.
 func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	r := newStrictRig(t, schemas.Merge)
-	failingAt(r.source.lists["crm_leads"], 2)
+	sourcetest.FailingAt(r.source.Lists["crm_leads"], 2)
 	r.restart(nil)
 	r.must(StatusFailed)
 	r.evolve()
@@ -141,31 +142,31 @@ func TestRetryDuringAnUnfinishedPass(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Rejected)
 	require.Contains(t, rep.Streams[0].Still[0].Reason, "run sync first")
 	require.Len(t, r.unresolved(), 2)
-	r.source.lists["crm_leads"].fail = nil
+	r.source.Lists["crm_leads"].Fail = nil
 	r.restart(nil)
-	pages := r.source.pages
+	pages := r.source.Read
 	r.must(StatusComplete)
-	require.Equal(t, 2+3, r.source.pages-pages, "the pass continues, and a whole pass follows")
+	require.Equal(t, 2+3, r.source.Read-pages, "the pass continues, and a whole pass follows")
 }
 
 func TestPassContinuesAfterARetry(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, strict(stream("crm_leads")))
-	l := r.source.lists["crm_leads"]
-	for i := range l.records {
-		l.records[i].Name = ""
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 9), Size: 3, Total: true, Numbers: true}}, strict(sourcetest.Stream("crm_leads")))
+	l := r.source.Lists["crm_leads"]
+	for i := range l.Records {
+		l.Records[i].Name = ""
 	}
 	r.must(StatusComplete)
-	l.records[1].Name = "many"
-	failingAt(l, 3)
+	l.Records[1].Name = "many"
+	sourcetest.FailingAt(l, 3)
 	r.restart(nil)
 	r.must(StatusFailed)
 	r.evolve()
 	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "the reject belongs to the unfinished pass")
-	l.fail = nil
+	l.Fail = nil
 	r.restart(nil)
-	pages := r.source.pages
+	pages := r.source.Read
 	r.must(StatusComplete)
-	require.Equal(t, 1+3, r.source.pages-pages)
+	require.Equal(t, 1+3, r.source.Read-pages)
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
@@ -207,15 +208,15 @@ func TestRetryFailsAtEveryStep(t *testing.T) {
 }
 
 func TestNextRunRetriesValues(t *testing.T) {
-	s := stream("crm_leads")
+	s := sourcetest.Stream("crm_leads")
 	s.Rules.Contract.Types = schemas.DiscardValue
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, s)
-	l := r.source.lists["crm_leads"]
-	for i := range l.records {
-		l.records[i].Name = ""
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 9), Size: 3, Total: true, Numbers: true}}, s)
+	l := r.source.Lists["crm_leads"]
+	for i := range l.Records {
+		l.Records[i].Name = ""
 	}
 	r.must(StatusComplete)
-	l.records[4].Name = "many"
+	l.Records[4].Name = "many"
 	r.restart(nil)
 	r.must(StatusComplete)
 	require.Len(t, r.unresolved(), 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -19,14 +20,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type rig struct {
 	t      *testing.T
-	source *fakeSource
+	source *sourcetest.Source
 	memory *loadtest.Memory
 	config Config
 }
 
-func newRig(t *testing.T, lists map[string]*list, streams ...schemas.Stream) *rig {
+func newRig(t *testing.T, lists map[string]*sourcetest.List, streams ...schemas.Stream) *rig {
 	t.Helper()
-	r := &rig{t: t, source: newSource(lists), memory: loadtest.NewMemory(nil)}
+	r := &rig{t: t, source: sourcetest.New(lists), memory: loadtest.NewMemory(nil)}
 	r.config = Config{Name: "nightly", Source: r.source, Streams: streams, limits: perPage}
 	return r
 }
@@ -55,18 +56,18 @@ func (r *rig) must(status Status) Report {
 
 func (r *rig) restart(step func(string) error) { r.memory = r.memory.Reopen(step) }
 
-func (r *rig) alive(table string) []record {
+func (r *rig) alive(table string) []sourcetest.Record {
 	r.t.Helper()
-	var out []record
+	var out []sourcetest.Record
 	for _, row := range r.memory.Rows(table) {
 		if _, dead := row[schemas.ColDeletedAt]; dead {
 			continue
 		}
 		id, err := strconv.Atoi(row["id"])
 		require.NoError(r.t, err)
-		out = append(out, record{id, row["name"]})
+		out = append(out, sourcetest.Record{ID: id, Name: row["name"]})
 	}
-	slices.SortFunc(out, func(a, b record) int { return a.ID - b.ID })
+	slices.SortFunc(out, func(a, b sourcetest.Record) int { return a.ID - b.ID })
 	return out
 }
 

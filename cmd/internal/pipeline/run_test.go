@@ -8,12 +8,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -23,15 +25,15 @@ import (
 )
 
 func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
-	r := newRig(t, map[string]*list{
-		"crm_leads": {records: records(0, 25), size: 10, total: true},
-		"crm_deals": {records: records(0, 7), size: 10, end: extract.End{Reread: true}},
-	}, stream("crm_leads"), stream("crm_deals"))
+	r := newRig(t, map[string]*sourcetest.List{
+		"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true},
+		"crm_deals": {Records: sourcetest.Records(0, 7), Size: 10, End: extract.End{Reread: true}},
+	}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 
 	rep := r.must(StatusComplete)
 	require.Equal(t, 0, rep.ExitCode())
-	require.Equal(t, records(0, 25), r.alive("crm_leads"))
-	require.Equal(t, records(0, 7), r.alive("crm_deals"))
+	require.Equal(t, sourcetest.Records(0, 25), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(0, 7), r.alive("crm_deals"))
 	require.Equal(t, StreamReport{
 		Stream: "crm_leads", Table: "crm_leads", Destination: "warehouse", Status: StatusComplete, Verdict: Proven,
 		Reasons: "the source states 25 records, and 25 distinct records arrived",
@@ -59,7 +61,7 @@ func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 }
 
 func TestRunAgainWritesNothing(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
 	before := r.memory.Rows("crm_leads")
 	r.restart(nil)
@@ -69,9 +71,9 @@ func TestRunAgainWritesNothing(t *testing.T) {
 }
 
 func TestRunRejectsAreKeptAndCounted(t *testing.T) {
-	rs := records(0, 9)
+	rs := sourcetest.Records(0, 9)
 	rs[4].ID = -1
-	r := newRig(t, map[string]*list{"crm_leads": {records: rs, size: 3, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: rs, Size: 3, Total: true}}, sourcetest.Stream("crm_leads"))
 	rep := r.must(StatusPartial)
 	require.Equal(t, Counts{Fetched: 9, Written: 8, Rejected: 1}, rep.Streams[0].Counts)
 	require.Equal(t, 75, rep.ExitCode())
@@ -82,10 +84,10 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 // A record is rejected. Another reading of the unchanged source adds no reject. After the loss is accepted, the
 // stream is complete until a record is rejected for another reason.
 func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
-	fresh := func() (*rig, *list) {
-		l := &list{records: records(0, 9), size: 3, total: true}
-		l.records[4].ID, l.records[7].ID = -1, -2
-		r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 9), size: 3, total: true}}, stream("crm_leads"), stream("crm_deals"))
+	fresh := func() (*rig, *sourcetest.List) {
+		l := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true}
+		l.Records[4].ID, l.Records[7].ID = -1, -2
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": {Records: sourcetest.Records(0, 9), Size: 3, Total: true}}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 		for range 3 {
 			rep := r.must(StatusPartial)
 			require.Equal(t, StatusPartial, rep.Streams[0].Status)
@@ -99,14 +101,14 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 	}
 	t.Run("resolved at the source", func(t *testing.T) {
 		r, l := fresh()
-		l.records[4].ID, l.records[7].ID = 4, 7
+		l.Records[4].ID, l.Records[7].ID = 4, 7
 		r.must(StatusComplete)
 		require.Empty(t, r.unresolved())
 		require.Len(t, r.alive("crm_leads"), 9)
 	})
 	t.Run("one of two gone at the source", func(t *testing.T) {
 		r, l := fresh()
-		l.records = append(l.records[:4:4], l.records[5:]...)
+		l.Records = append(l.Records[:4:4], l.Records[5:]...)
 		rep := r.must(StatusPartial)
 		require.ErrorContains(t, rep.Streams[0].Err, "1 record could not be stored")
 		require.Len(t, r.unresolved(), 1)
@@ -123,7 +125,7 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 			require.Equal(t, Proven, rep.Streams[0].Verdict)
 			require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
 		}
-		l.records = append(l.records, record{ID: -3})
+		l.Records = append(l.Records, sourcetest.Record{ID: -3})
 		r.restart(nil)
 		rep2 := r.must(StatusPartial)
 		require.ErrorContains(t, rep2.Streams[0].Err, "1 record could not be stored", "this loss is not accepted")
@@ -132,16 +134,16 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 }
 
 func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {
-	l := &list{records: records(0, 9), size: 3, total: true}
-	for i := range l.records {
-		l.records[i].ID = -1 - i
+	l := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true}
+	for i := range l.Records {
+		l.Records[i].ID = -1 - i
 	}
-	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {size: 3, total: true}}, stream("crm_leads"), stream("crm_deals"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": {Size: 3, Total: true}}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 	rep := r.must(StatusFailed)
 	require.ErrorContains(t, rep.Streams[0].Err, "none of 9 records could be stored")
 	require.Equal(t, StatusComplete, rep.Streams[1].Status, "an empty list has lost no record")
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 9, "the records are kept as rejects")
-	l.records = records(0, 9)
+	l.Records = sourcetest.Records(0, 9)
 	r.restart(nil)
 	require.Equal(t, Counts{Fetched: 9, Written: 9}, r.must(StatusComplete).Streams[0].Counts)
 	require.Empty(t, r.unresolved())
@@ -153,32 +155,32 @@ func TestResumeAfterEveryPage(t *testing.T) {
 	for k := range 6 {
 		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
 			broken := errors.New("connection reset")
-			l := &list{records: records(0, 50), size: 10, total: true}
-			l.fail = func(page int) error {
+			l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+			l.Fail = func(page int) error {
 				if page == k+1 {
 					return broken
 				}
 				return nil
 			}
-			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 			if k < 5 {
 				rep := r.must(StatusFailed)
 				require.Equal(t, 1, rep.ExitCode())
 				require.ErrorIs(t, rep.Streams[0].Err, broken)
 				require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("crm_leads: page %d: ", k+1))
-				require.Equal(t, records(0, 10*k), nilIfEmpty(r.alive("crm_leads")), "pages read before are kept")
+				require.Equal(t, sourcetest.Records(0, 10*k), nilIfEmpty(r.alive("crm_leads")), "pages read before are kept")
 			}
-			l.fail = nil
+			l.Fail = nil
 			r.restart(nil)
-			before := r.source.pages
+			before := r.source.Read
 			rep := r.must(StatusComplete)
-			require.Equal(t, records(0, 50), r.alive("crm_leads"))
+			require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
 			if k < 5 {
 				want, passes := 5-k+5, 2
 				if k == 0 {
 					want, passes = 5, 1
 				}
-				require.Equal(t, want, r.source.pages-before, "pages read after the resume")
+				require.Equal(t, want, r.source.Read-before, "pages read after the resume")
 				require.Equal(t, passes, rep.Streams[0].Passes)
 				require.Equal(t, Proven, rep.Streams[0].Verdict)
 			}
@@ -186,7 +188,7 @@ func TestResumeAfterEveryPage(t *testing.T) {
 	}
 }
 
-func nilIfEmpty(rs []record) []record {
+func nilIfEmpty(rs []sourcetest.Record) []sourcetest.Record {
 	if len(rs) == 0 {
 		return nil
 	}
@@ -195,12 +197,12 @@ func nilIfEmpty(rs []record) []record {
 
 // The rows of the first part of a resumed pass are unknown if they were unchanged. So a whole pass follows.
 func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
-	l := &list{records: records(0, 50), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
 
-	l.records = append(records(1, 30), records(31, 52)...)
-	l.fail = func(page int) error {
+	l.Records = append(sourcetest.Records(1, 30), sourcetest.Records(31, 52)...)
+	l.Fail = func(page int) error {
 		if page == 3 {
 			return errors.New("connection reset")
 		}
@@ -210,10 +212,10 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	r.must(StatusFailed)
 	require.Len(t, r.alive("crm_leads"), 50, "nothing is deleted half way")
 
-	l.fail = nil
+	l.Fail = nil
 	r.restart(nil)
 	rep := r.must(StatusComplete)
-	require.Equal(t, l.records, r.alive("crm_leads"))
+	require.Equal(t, l.Records, r.alive("crm_leads"))
 	require.Equal(t, 3, rep.Streams[0].Passes)
 	require.Equal(t, []Verdict{Proven, Consistent, Proven, Proven}, verdicts(r.certificates("crm_leads")))
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
@@ -221,34 +223,34 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 
 // After an interruption, unread records move to pages that were read before. They must not be missed.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
-	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Fail: func(page int) error {
 		if page == 2 {
 			return errors.New("broken")
 		}
 		return nil
 	}}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusFailed)
-	l.fail, l.records = nil, records(5, 30)
+	l.Fail, l.Records = nil, sourcetest.Records(5, 30)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole pass, and one to prove that the first five are gone")
-	require.Equal(t, records(5, 30), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(5, 30), r.alive("crm_leads"))
 }
 
 // The list may no longer have the position of the interruption. Then the run starts at the beginning.
 func TestFailingResumeStartsAgain(t *testing.T) {
-	l := &list{records: records(0, 50), size: 10, total: true}
-	l.fail = func(page int) error {
+	l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+	l.Fail = func(page int) error {
 		if page == 3 {
 			return &wire.Error{Class: wire.Malformed, Path: "/api/leads", Message: "the page repeats an earlier one"}
 		}
 		return nil
 	}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusFailed)
 	failed := false
-	l.fail = func(page int) error {
+	l.Fail = func(page int) error {
 		if page == 3 && !failed {
 			failed = true
 			return &wire.Error{Class: wire.Malformed, Path: "/api/leads", Message: "the page repeats an earlier one"}
@@ -260,44 +262,44 @@ func TestFailingResumeStartsAgain(t *testing.T) {
 	require.True(t, failed)
 	require.Equal(t, 2, rep.Streams[0].Passes)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
-	require.Equal(t, records(0, 50), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
 }
 
 func TestFullReadsFromTheBeginning(t *testing.T) {
-	l := &list{records: records(0, 50), size: 10, total: true}
-	l.fail = func(page int) error {
+	l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+	l.Fail = func(page int) error {
 		if page == 3 {
 			return errors.New("connection reset")
 		}
 		return nil
 	}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusFailed)
-	l.fail = nil
+	l.Fail = nil
 	r.config.Options.Full = true
-	before := r.source.pages
+	before := r.source.Read
 	rep := r.must(StatusComplete)
-	require.Equal(t, 5, r.source.pages-before)
+	require.Equal(t, 5, r.source.Read-before)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
-	require.Equal(t, records(0, 50), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
 }
 
 func TestCommitFailsAtEveryStep(t *testing.T) {
 	steps := 0
 	count := func(string) error { steps++; return nil }
-	changed := func() *list {
-		return &list{records: append(records(2, 20), records(30, 42)...), size: 10, total: true}
+	changed := func() *sourcetest.List {
+		return &sourcetest.List{Records: append(sourcetest.Records(2, 20), sourcetest.Records(30, 42)...), Size: 10, Total: true}
 	}
 	prepare := func() *rig {
-		r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 		r.must(StatusComplete)
-		r.source.lists["crm_leads"] = changed()
+		r.source.Lists["crm_leads"] = changed()
 		return r
 	}
 	r := prepare()
 	r.restart(count)
 	r.must(StatusComplete)
-	require.Equal(t, changed().records, r.alive("crm_leads"))
+	require.Equal(t, changed().Records, r.alive("crm_leads"))
 	t.Logf("%d steps", steps)
 
 	broken := errors.New("disk full")
@@ -315,36 +317,36 @@ func TestCommitFailsAtEveryStep(t *testing.T) {
 		require.Equal(t, StatusFailed, rep.Status, "step %d (%s)", n, at)
 		r.restart(nil)
 		rep = r.must(StatusComplete)
-		require.Equal(t, changed().records, r.alive("crm_leads"), "after step %d (%s) failed; %+v", n, at, rep.Streams)
+		require.Equal(t, changed().Records, r.alive("crm_leads"), "after step %d (%s) failed; %+v", n, at, rep.Streams)
 	}
 }
 
 func TestTombstonesNeedProof(t *testing.T) {
-	gone := func(l *list) { l.records = records(0, 20) }
+	gone := func(l *sourcetest.List) { l.Records = sourcetest.Records(0, 20) }
 	tests := []struct {
 		name     string
-		list     list
-		change   func(*list)
+		list     sourcetest.List
+		change   func(*sourcetest.List)
 		status   Status
 		verdicts []Verdict
 		deleted  int64
 	}{
-		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
-		{"proven by the source's second reading", list{end: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
-		{"proven, but one more came and went between the pages", list{total: true}, func(l *list) {
-			l.pages = func(pass int) []record { return records(0, 20-pass) }
+		{"proven by the total", sourcetest.List{Total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
+		{"proven by the source's second reading", sourcetest.List{End: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
+		{"proven, but one more came and went between the pages", sourcetest.List{Total: true}, func(l *sourcetest.List) {
+			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Proven, Proven}, 0},
-		{"proven by a second pass", list{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
-		{"not proven by a second pass that finds others", list{}, func(l *list) {
-			l.pages = func(pass int) []record { return records(0, 20-pass) }
+		{"proven by a second pass", sourcetest.List{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
+		{"not proven by a second pass that finds others", sourcetest.List{}, func(l *sourcetest.List) {
+			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Consistent, Unproven, Unproven, Unproven, Unproven}, 0},
-		{"empty list", list{total: true}, func(l *list) { l.records = nil }, StatusPartial, []Verdict{Proven}, 0},
+		{"empty list", sourcetest.List{Total: true}, func(l *sourcetest.List) { l.Records = nil }, StatusPartial, []Verdict{Proven}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := tt.list
-			l.records, l.size = records(0, 25), 10
-			r := newRig(t, map[string]*list{"crm_leads": &l}, stream("crm_leads"))
+			l.Records, l.Size = sourcetest.Records(0, 25), 10
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": &l}, sourcetest.Stream("crm_leads"))
 			r.must(StatusComplete)
 			tt.change(&l)
 			r.restart(nil)
@@ -362,10 +364,10 @@ func TestTombstonesNeedProof(t *testing.T) {
 }
 
 func TestBrakeHoldsUntilConfirmed(t *testing.T) {
-	l := &list{records: records(0, 400), size: 100, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 400), Size: 100, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = records(0, 250)
+	l.Records = sourcetest.Records(0, 250)
 	for range 2 {
 		r.restart(nil)
 		rep := r.must(StatusPartial)
@@ -377,92 +379,92 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	r.config.Options.ConfirmShrink = true
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 150, rep.Streams[0].Counts.Deleted)
-	require.Equal(t, records(0, 250), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(0, 250), r.alive("crm_leads"))
 }
 
 // A list is cut at a round number of records, so each reading returns the same. The rows after that are not gone.
 func TestCutListDeletesNothing(t *testing.T) {
-	l := &list{records: records(0, 95), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
-	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 95), Size: 1000, End: extract.End{Rule: extract.RuleOnePage, Reread: true}}
+	r := newRig(t, map[string]*sourcetest.List{"users_log": l}, sourcetest.Stream("users_log"))
 	r.must(StatusComplete)
-	l.records, l.end.Round = records(4, 104), true
+	l.Records, l.End.Round = sourcetest.Records(4, 104), true
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
 	require.Equal(t, 1, rep.Streams[0].Passes)
-	require.Equal(t, records(0, 104), r.alive("users_log"))
+	require.Equal(t, sourcetest.Records(0, 104), r.alive("users_log"))
 
-	l.records, l.end.Round = records(3, 104), false
+	l.Records, l.End.Round = sourcetest.Records(3, 104), false
 	r.restart(nil)
 	r.must(StatusComplete)
-	l.records, l.end.Round = records(4, 104), true
+	l.Records, l.End.Round = sourcetest.Records(4, 104), true
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "the list was longer than this")
-	require.Equal(t, records(4, 104), r.alive("users_log"))
+	require.Equal(t, sourcetest.Records(4, 104), r.alive("users_log"))
 }
 
 // A list that keeps its length while its records change may show only its latest records. Then no row is deleted.
 func TestListOfConstantLengthDeletesNothing(t *testing.T) {
-	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
-	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 37), Size: 1000, End: extract.End{Rule: extract.RuleOnePage, Reread: true}}
+	r := newRig(t, map[string]*sourcetest.List{"users_log": l}, sourcetest.Stream("users_log"))
 	r.must(StatusComplete)
 	for _, from := range []int{3, 5, 5} {
-		l.records = records(from, 37+from)
+		l.Records = sourcetest.Records(from, 37+from)
 		r.restart(nil)
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
 		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some of them are new")
-		require.Equal(t, records(0, 37+from), r.alive("users_log"))
+		require.Equal(t, sourcetest.Records(0, 37+from), r.alive("users_log"))
 	}
-	l.records = records(5, 41)
+	l.Records = sourcetest.Records(5, 41)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
-	require.Equal(t, records(5, 41), r.alive("users_log"))
-	l.records = records(6, 44)
+	require.Equal(t, sourcetest.Records(5, 41), r.alive("users_log"))
+	l.Records = sourcetest.Records(6, 44)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
-	require.Equal(t, records(6, 44), r.alive("users_log"))
+	require.Equal(t, sourcetest.Records(6, 44), r.alive("users_log"))
 }
 
 func TestWindowDeletesNothing(t *testing.T) {
-	s := stream("hr_attendance_history")
+	s := sourcetest.Stream("hr_attendance_history")
 	s.Window = true
-	l := &list{records: records(0, 30), size: 10, total: true}
-	r := newRig(t, map[string]*list{s.Name: l}, s)
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{s.Name: l}, s)
 	r.must(StatusComplete)
-	l.records = records(28, 31)
+	l.Records = sourcetest.Records(28, 31)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
 	require.Equal(t, 1, rep.Streams[0].Passes)
 	require.Zero(t, rep.Streams[0].Missing)
-	require.Equal(t, records(0, 31), r.alive(s.Name))
+	require.Equal(t, sourcetest.Records(0, 31), r.alive(s.Name))
 }
 
 // After the clock was set back, rows of the previous run must not look as if the current run had written them.
 func TestRunAfterTheClockWasSetBack(t *testing.T) {
-	l := &list{records: records(0, 20), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 20), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	future := runid.New(time.Now().Add(time.Hour))
 	r.config.Run = future
 	r.must(StatusComplete)
 	r.config.Run = ""
-	l.records = records(2, 20)
+	l.Records = sourcetest.Records(2, 20)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Greater(t, rep.Run, future)
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
-	require.Equal(t, records(2, 20), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(2, 20), r.alive("crm_leads"))
 }
 
 func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
-	child := stream("crm_lead_notes")
+	child := sourcetest.Stream("crm_lead_notes")
 	child.Parent = "crm_leads"
-	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
-	leads := &list{records: records(0, 400), size: 100, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+	notes := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, End: extract.End{Rule: extract.RuleParents, Parents: 3}}
+	leads := &sourcetest.List{Records: sourcetest.Records(0, 400), Size: 100, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": leads, "crm_lead_notes": notes}, sourcetest.Stream("crm_leads"), child)
 	r.must(StatusComplete)
-	leads.records, notes.records = records(0, 250), records(0, 8)
+	leads.Records, notes.Records = sourcetest.Records(0, 250), sourcetest.Records(0, 8)
 	second := loadtest.NewMemory(nil)
 	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"bi", second}}
 	r.must(StatusPartial)
@@ -474,12 +476,12 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 // If a parent record has no key, its child records cannot be requested. So the child stream proves nothing.
 func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 	for _, dry := range []bool{false, true} {
-		child := stream("crm_lead_notes")
+		child := sourcetest.Stream("crm_lead_notes")
 		child.Parent = "crm_leads"
-		leads := &list{records: records(0, 9), size: 3, total: true}
-		leads.records[4].ID = -1
-		notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 8}}
-		r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+		leads := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true}
+		leads.Records[4].ID = -1
+		notes := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, End: extract.End{Rule: extract.RuleParents, Parents: 8}}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": leads, "crm_lead_notes": notes}, sourcetest.Stream("crm_leads"), child)
 		r.config.Options.DryRun = dry
 		rep, err := r.run(t.Context())
 		require.NoError(t, err)
@@ -489,29 +491,29 @@ func TestParentsWithoutAKeyProveNothing(t *testing.T) {
 }
 
 func TestDriftLeadsToASecondPass(t *testing.T) {
-	drifted := append(records(0, 11), records(10, 19)...)
-	l := &list{size: 11, pages: func(pass int) []record {
+	drifted := append(sourcetest.Records(0, 11), sourcetest.Records(10, 19)...)
+	l := &sourcetest.List{Size: 11, Pages: func(pass int) []sourcetest.Record {
 		if pass == 1 {
 			return drifted
 		}
-		return records(0, 20)
+		return sourcetest.Records(0, 20)
 	}}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	rep := r.must(StatusComplete)
 	require.Equal(t, []Verdict{Unproven, Unproven, Proven}, verdicts(r.certificates("crm_leads")))
-	require.Equal(t, records(0, 20), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(0, 20), r.alive("crm_leads"))
 	require.Equal(t, Counts{Fetched: 60, Written: 20, Unchanged: 39, Deduplicated: 1}, rep.Streams[0].Counts)
 }
 
 func TestKeylessPassIsOneCommit(t *testing.T) {
-	l := &list{records: records(0, 30), size: 10, total: true}
-	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"hr_report": l}, sourcetest.Keyless("hr_report"))
 	r.must(StatusComplete)
-	require.Equal(t, records(0, 30), r.alive("hr_report"))
+	require.Equal(t, sourcetest.Records(0, 30), r.alive("hr_report"))
 
-	l.records = append(records(5, 30), records(3, 5)...)
-	l.records[7].Name = "changed"
-	l.fail = func(page int) error {
+	l.Records = append(sourcetest.Records(5, 30), sourcetest.Records(3, 5)...)
+	l.Records[7].Name = "changed"
+	l.Fail = func(page int) error {
 		if page == 3 {
 			return errors.New("connection reset")
 		}
@@ -519,29 +521,33 @@ func TestKeylessPassIsOneCommit(t *testing.T) {
 	}
 	r.restart(nil)
 	r.must(StatusFailed)
-	require.Equal(t, records(0, 30), r.alive("hr_report"), "half a pass changes nothing")
+	require.Equal(t, sourcetest.Records(0, 30), r.alive("hr_report"), "half a pass changes nothing")
 
-	l.fail = nil
+	l.Fail = nil
 	r.restart(nil)
 	rep := r.must(StatusComplete)
-	slices.SortFunc(l.records, func(a, b record) int { return a.ID - b.ID })
-	require.Equal(t, l.records, r.alive("hr_report"))
+	slices.SortFunc(l.Records, func(a, b sourcetest.Record) int { return a.ID - b.ID })
+	require.Equal(t, l.Records, r.alive("hr_report"))
 	require.Equal(t, Counts{Fetched: 27, Written: 1, Unchanged: 26, Deleted: 4}, rep.Streams[0].Counts)
 }
 
 func TestUnprovenKeylessPassChangesNothing(t *testing.T) {
-	l := &list{records: records(0, 30), size: 10}
-	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"hr_report": l}, sourcetest.Keyless("hr_report"))
 	r.must(StatusComplete)
 	before := r.memory.Rows("hr_report")
-	l.pages = func(pass int) []record { rs := records(0, 30); rs[0].Name = fmt.Sprint(pass); return rs }
+	l.Pages = func(pass int) []sourcetest.Record {
+		rs := sourcetest.Records(0, 30)
+		rs[0].Name = fmt.Sprint(pass)
+		return rs
+	}
 	rep := r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
 	require.Equal(t, before, r.memory.Rows("hr_report"))
 
-	l.pages, l.records[0].Name = nil, "changed"
+	l.Pages, l.Records[0].Name = nil, "changed"
 	r.must(StatusComplete)
-	require.Equal(t, l.records, r.alive("hr_report"))
+	require.Equal(t, l.Records, r.alive("hr_report"))
 }
 
 func TestUnavailableStreamKeepsItsTable(t *testing.T) {
@@ -550,12 +556,12 @@ func TestUnavailableStreamKeepsItsTable(t *testing.T) {
 		wire.Malformed: StatusFailed, wire.Transient: StatusFailed,
 	} {
 		t.Run(class.String(), func(t *testing.T) {
-			l := &list{records: records(0, 25), size: 10, total: true}
-			r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 5), size: 10, total: true}},
-				stream("crm_leads"), stream("crm_deals"))
+			l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": {Records: sourcetest.Records(0, 5), Size: 10, Total: true}},
+				sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 			r.must(StatusComplete)
-			l.fail = func(int) error { return &wire.Error{Class: class, Status: 403, Path: "/api/leads", Message: "no"} }
-			r.source.lists["crm_deals"].records = records(0, 6)
+			l.Fail = func(int) error { return &wire.Error{Class: class, Status: 403, Path: "/api/leads", Message: "no"} }
+			r.source.Lists["crm_deals"].Records = sourcetest.Records(0, 6)
 			rep, err := r.run(context.Background())
 			require.NoError(t, err)
 			require.Equal(t, want, rep.Streams[0].Status)
@@ -568,14 +574,14 @@ func TestUnavailableStreamKeepsItsTable(t *testing.T) {
 }
 
 func TestUnknownCredentialEndsTheRunSoon(t *testing.T) {
-	lists := map[string]*list{}
+	lists := map[string]*sourcetest.List{}
 	var streams []schemas.Stream
 	for i := range 40 {
 		name := fmt.Sprintf("crm_list%d", i)
-		lists[name] = &list{fail: func(int) error {
+		lists[name] = &sourcetest.List{Fail: func(int) error {
 			return &wire.Error{Class: wire.Auth, Status: 401, Path: "/api/" + name, Message: "Unauthenticated."}
 		}}
-		streams = append(streams, stream(name))
+		streams = append(streams, sourcetest.Stream(name))
 	}
 	r := newRig(t, lists, streams...)
 	r.config.Workers = 4
@@ -583,21 +589,21 @@ func TestUnknownCredentialEndsTheRunSoon(t *testing.T) {
 	require.ErrorContains(t, err, "surface app: ")
 	require.Equal(t, StatusFailed, rep.Status)
 	require.Equal(t, 1, rep.ExitCode())
-	require.LessOrEqual(t, len(r.source.asked), refusals+4, "streams that were tried")
+	require.LessOrEqual(t, len(r.source.Asked), refusals+4, "streams that were tried")
 	require.Len(t, rep.Streams, 40)
 }
 
 func TestPanicEndsOneStreamOnly(t *testing.T) {
 	for _, page := range []int{1, 2} {
-		r := newRig(t, map[string]*list{
-			"crm_leads": {records: records(0, 25), size: 10, total: true, fail: func(p int) error {
+		r := newRig(t, map[string]*sourcetest.List{
+			"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true, Fail: func(p int) error {
 				if p == page {
 					panic("index out of range")
 				}
 				return nil
 			}},
-			"crm_deals": {records: records(0, 5), size: 10, total: true},
-		}, stream("crm_leads"), stream("crm_deals"))
+			"crm_deals": {Records: sourcetest.Records(0, 5), Size: 10, Total: true},
+		}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 		rep := r.must(StatusFailed)
 		require.ErrorContains(t, rep.Streams[0].Err, "panic: index out of range")
 		require.ErrorContains(t, rep.Streams[0].Err, "crm_leads")
@@ -606,10 +612,10 @@ func TestPanicEndsOneStreamOnly(t *testing.T) {
 }
 
 func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
-	r := newRig(t, map[string]*list{
-		"crm_leads": {records: records(0, 25), size: 10, total: true},
-		"crm_deals": {records: records(0, 5), size: 10, total: true},
-	}, stream("crm_leads"), stream("crm_deals"))
+	r := newRig(t, map[string]*sourcetest.List{
+		"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true},
+		"crm_deals": {Records: sourcetest.Records(0, 5), Size: 10, Total: true},
+	}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 	r.config.Workers = 1
 	commits := 0
 	r.restart(func(step string) error {
@@ -633,10 +639,10 @@ func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
 
 // Another process has moved the cursor. The stream must not overwrite it.
 func TestMovedCursorEndsTheStream(t *testing.T) {
-	l := &list{records: records(0, 30), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	key := state.Key{Pipeline: "nightly", Stream: "crm_leads"}
-	l.wait = func(ctx context.Context, page int) {
+	l.Wait = func(ctx context.Context, page int) {
 		if page != 3 {
 			return
 		}
@@ -655,27 +661,27 @@ func TestMovedCursorEndsTheStream(t *testing.T) {
 }
 
 func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
-	child := stream("crm_lead_notes")
+	child := sourcetest.Stream("crm_lead_notes")
 	child.Parent = "crm_leads"
-	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
-	leads := &list{records: records(0, 3), size: 10}
-	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+	notes := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, End: extract.End{Rule: extract.RuleParents, Parents: 3}}
+	leads := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": leads, "crm_lead_notes": notes}, sourcetest.Stream("crm_leads"), child)
 	r.config.Workers = 2
 	rep := r.must(StatusComplete)
-	require.Equal(t, []string{"crm_leads", "crm_lead_notes"}, r.source.asked)
+	require.Equal(t, []string{"crm_leads", "crm_lead_notes"}, r.source.Asked)
 	require.Equal(t, Consistent, rep.Streams[1].Verdict)
 
-	notes.records = records(0, 8)
+	notes.Records = sourcetest.Records(0, 8)
 	r.restart(nil)
 	rep = r.must(StatusComplete)
-	require.Equal(t, []string{"crm_leads", "crm_leads", "crm_lead_notes", "crm_lead_notes"}, r.source.asked[2:],
+	require.Equal(t, []string{"crm_leads", "crm_leads", "crm_lead_notes", "crm_lead_notes"}, r.source.Asked[2:],
 		"the parents' list is proven first, and a second reading confirms that the note is gone")
 	require.Equal(t, Proven, rep.Streams[1].Verdict)
-	require.Equal(t, records(0, 8), r.alive("crm_lead_notes"))
+	require.Equal(t, sourcetest.Records(0, 8), r.alive("crm_lead_notes"))
 }
 
 func TestKilledRunIsRecordedByTheNext(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 5), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	killed, err := newRun(Config{Name: "nightly", Source: r.source, Destinations: []Destination{{"warehouse", r.memory}}})
 	require.NoError(t, err)
 	require.NoError(t, killed.open(context.Background()))
@@ -690,7 +696,7 @@ func TestKilledRunIsRecordedByTheNext(t *testing.T) {
 }
 
 func TestDryRunTouchesNothing(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	r.config.Options.DryRun = true
 	rep, err := r.run(context.Background())
 	require.NoError(t, err)
@@ -702,13 +708,13 @@ func TestDryRunTouchesNothing(t *testing.T) {
 }
 
 func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	second := loadtest.NewMemory(nil)
 	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"bi", second}}
 	rep := r.must(StatusComplete)
 	require.Len(t, rep.Streams, 2)
-	require.Equal(t, 1, r.source.passes["crm_leads"])
+	require.Equal(t, 1, r.source.Passes["crm_leads"])
 	require.Len(t, second.Rows("crm_leads"), 25)
 	untimed := func(rows []loadtest.Row) []loadtest.Row { // without the commit times, which differ between destinations
 		for i := range rows {
@@ -722,13 +728,13 @@ func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
 	third := loadtest.NewMemory(nil)
 	r.config.Destinations = append(r.config.Destinations, Destination{"lake", third})
 	r.must(StatusComplete)
-	require.Equal(t, 2, r.source.passes["crm_leads"])
+	require.Equal(t, 2, r.source.Passes["crm_leads"])
 	require.Len(t, third.Rows("crm_leads"), 25)
 }
 
 func TestFaultAffectsOnlyItsDestination(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	writes := 0
 	bad := loadtest.NewMemory(func(step string) error {
 		if step == "insert" {
@@ -746,21 +752,22 @@ func TestFaultAffectsOnlyItsDestination(t *testing.T) {
 }
 
 func TestLockedDestinationDefersTheRun(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 5), Size: 10}}, sourcetest.Stream("crm_leads"))
 	r.restart(func(string) error { return state.ErrLocked })
 	rep, err := r.run(context.Background())
 	require.ErrorIs(t, err, state.ErrLocked)
 	require.Equal(t, 75, rep.ExitCode())
-	require.Empty(t, r.source.asked)
+	require.Empty(t, r.source.Asked)
 }
 
 func TestProgressAddsUpToTheReport(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 25), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	var kinds []string
 	var fetched int64
+	var mu sync.Mutex
 	r.config.Progress = func(e Event) {
-		r.source.mu.Lock()
-		defer r.source.mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		kinds = append(kinds, string(e.Kind))
 		fetched += e.Records
 	}
@@ -773,7 +780,7 @@ func TestProgressAddsUpToTheReport(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []Config{{}, {Name: "a"}, {Name: "a", Source: newSource(nil)}} {
+	for _, c := range []Config{{}, {Name: "a"}, {Name: "a", Source: sourcetest.New(nil)}} {
 		rep, err := Run(context.Background(), c)
 		require.Error(t, err)
 		require.Equal(t, 1, rep.ExitCode())

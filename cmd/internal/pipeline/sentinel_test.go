@@ -8,20 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
-	all := records(1, 301)
-	r := newRig(t, map[string]*list{"crm.leads": {records: all, size: 100}}, stream("crm.leads"))
+	all := sourcetest.Records(1, 301)
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": {Records: all, Size: 100}}, sourcetest.Stream("crm.leads"))
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 	require.Equal(t, 1, r.remembered(), "one row per stream, even if the source cannot be probed")
 
-	r.source.lists["crm.leads"].records = records(1, 151)
-	r.source.lists["crm.leads"].total = true
+	r.source.Lists["crm.leads"].Records = sourcetest.Records(1, 151)
+	r.source.Lists["crm.leads"].Total = true
 	for range 2 {
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
@@ -41,17 +42,17 @@ func TestSentinelComparesWholePassesOfOneStream(t *testing.T) {
 }
 
 func TestResumedPassIsNotCompared(t *testing.T) {
-	l := &list{records: records(1, 301), size: 100}
-	r := newRig(t, map[string]*list{"crm.leads": l}, stream("crm.leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(1, 301), Size: 100}
+	r := newRig(t, map[string]*sourcetest.List{"crm.leads": l}, sourcetest.Stream("crm.leads"))
 	r.must(StatusComplete)
-	l.fail = func(page int) error {
+	l.Fail = func(page int) error {
 		if page == 3 {
 			return errors.New("cable cut")
 		}
 		return nil
 	}
 	r.must(StatusFailed)
-	l.fail = nil
+	l.Fail = nil
 	r.restart(nil)
 	require.Empty(t, r.must(StatusComplete).Streams[0].Notices)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -17,14 +18,14 @@ import (
 // Among records that a filter leaves out, duplicates cannot be detected. So the list's total no longer proves
 // anything.
 func TestFilterIsRecordedInTheCertificate(t *testing.T) {
-	s := stream("crm_leads")
+	s := sourcetest.Stream("crm_leads")
 	least := "10"
 	s.Rules.Filter = []schemas.Condition{{Column: "id", Min: &least}}
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, s)
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, s)
 	rep := r.must(StatusComplete)
 	require.Equal(t, Counts{Fetched: 15, Written: 15}, rep.Streams[0].Counts)
-	require.Equal(t, records(10, 25), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(10, 25), r.alive("crm_leads"))
 	certs := r.certificates("crm_leads")
 	require.Equal(t, []Verdict{Consistent}, verdicts(certs))
 	var w witnesses
@@ -32,34 +33,34 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.EqualValues(t, 10, w.Filtered)
 	require.EqualValues(t, 25, w.LastTotal)
 
-	l.records = records(0, 22)
+	l.Records = sourcetest.Records(0, 22)
 	r.restart(nil)
 	rep = r.must(StatusComplete)
 	require.Equal(t, 2, rep.Streams[0].Passes)
 	require.Equal(t, Proven, rep.Streams[0].Verdict)
-	require.Equal(t, records(10, 22), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(10, 22), r.alive("crm_leads"))
 
 	most := "20"
 	s.Rules.Filter = append(s.Rules.Filter, schemas.Condition{Column: "id", Max: &most})
 	r.config.Streams = []schemas.Stream{s}
 	r.restart(nil)
 	r.must(StatusComplete)
-	require.Equal(t, records(10, 21), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(10, 21), r.alive("crm_leads"))
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
 func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
-	frozen := stream("crm_leads")
+	frozen := sourcetest.Stream("crm_leads")
 	frozen.Rules.Contract.Types = schemas.Freeze
-	l := &list{records: records(0, 9), size: 3, total: true, numbers: true}
-	for i := range l.records {
-		l.records[i].Name = ""
+	l := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true, Numbers: true}
+	for i := range l.Records {
+		l.Records[i].Name = ""
 	}
-	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 9), size: 3, total: true}}, frozen, stream("crm_deals"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": {Records: sourcetest.Records(0, 9), Size: 3, Total: true}}, frozen, sourcetest.Stream("crm_deals"))
 	r.must(StatusComplete)
 	before := r.memory.Rows("crm_leads")
-	l.records[7].Name = "many"
-	r.source.lists["crm_deals"].records = records(0, 10)
+	l.Records[7].Name = "many"
+	r.source.Lists["crm_deals"].Records = sourcetest.Records(0, 10)
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, 75, rep.ExitCode())
@@ -77,8 +78,8 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 func TestRejectedRecordsAreNotMissing(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
 		r := newStrictRig(t, mode)
-		l := r.source.lists["crm_leads"]
-		l.records, l.size = l.records[1:], 20
+		l := r.source.Lists["crm_leads"]
+		l.Records, l.Size = l.Records[1:], 20
 		r.restart(nil)
 		rep := r.must(StatusComplete)
 		require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted, mode)
@@ -96,10 +97,10 @@ func TestRejectedRecordsAreNotMissing(t *testing.T) {
 
 // If a rejected record has no key, it may belong to any row. So no row is deleted.
 func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
-	l := &list{records: records(0, 9), size: 3, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records[4].ID = -1
+	l.Records[4].ID = -1
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
@@ -130,18 +131,18 @@ func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
 func TestTypesDoNotDependOnTheOrderOfDestinations(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		words, numbers := loadtest.NewMemory(nil), loadtest.NewMemory(nil)
-		l := &list{records: records(0, 4), size: 10, total: true, numbers: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: sourcetest.Records(0, 4), Size: 10, Total: true, Numbers: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.config.Destinations = []Destination{{"words", words}}
 		r.must(StatusComplete)
-		for i := range l.records {
-			l.records[i].Name = ""
+		for i := range l.Records {
+			l.Records[i].Name = ""
 		}
 		r.config.Destinations = []Destination{{"numbers", numbers}}
 		r.must(StatusComplete)
 		both := []Destination{{"words", words}, {"numbers", numbers}}
 		r.config.Destinations = []Destination{both[order[0]], both[order[1]]}
-		l.records[0].ID = 7
+		l.Records[0].ID = 7
 		r.must(StatusComplete)
 		for _, d := range both {
 			tables, err := d.Tables(context.Background(), "crm_leads")

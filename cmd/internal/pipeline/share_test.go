@@ -14,9 +14,9 @@ import (
 func TestDestinationsOfOneReadingAreEqual(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
-	before := x.source.pages
+	before := x.source.Read
 	rep := x.must(StatusComplete)
-	require.Equal(t, x.source.pages-before, rep.Requests)
+	require.Equal(t, x.source.Read-before, rep.Requests)
 
 	for i, m := range x.memories {
 		gone := map[string]int{}

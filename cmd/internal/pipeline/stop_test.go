@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -31,14 +32,14 @@ func (r *rig) stopAfter(d time.Duration, cause error) (Report, time.Duration) {
 func TestStopWhileReading(t *testing.T) {
 	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &list{records: records(0, 50), size: 10, total: true}
-			l.wait = func(ctx context.Context, page int) {
+			l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
+			l.Wait = func(ctx context.Context, page int) {
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Second):
 				}
 			}
-			r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": l}, stream("crm_leads"), stream("crm_deals"))
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": l}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 			r.config.Workers = 1
 			rep, late := r.stopAfter(3500*time.Millisecond, Stop(signal))
 			require.Equal(t, StatusStopped, rep.Status)
@@ -51,11 +52,11 @@ func TestStopWhileReading(t *testing.T) {
 			runs := r.memory.Rows(load.Runs.Name)
 			require.Equal(t, "stopped", runs[0]["status"])
 
-			l.wait = nil
+			l.Wait = nil
 			r.restart(nil)
 			r.must(StatusComplete)
-			require.Equal(t, records(0, 50), r.alive("crm_leads"))
-			require.Equal(t, records(0, 50), r.alive("crm_deals"))
+			require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
+			require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_deals"))
 		})
 	}
 }
@@ -65,7 +66,7 @@ func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 50), size: 10, total: true}}, stream("crm_leads"))
+				r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 50), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 				slow := &slowDestination{Destination: r.memory, commit: commit}
 				r.config.Destinations = []Destination{{"warehouse", slow}}
 				rep, late := r.stopAfter(time.Second, Stop(syscall.SIGTERM))
@@ -80,12 +81,12 @@ func TestStopWhileCommitting(t *testing.T) {
 }
 
 func TestStopBeforeTheStart(t *testing.T) {
-	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 50), size: 10}}, stream("crm_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 50), Size: 10}}, sourcetest.Stream("crm_leads"))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(Stop(syscall.SIGINT))
 	rep, _ := r.run(ctx)
 	require.Equal(t, 130, rep.ExitCode())
-	require.Empty(t, r.source.asked)
+	require.Empty(t, r.source.Asked)
 }
 
 type slowDestination struct {
@@ -117,14 +118,14 @@ func (x *slowTx) Commit(ctx context.Context, next state.Cursor) error {
 
 // Records in memory never exceed the budget, for any number of streams and size of pages. No stream waits forever.
 func TestBytesInFlightStayInTheBudget(t *testing.T) {
-	lists, unkeyed := map[string]*list{}, map[string]bool{}
+	lists, unkeyed := map[string]*sourcetest.List{}, map[string]bool{}
 	var streams []schemas.Stream
 	for i := range 12 {
 		name := fmt.Sprintf("crm_list%d", i)
-		lists[name] = &list{records: records(0, 200), size: 5 + 7*i, total: true}
-		s := stream(name)
+		lists[name] = &sourcetest.List{Records: sourcetest.Records(0, 200), Size: 5 + 7*i, Total: true}
+		s := sourcetest.Stream(name)
 		if unkeyed[name] = i%4 == 3; unkeyed[name] {
-			s = keyless(name)
+			s = sourcetest.Keyless(name)
 		}
 		streams = append(streams, s)
 	}

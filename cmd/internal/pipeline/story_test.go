@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -131,7 +132,7 @@ func TestAllRequestedParentsAreGone(t *testing.T) {
 
 // After random runs that fail in many ways, and two runs that do not fail, both destinations equal the source.
 func TestRandomParentRuns(t *testing.T) {
-	for seed := range uint64(trials(30)) {
+	for seed := range uint64(sourcetest.Trials(30)) {
 		s := newStory(t, seed)
 		s.once(seed%2 == 0)
 		for range 8 {
@@ -162,7 +163,7 @@ func TestRandomParentRuns(t *testing.T) {
 
 // After the last change, a whole pass finds nothing to correct. Rarely, it corrects a change that two passes missed.
 func TestRandomIncrementalRuns(t *testing.T) {
-	stories, slipped := trials(12), 0
+	stories, slipped := sourcetest.Trials(12), 0
 	for seed := range stories {
 		m := &moving{random: rand.New(rand.NewPCG(uint64(seed), 17)), clock: time.Now().UTC().Truncate(time.Second), size: 7, newest: seed%2 == 1}
 		for range 100 {

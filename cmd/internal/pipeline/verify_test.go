@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -29,8 +30,8 @@ func (r *rig) verify(o VerifyOptions) VerifyReport {
 
 func TestVerifyFindsDifferences(t *testing.T) {
 	for _, compared := range []int64{0, 4} {
-		l := &list{records: records(0, 25), size: 10, total: true}
-		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+		r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 		r.config.limits.compared = compared
 		r.must(StatusComplete)
 		rep := r.verify(VerifyOptions{})
@@ -41,8 +42,8 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		}}, rep.Streams)
 
 		before, cursor := r.memory.Rows("crm_leads"), r.cursor("crm_leads")
-		l.records = records(2, 30)
-		l.records[5].Name = "changed"
+		l.Records = sourcetest.Records(2, 30)
+		l.Records[5].Name = "changed"
 		rep = r.verify(VerifyOptions{})
 		require.Equal(t, 1, rep.ExitCode())
 		require.Equal(t, Verified{
@@ -71,14 +72,14 @@ func (r *rig) cursor(stream string) string {
 
 func TestVerifyInEveryMode(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
-		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {
+		for _, s := range []schemas.Stream{sourcetest.Stream("crm_leads"), sourcetest.Keyless("crm_leads")} {
 			t.Run(fmt.Sprint(mode, s.Key), func(t *testing.T) {
-				l := &list{records: records(0, 25), size: 10, total: true}
-				r := newRig(t, map[string]*list{"crm_leads": l}, s)
+				l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+				r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, s)
 				r.mode(mode)
 				r.must(StatusComplete)
-				l.records = append(records(3, 25), records(40, 43)...)
-				l.records[4].Name = "changed"
+				l.Records = append(sourcetest.Records(3, 25), sourcetest.Records(40, 43)...)
+				l.Records[4].Name = "changed"
 				r.restart(nil)
 				rep := r.verify(VerifyOptions{})
 				extra := 3
@@ -95,7 +96,7 @@ func TestVerifyInEveryMode(t *testing.T) {
 				require.Equal(t, Equal, rep.Streams[0].Agreement, "%+v", rep.Streams[0])
 				require.EqualValues(t, 25, rep.Streams[0].Rows)
 
-				l.records[4].Name = "n7" // the earlier value: in mode append the table has it as an old version
+				l.Records[4].Name = "n7" // the earlier value: in mode append the table has it as an old version
 				require.Equal(t, mode == schemas.Append && len(s.Key) == 0, r.verify(VerifyOptions{}).Streams[0].Agreement == Equal)
 			})
 		}
@@ -103,12 +104,12 @@ func TestVerifyInEveryMode(t *testing.T) {
 }
 
 func TestVerifyWithARequestLimit(t *testing.T) {
-	lists := map[string]*list{}
+	lists := map[string]*sourcetest.List{}
 	var streams []schemas.Stream
 	for i := range 3 {
 		name := fmt.Sprintf("crm_list%d", i)
-		lists[name] = &list{records: records(0, 25), size: 10, total: true}
-		streams = append(streams, stream(name))
+		lists[name] = &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+		streams = append(streams, sourcetest.Stream(name))
 	}
 	r := newRig(t, lists, streams...)
 	r.must(StatusComplete)
@@ -126,8 +127,8 @@ func TestVerifyWithARequestLimit(t *testing.T) {
 }
 
 func TestVerifyOfSeveralDestinations(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
 	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"lake", loadtest.NewMemory(nil)}}
 	rep := r.verify(VerifyOptions{})
@@ -138,11 +139,11 @@ func TestVerifyOfSeveralDestinations(t *testing.T) {
 }
 
 func TestVerifyOfAnUnreadableStream(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": l}, stream("crm_leads"), stream("crm_deals"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_deals": l}, sourcetest.Stream("crm_leads"), sourcetest.Stream("crm_deals"))
 	r.must(StatusComplete)
 	broken := errors.New("connection reset")
-	r.source.lists["crm_leads"] = &list{records: l.records, size: 10, fail: func(int) error { return broken }}
+	r.source.Lists["crm_leads"] = &sourcetest.List{Records: l.Records, Size: 10, Fail: func(int) error { return broken }}
 	rep := r.verify(VerifyOptions{})
 	require.Equal(t, 75, rep.ExitCode())
 	require.Equal(t, Unchecked, rep.Streams[0].Agreement)
@@ -151,12 +152,12 @@ func TestVerifyOfAnUnreadableStream(t *testing.T) {
 }
 
 func TestVerifyOfAWindow(t *testing.T) {
-	s := stream("hr_attendance_history")
+	s := sourcetest.Stream("hr_attendance_history")
 	s.Window = true
-	l := &list{records: records(0, 30), size: 10, total: true}
-	r := newRig(t, map[string]*list{s.Name: l}, s)
+	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{s.Name: l}, s)
 	r.must(StatusComplete)
-	l.records = records(20, 30)
+	l.Records = sourcetest.Records(20, 30)
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
 }
 
@@ -185,11 +186,11 @@ func TestSandboxVerify(t *testing.T) {
 }
 
 func TestVerifyOfAListWithGaps(t *testing.T) {
-	l := &list{records: records(0, 9), size: 3, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 3, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = slices.Delete(l.records, 4, 5)
-	l.end.Gaps = []extract.Gap{{At: "page 2", First: 4, Rows: 1, Status: 500}}
+	l.Records = slices.Delete(l.Records, 4, 5)
+	l.End.Gaps = []extract.Gap{{At: "page 2", First: 4, Rows: 1, Status: 500}}
 	rep := r.verify(VerifyOptions{})
 	require.Equal(t, Unchecked, rep.Streams[0].Agreement)
 	require.ErrorContains(t, rep.Streams[0].Err, "page 2")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -24,26 +25,26 @@ func (r *rig) last(stream string) witnesses {
 }
 
 func TestVerdictsSayWhatIsMissing(t *testing.T) {
-	moving := func(pass int) []record { return records(0, 20+3*pass) }
+	moving := func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20+3*pass) }
 	for name, tt := range map[string]struct {
-		list list
+		list sourcetest.List
 		want string
 	}{
-		"total": {list{records: records(0, 25), size: 10, total: true},
+		"total": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true},
 			"the source states 25 records, and 25 distinct records arrived"},
-		"nothing": {list{records: records(0, 25), size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
+		"nothing": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended with an empty page, read once"},
-		"others": {list{pages: moving, size: 10, end: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
+		"others": {sourcetest.List{Pages: moving, Size: 10, End: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
 			"a second reading found 3 other records"},
-		"moved": {list{records: records(0, 25), size: 10, total: true, end: extract.End{Drift: extract.Drift{Moved: 2}}},
+		"moved": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true, End: extract.End{Drift: extract.Drift{Moved: 2}}},
 			"the total changed 2 times while the list was read"},
-		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
+		"gap": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
 			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
-		"empty": {list{size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
+		"empty": {sourcetest.List{Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended with an empty page, no records arrived, as for a user without permission, read once"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, map[string]*list{"crm_leads": &tt.list}, stream("crm_leads"))
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": &tt.list}, sourcetest.Stream("crm_leads"))
 			rep, err := r.run(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, tt.want, rep.Streams[0].Reasons)
@@ -54,8 +55,8 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 
 // A contradicted pass stores its records and deletes nothing. The position in the cursor stays the same.
 func TestContradictedPassKeepsTheCursor(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
 	at := func() cursor.Position {
 		c, err := r.memory.Cursor(t.Context(), (&run{Config: r.config}).Key("crm_leads"))
@@ -65,33 +66,33 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 		return p
 	}
 	before := at()
-	l.records, l.total = records(3, 28), false
-	l.end = extract.End{Rule: extract.RuleLastPage}
-	l.states = 30
+	l.Records, l.Total = sourcetest.Records(3, 28), false
+	l.End = extract.End{Rule: extract.RuleLastPage}
+	l.States = 30
 	for range 2 {
 		r.restart(nil)
 		rep := r.must(StatusPartial)
 		require.Equal(t, Contradicted, rep.Streams[0].Verdict)
 		require.Equal(t, 75, rep.ExitCode())
 		require.Contains(t, rep.Streams[0].Err.Error(), "the source states 30 records, and 25 distinct records arrived")
-		require.Equal(t, records(0, 28), r.alive("crm_leads"))
+		require.Equal(t, sourcetest.Records(0, 28), r.alive("crm_leads"))
 		now := at()
 		require.Equal(t, [3]any{before.Pass, before.Source, before.Ended}, [3]any{now.Pass, now.Source, now.Ended})
 		require.NotEqual(t, before.TouchedBy, now.TouchedBy, "the stored cursor still changes")
 		before.TouchedBy = now.TouchedBy
 	}
-	l.states, l.total = 0, true
+	l.States, l.Total = 0, true
 	r.restart(nil)
 	r.must(StatusComplete)
-	require.Equal(t, records(3, 28), r.alive("crm_leads"))
+	require.Equal(t, sourcetest.Records(3, 28), r.alive("crm_leads"))
 	require.NotEqual(t, before.Source, at().Source)
 }
 
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
-	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 300), Size: 100, End: extract.End{Rule: extract.RuleEmptyPage}}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = nil
+	l.Records = nil
 	for range 2 {
 		r.restart(nil)
 		rep := r.must(StatusPartial)
@@ -106,18 +107,18 @@ func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 }
 
 func TestGapsAreReported(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.records = append(records(0, 16), records(17, 24)...)
-	l.total, l.states = false, 25
+	l.Records = append(sourcetest.Records(0, 16), sourcetest.Records(17, 24)...)
+	l.Total, l.States = false, 25
 	gap := extract.Gap{At: "page 2", First: 16, Rows: 1, After: "15", Before: "17", Status: 500, Message: "Server Error"}
-	l.end = extract.End{Rule: extract.RuleLastPage, Gaps: []extract.Gap{gap}}
+	l.End = extract.End{Rule: extract.RuleLastPage, Gaps: []extract.Gap{gap}}
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, []any{Contradicted, 75}, []any{rep.Streams[0].Verdict, rep.ExitCode()}, "record 24 is gone as well")
-	l.states = 24 + 1
-	l.records = append(records(0, 16), records(17, 25)...)
+	l.States = 24 + 1
+	l.Records = append(sourcetest.Records(0, 16), sourcetest.Records(17, 25)...)
 	r.restart(nil)
 	rep = r.must(StatusPartial)
 	require.Equal(t, Unproven, rep.Streams[0].Verdict)
@@ -128,16 +129,16 @@ func TestGapsAreReported(t *testing.T) {
 	require.NotEmpty(t, rejects)
 	require.Equal(t, "the server did not return record 17 of the list (page 2), after 15, before 17: 500: Server Error", rejects[0]["reason"])
 
-	l.records, l.states, l.total, l.end = records(0, 25), 0, true, extract.End{}
+	l.Records, l.States, l.Total, l.End = sourcetest.Records(0, 25), 0, true, extract.End{}
 	r.restart(nil)
 	r.must(StatusComplete)
 }
 
 func TestWebsiteIsUnavailable(t *testing.T) {
-	l := &list{records: records(0, 25), size: 10, total: true}
-	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.fail = func(int) error {
+	l.Fail = func(int) error {
 		return &wire.Error{Class: wire.NotData, Status: 200, Path: "/api/leads", Message: `body is HTML, not JSON: page titled "Dashboard"`}
 	}
 	r.restart(nil)
@@ -147,7 +148,7 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 25)
 	runs := r.memory.Rows(load.Runs.Name)
 	require.Contains(t, runs[len(runs)-1]["counts"], `page titled \"Dashboard\"`)
-	l.fail = nil
+	l.Fail = nil
 	r.restart(nil)
 	r.must(StatusComplete)
 }
@@ -155,16 +156,16 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 // If the twin, another stream with the same records, has a record that the list lacks, the pass is unproven. Nothing
 // is deleted, even if the total is met.
 func TestTwinsWitness(t *testing.T) {
-	twin := &list{records: records(0, 26), size: 10, total: true}
-	l := &list{records: records(0, 26), size: 10, total: true}
-	main := stream("crm_leads")
+	twin := &sourcetest.List{Records: sourcetest.Records(0, 26), Size: 10, Total: true}
+	l := &sourcetest.List{Records: sourcetest.Records(0, 26), Size: 10, Total: true}
+	main := sourcetest.Stream("crm_leads")
 	main.Twin = "crm_all_leads"
-	r := newRig(t, map[string]*list{"crm_leads": l, "crm_all_leads": twin}, main, stream("crm_all_leads"))
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l, "crm_all_leads": twin}, main, sourcetest.Stream("crm_all_leads"))
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
-	require.Equal(t, []string{"crm_all_leads", "crm_leads"}, r.source.asked, "the twin is read first")
+	require.Equal(t, []string{"crm_all_leads", "crm_leads"}, r.source.Asked, "the twin is read first")
 	require.Equal(t, &proof.Difference{Of: "crm_all_leads"}, r.last("crm_leads").Twin)
 
-	l.records = append(records(0, 17), records(19, 26)...)
+	l.Records = append(sourcetest.Records(0, 17), sourcetest.Records(19, 26)...)
 	r.restart(nil)
 	rep := r.must(StatusPartial)
 	require.Equal(t, []any{Unproven, StatusHeld, 75}, []any{rep.Streams[0].Verdict, rep.Streams[0].Status, rep.ExitCode()})
@@ -174,7 +175,7 @@ func TestTwinsWitness(t *testing.T) {
 	require.Len(t, r.alive("crm_leads"), 26)
 	require.Equal(t, StatusComplete, rep.Streams[1].Status, "the twin's list is complete")
 
-	twin.records = records(0, 17)
+	twin.Records = sourcetest.Records(0, 17)
 	r.restart(nil)
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "a record that only the twin lacks is not missing")
 	require.Contains(t, r.last("crm_leads").Note, "crm_all_leads lacks 7 records")
