@@ -9,8 +9,8 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
+	"github.com/penstock-data/penstock/cmd/internal/deltas"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -30,7 +30,7 @@ type applier struct {
 	trimmer  *daemon.InboxTrimmer
 
 	run    *open.Run
-	deltas *pipeline.Deltas
+	deltas *deltas.Deltas
 }
 
 func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *daemon.InboxTrimmer) *applier {
@@ -63,7 +63,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 }
 
 // once takes the pipeline's lock and applies the events that are ready.
-func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
+func (x *applier) once(ctx context.Context) (none deltas.Report, err error) {
 	ctx, unlock, err := x.open.Locks.Take(ctx, x.open.State(x.conf), x.pipeline.Key())
 	if err != nil {
 		return none, err
@@ -115,7 +115,7 @@ func (x *applier) ready(ctx context.Context) error {
 	}
 	cfg := r.Config()
 	cfg.Locks = x.open.Locks.StreamLocks(x.pipeline.Key())
-	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
+	d, err := deltas.New(deltas.Config{
 		Config:     cfg,
 		Inbox:      extract.NewInbox(x.inbox, x.source(), known, open.Plain(r.Streams)),
 		Quarantine: x.inbox.Quarantine,

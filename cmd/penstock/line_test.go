@@ -61,6 +61,7 @@ var line = map[string][]string{
 	"cmd/internal/prose":               nil, // a separate program, for make prose
 	"cmd/internal/release":             nil, // a separate program, for make release
 	"cmd/internal/pipeline":            {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/deltas":              {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/batch":      {"cmd/internal/pipeline/rowhash", "schemas", "transform"},
 	"cmd/internal/pipeline/cursor":     {"state"},
 	"cmd/internal/pipeline/overlay":    {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/rowhash", "load", "schemas", "state", "transform"},
@@ -99,6 +100,7 @@ var foreign = map[string][]string{
 	"transform":                   {"net/http", "database/sql", "duckdb-go", "go-yaml"},
 	"transform/jsonscan":          {"arrow-go", "jsontext"},
 	"load":                        {"net/http", "duckdb-go", "database/sql", "pgx"},
+	"cmd/internal/deltas":         {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/pipeline":       {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/pipeline/proof": {"net/http", "arrow-go", "database/sql", "time", "os"},
 	"cmd/internal/config":         {"net/http", "arrow-go"},

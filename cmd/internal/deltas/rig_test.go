@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -23,6 +25,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type model struct {
 	mu      sync.Mutex
@@ -222,19 +226,19 @@ func modelStreams(t *testing.T) (list schemas.Stream, catalogue []schemas.Stream
 type deltaRig struct {
 	t      *testing.T
 	model  *model
-	config Config
+	config pipeline.Config
 	deltas *Deltas
 	dead   map[int64]string
 }
 
-func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
+func newDeltaRig(t *testing.T, m *model, dests ...pipeline.Destination) *deltaRig {
 	t.Helper()
 	list, catalogue := modelStreams(t)
 	if dests == nil {
-		dests = []Destination{{Name: "warehouse", Destination: loadtest.NewMemory(nil)}}
+		dests = []pipeline.Destination{{Name: "warehouse", Destination: loadtest.NewMemory(nil)}}
 	}
 	r := &deltaRig{t: t, model: m, dead: map[int64]string{}}
-	r.config = Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
+	r.config = pipeline.Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
 		Locks: &overlay.Locks{}, GroupRows: 1, GroupBytes: 1}
 	r.start()
 	return r
@@ -244,12 +248,12 @@ func (r *deltaRig) start() {
 	known, err := schemas.LoadEvents()
 	require.NoError(r.t, err)
 	inbox := extract.NewInbox(r.model, "main", known, r.config.Streams)
-	r.deltas, err = NewDeltas(DeltaConfig{Config: r.config, Inbox: inbox, Quarantine: func(_ context.Context, n int64, why string) error { r.dead[n] = why; return nil }})
+	r.deltas, err = New(Config{Config: r.config, Inbox: inbox, Quarantine: func(_ context.Context, n int64, why string) error { r.dead[n] = why; return nil }})
 	require.NoError(r.t, err)
 	r.deltas.pace = hasty
 }
 
-func (r *deltaRig) apply() (sum DeltaReport) {
+func (r *deltaRig) apply() (sum Report) {
 	r.t.Helper()
 	for range 50 {
 		rep, err := r.deltas.Apply(r.t.Context())
@@ -274,11 +278,11 @@ func (r *deltaRig) apply() (sum DeltaReport) {
 	return sum
 }
 
-func (r *deltaRig) sync() Report {
+func (r *deltaRig) sync() pipeline.Report {
 	r.t.Helper()
-	rep, err := Run(r.t.Context(), r.config)
+	rep, err := pipeline.Run(r.t.Context(), r.config)
 	require.NoError(r.t, err)
-	require.Equal(r.t, StatusComplete, rep.Status, "%v", rep.Streams)
+	require.Equal(r.t, pipeline.StatusComplete, rep.Status, "%v", rep.Streams)
 	return rep
 }
 

@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
@@ -35,7 +36,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	}
 	d.kept = now
 	counts := map[string]int{}
-	err := d.each(ctx, func(ctx context.Context, dest Destination) error {
+	err := d.each(ctx, func(ctx context.Context, dest pipeline.Destination) error {
 		d.mu.Lock()
 		through := d.ledgers[dest.Name]
 		d.mu.Unlock()
@@ -58,7 +59,7 @@ func (d *Deltas) keep(ctx context.Context) {
 }
 
 // keepSome commits a chunk of events. The ordinal of its last event is the cursor. // Invariants 2, 3
-func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
+func (d *Deltas) keepSome(ctx context.Context, dest pipeline.Destination) (n int, more bool, err error) {
 	d.mu.Lock()
 	after := d.ledgers[dest.Name]
 	d.mu.Unlock()
@@ -97,7 +98,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	return len(events), true, nil
 }
 
-func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next cursor.Position, events []extract.Delivery) error {
+func (d *Deltas) commitEvents(ctx context.Context, dest pipeline.Destination, key state.Key, stored state.Cursor, next cursor.Position, events []extract.Delivery) error {
 	rows := make([][]any, len(events))
 	for i, e := range events {
 		rows[i] = eventRow(e)

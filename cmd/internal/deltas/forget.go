@@ -1,8 +1,9 @@
-package pipeline
+package deltas
 
 import (
 	"slices"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 )
 
@@ -36,7 +37,7 @@ func (d *Deltas) failing() map[string]bool {
 
 func (d *Deltas) forget() {
 	failing := d.failing()
-	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool { return failing[dest.Name] })
+	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest pipeline.Destination) bool { return failing[dest.Name] })
 	if len(live) == 0 || len(failing) == 0 {
 		return // nothing can be dropped; further events stay in the inbox
 	}
@@ -64,7 +65,7 @@ func (d *Deltas) leaveBehind(e *entity, lack map[string]bool) {
 // catchUp makes Deltas read the inbox again from the first dropped event. It also drops the waiting records, whose
 // events are then read again too. So no event is applied before an earlier one. // Invariant 2
 func (d *Deltas) catchUp() {
-	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
+	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest pipeline.Destination) bool { return d.left.lack[dest.Name] }) {
 		return
 	}
 	for _, q := range d.queues {
@@ -81,8 +82,8 @@ func (d *Deltas) catchUp() {
 
 // admitted returns the destinations to which deltas may commit now. It leaves out destinations that lack dropped
 // events. During a pass it also leaves out destinations whose overlay is full or closed.
-func (d *Deltas) admitted(q *queue, overlays map[string]*overlay.Overlay, dests []Destination) []Destination {
-	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
+func (d *Deltas) admitted(q *queue, overlays map[string]*overlay.Overlay, dests []pipeline.Destination) []pipeline.Destination {
+	return slices.DeleteFunc(slices.Clone(dests), func(dest pipeline.Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {
 			return true
 		}

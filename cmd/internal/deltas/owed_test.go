@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load/loadtest"
@@ -38,7 +39,7 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 			m.send(m.event("updated", 2))
 			require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
 			m.spoil = spoil
-			_, err := Run(t.Context(), r.config)
+			_, err := pipeline.Run(t.Context(), r.config)
 			require.NoError(t, err)
 			require.True(t, r.owed(), "%s", cursorOf(t, r))
 			require.Empty(t, m.from, "the list is read from its beginning")
@@ -53,7 +54,7 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 func TestDeltasContinueWithoutADeadDestination(t *testing.T) {
 	m := newModel(100)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
-	r := newDeltaRig(t, m, Destination{Name: "up", Destination: up}, Destination{Name: "down", Destination: down})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "up", Destination: up}, pipeline.Destination{Name: "down", Destination: down})
 	r.sync()
 	r.deltas.pace.entities, r.deltas.pace.chunk = 160, 10
 	down.err = errors.New("no connection")

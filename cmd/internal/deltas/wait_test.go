@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -22,7 +23,7 @@ func staleOnce(m *model, requests int) {
 func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}
-	r := newDeltaRig(t, m, Destination{Name: "down", Destination: down})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "down", Destination: down})
 	r.sync()
 	r.deltas.pace.again = []time.Duration{time.Millisecond, time.Millisecond}
 	staleOnce(m, 2)
@@ -49,7 +50,7 @@ func TestDeltasRequestNothingWithoutADestination(t *testing.T) {
 
 func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 	m := newModel(9)
-	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, pipeline.Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	r.sync()
 	r.deltas.pace.again = []time.Duration{time.Hour, time.Hour}
 	staleOnce(m, 2)
@@ -91,7 +92,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}
-	r := newDeltaRig(t, m, Destination{Name: "up", Destination: loadtest.NewMemory(nil)}, Destination{Name: "down", Destination: down})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "up", Destination: loadtest.NewMemory(nil)}, pipeline.Destination{Name: "down", Destination: down})
 	r.sync()
 	m.served = func(id int) error {
 		if id == 1 {

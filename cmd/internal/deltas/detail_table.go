@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -42,7 +43,7 @@ func (d *Deltas) besideOf(q *queue) *queue {
 
 // lockDetail locks the detail stream. It returns nil if another pass holds the lock, or if no destination has read
 // the whole detail stream.
-func (x *delta) lockDetail(ctx context.Context, dests []Destination) *detailTable {
+func (x *delta) lockDetail(ctx context.Context, dests []pipeline.Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
 		return nil
@@ -79,7 +80,7 @@ func (b *detailTable) write(ctx context.Context, x *delta) error {
 	}
 	var errs []error
 	for _, p := range b.positions {
-		if err := Guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
+		if err := pipeline.Guard(p.dest.Name, func() error { return y.writeBeside(ctx, p) }); err != nil && !errors.Is(err, state.ErrMoved) {
 			errs = append(errs, fmt.Errorf("%s to %s, outside its pass: %w", b.q.stream.Name, p.dest.Name, err))
 		}
 	}

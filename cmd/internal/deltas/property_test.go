@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
@@ -43,7 +44,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s.memory = loadtest.NewMemory(s.step)
 	m := newModel(3 + s.random.IntN(12))
 	m.between = s.between
-	s.deltaRig = newDeltaRig(t, m, Destination{Name: "warehouse", Destination: s.memory})
+	s.deltaRig = newDeltaRig(t, m, pipeline.Destination{Name: "warehouse", Destination: s.memory})
 	m.totals = s.random.IntN(2) == 0
 	if n := s.random.IntN(4); n > 0 {
 		s.config.GroupRows, s.config.GroupBytes = modelPage*n, 1<<20
@@ -109,14 +110,14 @@ func (s *storm) act() {
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	defer cancel(nil)
 	var err error
-	var rep DeltaReport
+	var rep Report
 	defer func() { s.asked += rep.Refetches }()
 	switch n := s.random.IntN(6); {
 	case n == 0:
-		_, err = Run(ctx, s.config)
+		_, err = pipeline.Run(ctx, s.config)
 	case n == 1:
 		done := make(chan struct{})
-		go func() { defer close(done); _, _ = Run(ctx, s.config) }()
+		go func() { defer close(done); _, _ = pipeline.Run(ctx, s.config) }()
 		rep, err = s.applyDuring(ctx, done)
 	default:
 		rep, err = s.deltas.Apply(ctx)
@@ -153,7 +154,7 @@ func (s *storm) monotone() {
 	})
 }
 
-func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum DeltaReport, err error) {
+func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum Report, err error) {
 	for err == nil {
 		rep, failed := s.deltas.Apply(ctx)
 		sum.Refetches, err = sum.Refetches+rep.Refetches, failed

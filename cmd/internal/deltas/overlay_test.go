@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -50,7 +51,7 @@ func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 
 func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	m := newModel(20)
-	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, pipeline.Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	r.sync()
 	r.midway(4, func() {
 		for _, id := range []int{2, 15} {

@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -26,7 +27,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 		return nil
 	}
 	if q.owing() {
-		d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
+		d.trouble(d.each(ctx, func(ctx context.Context, dest pipeline.Destination) error { return d.look(ctx, q, dest) }))
 	}
 	for range slicesAtOnce {
 		if more, err := d.serveSome(ctx, q); !more || err != nil {
@@ -70,7 +71,7 @@ func (d *Deltas) lookAgain(ctx context.Context) {
 		}
 		q.duringPass = q.lock.DuringPass()
 		if q.lock.TakeDoubt() {
-			d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
+			d.trouble(d.each(ctx, func(ctx context.Context, dest pipeline.Destination) error { return d.look(ctx, q, dest) }))
 		}
 	}
 }
@@ -93,7 +94,7 @@ func (q *queue) owing() bool {
 func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, overlays map[string]*overlay.Overlay) error {
 	x := &delta{Deltas: d, q: q, began: d.now().UTC(), overlays: overlays}
 	positions := x.positions(ctx)
-	var dests []Destination
+	var dests []pipeline.Destination
 	for _, p := range positions {
 		dests = append(dests, p.dest)
 	}

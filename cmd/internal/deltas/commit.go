@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
@@ -31,7 +32,7 @@ func (m *mapped) release() {
 }
 
 type destinationPosition struct {
-	dest   Destination
+	dest   pipeline.Destination
 	stored state.Cursor
 	pos    cursor.Position
 	events cursor.Applied
@@ -54,7 +55,7 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 	x.notBefore()
 	var mu sync.Mutex
 	done := map[string]cursor.Applied{}
-	err = x.each(ctx, func(ctx context.Context, dest Destination) error {
+	err = x.each(ctx, func(ctx context.Context, dest pipeline.Destination) error {
 		i := slices.IndexFunc(positions, func(p *destinationPosition) bool { return p.dest.Name == dest.Name })
 		if i < 0 {
 			return errIdle
@@ -84,9 +85,9 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 
 func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	var all []*destinationPosition
-	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
+	x.trouble(x.each(ctx, func(ctx context.Context, dest pipeline.Destination) error {
 		p := &destinationPosition{dest: dest}
-		if len(x.admitted(x.q, x.overlays, []Destination{dest})) == 0 {
+		if len(x.admitted(x.q, x.overlays, []pipeline.Destination{dest})) == 0 {
 			return errIdle
 		}
 		if err := x.readPosition(ctx, x.q, p); err != nil {
@@ -155,7 +156,7 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 	if len(records) == 0 {
 		return &mapped{}, nil
 	}
-	err = Guard(x.q.stream.Name, func() error {
+	err = pipeline.Guard(x.q.stream.Name, func() error {
 		m := transform.NewMapper(x.q.stream, transform.Stamp{Run: stamp, SyncedAt: x.began, Via: "webhook"}, known)
 		defer m.Close()
 		shaper, err := transform.NewShaper(m, len(known) > 0)

@@ -1,4 +1,7 @@
-package pipeline
+// Package deltas applies webhook events to the tables of a pipeline: it requests the records that the events name, and
+// commits them together with the position in the inbox. While a pass over the stream is running, it commits between two
+// commits of the pass: see package overlay.
+package deltas
 
 import (
 	"context"
@@ -8,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -65,7 +69,7 @@ const maxRecordTries = 3
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
 type Deltas struct {
-	Config
+	pipeline.Config
 	mu     sync.Mutex // guards what the destinations change concurrently
 	inbox  *extract.Inbox
 	pace   applyRate
@@ -77,7 +81,7 @@ type Deltas struct {
 	read    int64
 	left    *leftBehind // events dropped from memory; nil for none
 	upTo    int64       // the last event that was read before catchUp set d.read back
-	rep     DeltaReport
+	rep     Report
 	looked  map[string]bool
 	ledgers map[string]int64
 	kept    time.Time
@@ -88,8 +92,8 @@ type Deltas struct {
 }
 
 // DeltaConfig configures a Deltas.
-type DeltaConfig struct {
-	Config
+type Config struct {
+	pipeline.Config
 	Inbox *extract.Inbox
 
 	// Quarantine is called for the last event of each record that was given up after three tries. It may be nil.
@@ -97,7 +101,7 @@ type DeltaConfig struct {
 }
 
 // NewDeltas returns a Deltas. It sends no requests yet.
-func NewDeltas(c DeltaConfig) (*Deltas, error) {
+func New(c Config) (*Deltas, error) {
 	if c.Inbox == nil {
 		return nil, errors.New("apply events: no inbox")
 	}
@@ -119,7 +123,7 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 }
 
 // DeltaReport is the result of one Apply, and what remains to be done.
-type DeltaReport struct {
+type Report struct {
 	Events    int   // events stored in the first destination's table of events
 	Applied   int   // records that were committed, deletions included, or left to a refresh
 	Refetches int   // records that are committed, deletions included, or that the reading of a stream in Refresh will bring
@@ -141,8 +145,8 @@ type DeltaReport struct {
 
 // Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time.
 // Events that cannot be applied now wait. The error is that of the inbox, or of ctx.
-func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
-	d.rep = DeltaReport{}
+func (d *Deltas) Apply(ctx context.Context) (Report, error) {
+	d.rep = Report{}
 	d.begin(ctx)
 	if err := d.receive(ctx); err != nil {
 		return d.rep, err
@@ -153,7 +157,7 @@ func (d *Deltas) Apply(ctx context.Context) (DeltaReport, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := Guard(name, func() error { return d.serve(ctx, q) }); err != nil {
+		if err := pipeline.Guard(name, func() error { return d.serve(ctx, q) }); err != nil {
 			d.fail(q)
 			d.trouble(err)
 		}
@@ -174,7 +178,7 @@ func (d *Deltas) begin(ctx context.Context) {
 		d.adopt(ctx)
 	}
 	d.lookAgain(ctx)
-	d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error {
+	d.trouble(d.each(ctx, func(ctx context.Context, dest pipeline.Destination) error {
 		d.mu.Lock()
 		looked := d.looked[dest.Name]
 		d.mu.Unlock()
@@ -194,7 +198,7 @@ func (d *Deltas) begin(ctx context.Context) {
 }
 
 func (d *Deltas) adopt(ctx context.Context) {
-	streams, err := Settle(ctx, d.Config)
+	streams, err := pipeline.Settle(ctx, d.Config)
 	if err != nil {
 		d.trouble(err)
 		return
@@ -219,7 +223,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 
 // look reads up to which event a destination has applied the events of q. It queues the records that the destination
 // stores as open.
-func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
+func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) error {
 	p := &destinationPosition{dest: dest}
 	if err := d.readPosition(ctx, q, p); err != nil {
 		return err
@@ -269,11 +273,11 @@ func (d *Deltas) restFor(fails int) time.Duration {
 	return retry.Policy{First: d.pace.rest, Longest: maxRest}.Wait(fails + 1)
 }
 
-func (d *Deltas) awake() []Destination {
+func (d *Deltas) awake() []pipeline.Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	return slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool {
+	return slices.DeleteFunc(slices.Clone(d.Destinations), func(dest pipeline.Destination) bool {
 		r := d.resting[dest.Name]
 		return r != nil && now.Before(r.until)
 	})
@@ -309,7 +313,7 @@ var errNoAnswer = errors.New("too slow: the other destinations did not wait")
 // errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
-func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
+func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest pipeline.Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))
 	var all sync.WaitGroup
@@ -317,7 +321,7 @@ func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Des
 		all.Go(func() {
 			ctx, cancel := context.WithTimeoutCause(ctx, d.pace.patience, errNoAnswer)
 			defer cancel()
-			err := Guard(dest.Name, func() error { return do(ctx, dest) })
+			err := pipeline.Guard(dest.Name, func() error { return do(ctx, dest) })
 			if errors.Is(err, errIdle) {
 				return
 			}

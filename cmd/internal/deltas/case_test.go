@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -238,7 +239,7 @@ func TestDeltasEndpointGone(t *testing.T) {
 	m.served = func(int) error { return &wire.Error{Class: wire.NotEntitled, Status: 403} }
 	m.records[3] = 4
 	m.send(m.event("updated", 3))
-	var rep DeltaReport
+	var rep Report
 	for range 5 {
 		var err error
 		rep, err = r.deltas.Apply(t.Context())
@@ -266,7 +267,7 @@ func (b *brittle) Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
 func TestDeltasDestinationDown(t *testing.T) {
 	m := newModel(50)
 	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
-	r := newDeltaRig(t, m, Destination{Name: "up", Destination: up}, Destination{Name: "down", Destination: down})
+	r := newDeltaRig(t, m, pipeline.Destination{Name: "up", Destination: up}, pipeline.Destination{Name: "down", Destination: down})
 	r.sync()
 	down.err = errors.New("no connection")
 	r.deltas.pace.rest = time.Hour
@@ -275,7 +276,7 @@ func TestDeltasDestinationDown(t *testing.T) {
 		m.records[id]++
 		m.send(m.event("updated", id))
 	}
-	var rep DeltaReport
+	var rep Report
 	for range 30 {
 		var err error
 		rep, err = r.deltas.Apply(t.Context())

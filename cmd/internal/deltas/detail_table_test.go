@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"testing"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func newBesideRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
+func newBesideRig(t *testing.T, m *model, dests ...pipeline.Destination) *deltaRig {
 	t.Helper()
 	r := newDeltaRig(t, m, dests...)
 	all, err := schemas.Load()
@@ -34,7 +35,7 @@ func singles(t *testing.T, d load.Destination) map[string][3]string {
 
 func TestDeltasBesideTheList(t *testing.T) {
 	m := newModel(9)
-	r := newBesideRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
+	r := newBesideRig(t, m, pipeline.Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, pipeline.Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
 	m.records[2] = 5
 	m.send(m.event("updated", 2))
 	r.apply()

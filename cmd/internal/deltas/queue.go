@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
@@ -64,7 +65,7 @@ func newQueue() *queue {
 
 // add queues an event. It keeps only the key, without the record, if the record is too large or if another event with
 // the same id has a different body.
-func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
+func (q *queue) add(e extract.Delivery, h extract.Hint, all []pipeline.Destination) {
 	q.last = e.Received
 	if h.Key == "" {
 		if q.whole == nil {
@@ -100,11 +101,11 @@ func (q *queue) recount(ordinal int64, received time.Time) {
 	}
 }
 
-func (q *queue) lacked(e *entity, by []Destination) bool {
-	return slices.ContainsFunc(by, func(d Destination) bool { return q.state[d.Name].Through < e.last })
+func (q *queue) lacked(e *entity, by []pipeline.Destination) bool {
+	return slices.ContainsFunc(by, func(d pipeline.Destination) bool { return q.state[d.Name].Through < e.last })
 }
 
-func (q *queue) lacking(by []Destination) (all []*entity) {
+func (q *queue) lacking(by []pipeline.Destination) (all []*entity) {
 	for _, e := range q.waiting {
 		if q.lacked(e, by) {
 			all = append(all, e)
@@ -114,7 +115,7 @@ func (q *queue) lacking(by []Destination) (all []*entity) {
 	return all
 }
 
-func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
+func (q *queue) due(now time.Time, by []pipeline.Destination, most int) []*entity {
 	if len(by) == 0 {
 		return nil
 	}
@@ -131,7 +132,7 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 	return all
 }
 
-func (q *queue) when(p applyRate, by []Destination) time.Time {
+func (q *queue) when(p applyRate, by []pipeline.Destination) time.Time {
 	var at time.Time
 	if len(by) == 0 {
 		return at
@@ -162,7 +163,7 @@ func (q *queue) when(p applyRate, by []Destination) time.Time {
 	return at
 }
 
-func (q *queue) floor(all []Destination) (low int64, oldest time.Time) {
+func (q *queue) floor(all []pipeline.Destination) (low int64, oldest time.Time) {
 	lacking := q.lacking(all)
 	if q.whole != nil {
 		lacking = append(lacking, q.whole)
@@ -244,7 +245,7 @@ func (d *Deltas) sort(e extract.Delivery) {
 	}
 }
 
-func (d *Deltas) report(rep *DeltaReport) {
+func (d *Deltas) report(rep *Report) {
 	now, awake := d.now(), d.awake()
 	rep.Through = d.read
 	if d.left != nil {
@@ -285,7 +286,7 @@ func (d *Deltas) report(rep *DeltaReport) {
 // pass.
 const minAgain = 100 * time.Millisecond
 
-func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
+func (d *Deltas) again(rep *Report, in time.Duration) {
 	if in = max(in, minAgain); rep.ApplyAfter == 0 || in < rep.ApplyAfter {
 		rep.ApplyAfter = in
 	}
@@ -296,7 +297,7 @@ const maxRefresh = time.Hour
 
 // refresh adds the stream to rep.Refresh, after its parents, if it must be read. The intervals between such readings
 // grow.
-func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
+func (d *Deltas) refresh(q *queue, rep *Report) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
 		owed = max(owed, a.Refresh)

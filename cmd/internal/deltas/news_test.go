@@ -1,4 +1,4 @@
-package pipeline
+package deltas
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/state"
@@ -57,7 +58,7 @@ func TestDeltasWithoutAnAnswer(t *testing.T) {
 	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newModel(20), &mute{Destination: loadtest.NewMemory(nil), leaves: leaves}
-			r := newDeltaRig(t, m, Destination{Name: "warehouse", Destination: d})
+			r := newDeltaRig(t, m, pipeline.Destination{Name: "warehouse", Destination: d})
 			r.sync()
 			r.midway(4, func() {
 				for _, id := range []int{2, 15} {
