@@ -25,6 +25,9 @@ type dialect struct{}
 // Place implements [sqlmerge.Dialect].
 func (dialect) Place(table string) string { return "db.main." + sqlmerge.Ident(table) }
 
+// ViewPlace implements [sqlmerge.Dialect]. A reader of the file may attach it under another name.
+func (dialect) ViewPlace(table string) string { return "main." + sqlmerge.Ident(table) }
+
 // Temp implements [sqlmerge.Dialect].
 func (dialect) Temp(table string) string { return "temp.main." + table }
 

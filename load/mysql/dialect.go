@@ -20,6 +20,9 @@ func (d dialect) Place(table string) string { return quote(d.database) + "." + q
 // quote quotes the name of a table or a database.
 func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
+// ViewPlace implements [sqlmerge.Dialect].
+func (d dialect) ViewPlace(table string) string { return d.Place(table) }
+
 // Temp implements [sqlmerge.Dialect].
 func (dialect) Temp(table string) string { return table }
 

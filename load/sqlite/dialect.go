@@ -17,6 +17,9 @@ type dialect struct{}
 // Place implements [sqlmerge.Dialect].
 func (dialect) Place(table string) string { return "main." + sqlmerge.Ident(table) }
 
+// ViewPlace implements [sqlmerge.Dialect].
+func (d dialect) ViewPlace(table string) string { return d.Place(table) }
+
 // Temp implements [sqlmerge.Dialect].
 func (dialect) Temp(table string) string { return "temp." + table }
 

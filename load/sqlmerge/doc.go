@@ -26,6 +26,9 @@ type Dialect interface {
 	Place(table string) string
 	Temp(table string) string
 
+	// ViewPlace returns the name of a table in the query of a view.
+	ViewPlace(table string) string
+
 	// Literal quotes a text, and Timestamp a time.
 	Literal(text string) string
 	Timestamp(t time.Time) string

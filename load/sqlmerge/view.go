@@ -75,7 +75,7 @@ func (f *fitting) createCurrentView(t *target) error {
 		return nil // the view is up to date, or a user has dropped it
 	}
 	f.ddl = true
-	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM " + f.b.Place(t.Name) + " WHERE " + t.currentSQL("")
+	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM " + f.b.ViewPlace(t.Name) + " WHERE " + t.currentSQL("")
 	if err := f.s.View(f.ctx, name, query); err != nil {
 		return err
 	}
