@@ -20,189 +20,180 @@ type ColumnMask struct {
 
 var typeWords = []string{"bool", "int64", "float64", "decimal(p,s)", "date", "timestamp", "text", "json"}
 
-func (r *reader) columns(s *Stream, n ast.Node, what string) {
+func (s *Stream) readColumns(v value) {
 	s.Types = maps.Clone(s.Types)
 	if s.Types == nil {
 		s.Types = map[string]string{}
 	}
-	es, _ := r.entries(n, what)
+	es, _ := v.entries()
 	for _, e := range es {
-		what := what + " " + e.key
 		if !columnPath.MatchString(e.key) {
-			r.fault(e.at, "%s: not a valid column path; want lower case, __ between an object and its member", what)
+			v.fault(e.at, "%s: not a valid column path; want lower case, __ between an object and its member", e.what)
 			continue
 		}
-		if _, block := r.resolve(e.value).(ast.MapNode); block {
-			r.column(s, e, what)
+		if e.isMapping() {
+			s.readColumn(e)
 			continue
 		}
-		v, ok := r.text(e.value, what)
+		text, ok := e.text()
 		switch {
 		case !ok:
-		case slices.Contains(schemas.MaskActions(), v.value):
-			s.Columns = append(s.Columns, ColumnMask{At: e.at, Column: e.key, Mask: schemas.Mask{Action: v.value}})
+		case slices.Contains(schemas.MaskActions(), text.value):
+			s.Columns = append(s.Columns, ColumnMask{At: e.at, Column: e.key, Mask: schemas.Mask{Action: text.value}})
 		default:
-			r.columnType(s, e.key, v, what)
+			s.readType(e.value, e.key, text)
 		}
 	}
 }
 
 var columnPath = regexp.MustCompile(`^[a-z0-9_]+$`)
 
-func (r *reader) columnType(s *Stream, path string, v scalar, what string) {
-	if _, err := schemas.ParseType(v.value); err != nil {
-		r.fault(v.at, "%s: %q is neither a type nor a mask%s", what, v.raw,
-			suggestion(v.raw, slices.Concat(typeWords, schemas.MaskActions())))
+func (s *Stream) readType(v value, path string, text scalar) {
+	if _, err := schemas.ParseType(text.value); err != nil {
+		v.fault(text.at, "%s: %q is neither a type nor a mask%s", v.what, text.raw,
+			suggestion(text.raw, slices.Concat(typeWords, schemas.MaskActions())))
 		return
 	}
-	s.Types[path] = v.value
+	s.Types[path] = text.value
 }
 
-func (r *reader) column(s *Stream, e entry, what string) {
+func (s *Stream) readColumn(e entry) {
 	var m schemas.Mask
 	typed := Pos{}
-	f := r.maskFields(&m, what)
-	f["type"] = func(n ast.Node) {
-		if v, ok := r.text(n, what+" type"); ok {
-			r.columnType(s, e.key, v, what+" type")
-			typed = v.at
+	f := maskFields(&m)
+	f["type"] = func(v value) {
+		if text, ok := v.text(); ok {
+			s.readType(v, e.key, text)
+			typed = text.at
 		}
 	}
-	f["description"] = func(n ast.Node) {
-		if v, ok := r.text(n, what+" description"); ok {
-			s.Descriptions = maps.Clone(s.Descriptions)
-			if s.Descriptions == nil {
-				s.Descriptions = map[string]string{}
-			}
-			s.Descriptions[e.key] = v.value
+	f["description"] = func(v value) {
+		if text, ok := v.text(); ok {
+			s.Descriptions = with(s.Descriptions, e.key, text.value)
 		}
 	}
-	f["rename"] = func(n ast.Node) { r.rename(s, e.key, n, what+" rename") }
-	if !r.mapping(e.value, what, f) {
+	f["rename"] = func(v value) { s.readRename(v, e.key) }
+	if !e.mapping(f) {
 		return
 	}
 	if m != (schemas.Mask{}) {
 		if m.Action == "" {
-			r.require(e.value, what, "mask")
+			e.require("mask")
 		}
-		r.checkMask(m, posOf(e.value), what)
+		checkMask(e.value, m)
 		s.Columns = append(s.Columns, ColumnMask{At: e.at, Column: e.key, Mask: m})
 	}
 	if m.Textual() && typed != (Pos{}) {
-		r.fault(typed, "%s: mask %s always produces text; remove type", what, m.Action)
+		e.fault(typed, "%s: mask %s always produces text; remove type", e.what, m.Action)
 	}
 }
 
-func (r *reader) rename(s *Stream, path string, n ast.Node, what string) {
-	v, ok := r.text(n, what)
+// with returns a copy of a map that also has the value of a key.
+func with(all map[string]string, key, value string) map[string]string {
+	fresh := map[string]string{}
+	maps.Copy(fresh, all)
+	fresh[key] = value
+	return fresh
+}
+
+func (s *Stream) readRename(v value, path string) {
+	to, ok := v.text()
 	if !ok {
 		return
 	}
-	if schemas.Column(schemas.PathPointer(v.value)) != v.value {
-		r.fault(v.at, "%s %q: want lower-case letters, digits and single underscores, at most %d, and not a name that penstock uses itself", what, v.raw, schemas.MaxName)
+	if schemas.Column(schemas.PathPointer(to.value)) != to.value {
+		v.fault(to.at, "%s %q: want lower-case letters, digits and single underscores, at most %d, and not a name that penstock uses itself", v.what, to.raw, schemas.MaxName)
 		return
 	}
-	all := maps.Clone(s.Rules.Rename)
-	if all == nil {
-		all = map[string]string{}
-	}
-	for other, name := range all {
-		if name == v.value {
-			r.fault(v.at, "%s: %s has the name %q too", what, other, v.raw)
+	for other, name := range s.Rules.Rename {
+		if name == to.value {
+			v.fault(to.at, "%s: %s has the name %q too", v.what, other, to.raw)
 		}
 	}
-	all[path] = v.value
-	s.Rules.Rename = all
+	s.Rules.Rename = with(s.Rules.Rename, path, to.value)
 }
 
-func (r *reader) selects(n ast.Node, what string) []string {
+func selects(v value) []string {
 	var all []string
-	for _, v := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		switch {
-		case !columnPath.MatchString(v.value):
-			r.fault(v.at, "%s %q: not a valid column path", what, v.raw)
-		case slices.Contains(all, v.value):
-			r.fault(v.at, "%s names %q twice", what, v.raw)
+		case !columnPath.MatchString(s.value):
+			v.fault(s.at, "%s %q: not a valid column path", v.what, s.raw)
+		case slices.Contains(all, s.value):
+			v.fault(s.at, "%s names %q twice", v.what, s.raw)
 		default:
-			all = append(all, v.value)
+			all = append(all, s.value)
 		}
 	}
-	if all == nil && len(r.faults) == 0 {
-		r.fault(posOf(n), "%s is empty", what)
-	}
+	v.notEmpty(len(all))
 	return all
 }
 
-func (r *reader) filter(n ast.Node, what string) []schemas.Condition {
-	nodes := []ast.Node{n}
-	if _, list := r.resolve(n).(*ast.SequenceNode); list {
-		nodes = r.list(n, what)
+func filter(v value) []schemas.Condition {
+	items := []value{v}
+	if v.isList() {
+		items = v.list()
 	}
 	var all []schemas.Condition
-	for _, v := range nodes {
-		if c, ok := r.condition(v, what); ok {
+	for _, item := range items {
+		if c, ok := condition(item); ok {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-func (r *reader) condition(n ast.Node, what string) (c schemas.Condition, ok bool) {
-	limit := func(to **string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if v, ok := r.operand(n, what+" "+key); ok {
-				*to = &v
+func condition(v value) (c schemas.Condition, ok bool) {
+	limit := func(to **string) func(value) {
+		return func(v value) {
+			if s, ok := operand(v); ok {
+				*to = &s
 			}
 		}
 	}
 	tests := 0
 	f := fields{
-		"in":     func(n ast.Node) { c.In = r.operands(n, what+" in") },
-		"not_in": func(n ast.Node) { c.NotIn = r.operands(n, what+" not_in") },
-		"min":    limit(&c.Min, "min"),
-		"max":    limit(&c.Max, "max"),
-		"null":   func(n ast.Node) { v := r.boolean(n, what+" null"); c.Null = &v },
+		"in":     set(&c.In, operands),
+		"not_in": set(&c.NotIn, operands),
+		"min":    limit(&c.Min),
+		"max":    limit(&c.Max),
+		"null":   func(v value) { is := v.boolean(); c.Null = &is },
 	}
 	for key, read := range f {
-		f[key] = func(n ast.Node) { tests++; read(n) }
+		f[key] = func(v value) { tests++; read(v) }
 	}
-	f["column"] = func(n ast.Node) {
-		if v, ok := r.text(n, what+" column"); ok {
-			c.Column = v.value
-			if !columnPath.MatchString(v.value) {
-				r.fault(v.at, "%s column %q: not a valid column path", what, v.raw)
-			}
+	f["column"] = func(v value) {
+		s, ok := v.text()
+		if c.Column = s.value; ok && !columnPath.MatchString(s.value) {
+			v.fault(s.at, "%s %q: not a valid column path", v.what, s.raw)
 		}
 	}
-	if !r.mapping(n, what, f) {
+	if !v.mapping(f, "column") {
 		return c, false
 	}
-	r.require(n, what, "column")
 	if tests != 1 {
-		r.fault(posOf(n), "%s has %d tests for one column; want one of in, not_in, min, max or null, and a separate entry for each further test", what, tests)
+		v.fault(v.pos(), "%s has %d tests for one column; want one of in, not_in, min, max or null, and a separate entry for each further test", v.what, tests)
 	}
 	return c, true
 }
 
 // operand returns a value of a filter. The underscores of a number, as in 1_000, are removed.
-func (r *reader) operand(n ast.Node, what string) (string, bool) {
-	s, ok := r.scalar(n, what)
-	switch r.resolve(n).(type) {
+func operand(v value) (string, bool) {
+	s, ok := v.scalar()
+	switch v.resolve().(type) {
 	case *ast.IntegerNode, *ast.FloatNode:
 		s.value = strings.ReplaceAll(s.value, "_", "")
 	}
 	return s.value, ok
 }
 
-func (r *reader) operands(n ast.Node, what string) []string {
+func operands(v value) []string {
 	all := []string{}
-	for _, v := range r.list(n, what) {
-		if s, ok := r.operand(v, what); ok {
+	for _, item := range v.list() {
+		if s, ok := operand(item); ok {
 			all = append(all, s)
 		}
 	}
-	if len(all) == 0 && len(r.faults) == 0 {
-		r.fault(posOf(n), "%s is empty", what)
-	}
+	v.notEmpty(len(all))
 	return all
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -92,8 +90,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	if c.presets, err = schemas.LoadPresets(); err != nil {
 		return nil, fmt.Errorf("parse %s: %w", in.File, err)
 	}
-	if root := r.document(data); root != nil {
-		r.root(c, root)
+	if root := r.document(data, wholeFile); root.given() {
+		c.read(root)
 	}
 	if len(r.faults) > 0 {
 		return nil, r.faults.sorted()
@@ -102,40 +100,40 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads destinations, sources, streams and pipelines in this order, whatever their order in the file:
+// read reads destinations, sources, streams and pipelines in this order, whatever their order in the file:
 // each may refer to what was read before it.
-func (r *reader) root(c *Config, root ast.Node) {
-	later := map[string]ast.Node{}
-	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
-	complete := r.mapping(root, "the configuration", fields{
-		"version":      func(n ast.Node) { c.Version = r.number(n, "version", 1, 1) },
-		"sources":      keep("sources"),
-		"destinations": func(n ast.Node) { r.readingPlace = true; c.Destinations = r.destinations(n); r.readingPlace = false },
-		"pipelines":    keep("pipelines"),
-		"streams":      keep("streams"),
-		"max_columns":  func(n ast.Node) { r.maxColumns = r.number(n, "max_columns", 1, maxColumns) },
-		"max_tables":   func(n ast.Node) { r.maxTables = r.number(n, "max_tables", 1, maxTables) },
-		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
-		"state":        func(n ast.Node) { r.readingPlace = true; c.State = r.state(n); r.readingPlace = false },
-		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
+func (c *Config) read(root value) {
+	var sources, streams, pipelines value
+	var most limits
+	complete := root.mapping(fields{
+		"version":      number(&c.Version, 1, 1),
+		"sources":      keep(&sources),
+		"destinations": func(v value) { v.place = true; c.Destinations = named(v, readDestination) },
+		"pipelines":    keep(&pipelines),
+		"streams":      keep(&streams),
+		"max_columns":  number(&most.columns, 1, maxColumns),
+		"max_tables":   number(&most.tables, 1, maxTables),
+		"serve":        set(&c.Serve, readServe),
+		"state":        func(v value) { v.place = true; c.State = readState(v) },
+		"alerts":       set(&c.Alerts, readAlerts),
 	})
 	if c.State.At == (Pos{}) { // not in the file
-		c.State = r.stateKey(c.State, "")
+		c.State = root.r.withStateKey(c.State, "")
 	}
-	if n := later["sources"]; n != nil {
-		c.Sources = r.sources(n, c)
+	if sources.given() {
+		c.Sources = readSources(sources, c)
 	}
-	c.Streams = r.streams(later["streams"], c.Sources)
-	if n := later["pipelines"]; n != nil {
-		c.Pipelines = r.pipelines(n, c)
+	c.Streams = most.apply(root.r.readStreams(streams))
+	if pipelines.given() {
+		c.Pipelines = named(pipelines, func(e entry) Pipeline { return readPipeline(e, c) })
 	}
 	if complete {
-		r.require(root, "the configuration", "version", "sources", "destinations", "pipelines")
+		root.require("version", "sources", "destinations", "pipelines")
 	}
-	if len(r.faults) == 0 {
-		r.collisions(c)
-		r.checkPlaces(c)
-		r.checkWebhooksRead(c)
+	if len(root.r.faults) == 0 {
+		root.r.checkCollisions(c)
+		root.r.checkPlaces(c)
+		root.r.checkWebhooksRead(c)
 	}
 }
 
@@ -172,22 +170,6 @@ func find[T any](all []T, is func(T) bool) (T, bool) {
 	}
 	var none T
 	return none, false
-}
-
-func namedEntries[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
-	es, ok := r.entries(n, what)
-	if ok && len(es) == 0 {
-		r.fault(posOf(n), "%s is empty", what)
-	}
-	var all []T
-	for _, e := range es {
-		if !isName(e.key) {
-			r.fault(e.at, "%s: %q is not a valid name; want letters, digits, - and _", what, e.key)
-			continue
-		}
-		all = append(all, read(e))
-	}
-	return all
 }
 
 // IsName reports whether s is a valid name of a source, destination or pipeline.

@@ -241,6 +241,7 @@ func TestParseFaults(t *testing.T) {
 		{"schema", with("to: warehouse", "to: warehouse, schema: {types: frieze}"), `"frieze" is unknown; did you mean "freeze"?`},
 		{"schedule as text", with("to: warehouse", `to: warehouse, schedule: "0 2 * * *"`), "pipeline nightly schedule is text; want a mapping"},
 		{"cron fields", with("to: warehouse", `to: warehouse, schedule: {cron: "0 2 *"}`), "has 3 fields; want five"},
+		{"cron blank", with("to: warehouse", `to: warehouse, schedule: {cron: " "}`), "pipeline nightly schedule cron is empty"},
 		{"cron every nothing", with("to: warehouse", `to: warehouse, schedule: {cron: "@every 0s"}`), "@every needs whole seconds, at least one"},
 		{"cron minute", with("to: warehouse", `to: warehouse, schedule: {cron: "61 * * * *"}`), `7:57: pipeline nightly schedule cron "61 * * * *": end of range (61) above maximum (59): 61`},
 		{"cron day that never comes", with("to: warehouse", `to: warehouse, schedule: {cron: "0 0 30 2 *"}`), "never fires: no date matches"},

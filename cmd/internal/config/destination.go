@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -27,69 +25,51 @@ type Destination struct {
 	AccessKey, SecretKey wire.Secret // credentials of an object store; "": as the cloud's own tools find them
 }
 
-func (r *reader) destinations(n ast.Node) []Destination {
-	return namedEntries(r, n, "destinations", func(e entry) Destination {
-		d := Destination{At: e.at, Name: e.key}
-		what := "destination " + e.key
-		if _, block := r.resolve(e.value).(ast.MapNode); !block {
-			r.destinationURL(&d, e.value, what)
-			return d
-		}
-		word := func(to *string, key string) func(ast.Node) {
-			return func(n ast.Node) {
-				if s, ok := r.text(n, what+" "+key); ok {
-					*to = s.value
-				}
-			}
-		}
-		ok := r.mapping(e.value, what, fields{
-			"url":     func(n ast.Node) { r.destinationURL(&d, n, what+" url") },
-			"schema":  word(&d.Schema, "schema"),
-			"publish": word(&d.Publish, "publish"),
-			"files":   word(&d.Files, "files"),
-			"mode":    func(n ast.Node) { d.Mode = r.fileMode(n, what+" mode") },
-
-			"access_key": func(n ast.Node) { d.AccessKey = r.secret(n, what+" access_key") },
-			"secret_key": func(n ast.Node) { d.SecretKey = r.secret(n, what+" secret_key") },
-		})
-		if ok {
-			r.require(e.value, what, "url")
-		}
+func readDestination(e entry) Destination {
+	d := Destination{At: e.at, Name: e.key}
+	v := e.as("destination " + e.key)
+	if !v.isMapping() {
+		d.readURL(v)
 		return d
+	}
+	v.mapping(fields{
+		"url":     d.readURL,
+		"schema":  text(&d.Schema),
+		"publish": text(&d.Publish),
+		"files":   text(&d.Files),
+		"mode":    set(&d.Mode, fileMode),
+
+		"access_key": set(&d.AccessKey, secret),
+		"secret_key": set(&d.SecretKey, secret),
+	}, "url")
+	return d
+}
+
+func fileMode(v value) fs.FileMode {
+	return converted(v, "the octal mode of a file that its owner reads and writes, such as 0640 or 0664", func(s string) (fs.FileMode, bool) {
+		mode, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(s, "0"), "o"), 8, 32)
+		return fs.FileMode(mode), err == nil && mode&^0o666 == 0 && mode&0o600 == 0o600
 	})
 }
 
-func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0
-	}
-	mode, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(s.raw, "0"), "o"), 8, 32)
-	if err != nil || mode&^0o666 != 0 || mode&0o600 != 0o600 {
-		r.fault(s.at, "%s %q: want the octal mode of a file that its owner reads and writes, such as 0640 or 0664", what, s.raw)
-		return 0
-	}
-	return fs.FileMode(mode)
-}
-
-// destinationURL checks the scheme against Input.Schemes, so that a new kind of destination needs no change here.
-func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
-	s, ok := r.text(n, what)
+// readURL checks the scheme against Input.Schemes, so that a new kind of destination needs no change here.
+func (d *Destination) readURL(v value) {
+	s, ok := v.text()
 	if !ok {
 		return
 	}
 	scheme, rest, found := strings.Cut(s.value, ":")
 	switch {
 	case !found:
-		r.fault(s.at, "%s %q has no scheme; want for example duckdb:warehouse.duckdb", what, s.raw)
-	case !slices.Contains(r.Schemes, scheme):
+		v.fault(s.at, "%s %q has no scheme; want for example duckdb:warehouse.duckdb", v.what, s.raw)
+	case !slices.Contains(v.r.Schemes, scheme):
 		shown := s.raw
 		if s.raw == s.value {
 			shown = scheme // the rest may contain a password
 		}
-		r.fault(s.at, "%s: no destination for %q%s", what, shown, suggestion(scheme, r.Schemes))
+		v.fault(s.at, "%s: no destination for %q%s", v.what, shown, suggestion(scheme, v.r.Schemes))
 	case rest == "":
-		r.fault(s.at, "%s has nothing after %s:", what, scheme)
+		v.fault(s.at, "%s has nothing after %s:", v.what, scheme)
 	default:
 		d.Scheme, d.URL, d.Shown = scheme, wire.Secret(s.value), shownURL(s.value)
 	}

@@ -1,12 +1,10 @@
 package config
 
-import (
-	"strings"
-)
+import "strings"
 
 // expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS}. `$${` becomes `${`. A
 // reference in an inserted value stays as it is.
-func (r *reader) expand(raw string, at Pos) (string, bool) {
+func (v value) expand(raw string) (string, bool) {
 	var b strings.Builder
 	ok := true
 	for rest := raw; ; {
@@ -22,11 +20,11 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 		}
 		name, after, closed := strings.Cut(tail, "}")
 		if !closed {
-			r.fault(at, "${ without a closing }")
+			v.fault(v.pos(), "${ without a closing }")
 			return "", false
 		}
-		v, set := r.reference(strings.TrimSpace(name), at)
-		b.WriteString(v)
+		of, set := v.reference(strings.TrimSpace(name))
+		b.WriteString(of)
 		ok = ok && set
 		rest = after
 	}
@@ -34,35 +32,41 @@ func (r *reader) expand(raw string, at Pos) (string, bool) {
 
 // reference returns the value of one ${…}. An empty value is an error here, because an empty credential would
 // cause a less clear error later.
-func (r *reader) reference(name string, at Pos) (string, bool) {
+func (v value) reference(name string) (string, bool) {
 	if path, file := strings.CutPrefix(name, "file:"); file {
-		v, err := r.Read(strings.TrimSpace(path))
-		if err != nil {
-			r.fault(at, "${file:%s}: %v", path, err)
-			return "", false
-		}
-		if v = strings.TrimRight(v, "\r\n"); v == "" {
-			r.fault(at, "${file:%s} is empty", path)
-			return "", false
-		}
-		return v, true
+		text, err := v.r.Read(strings.TrimSpace(path))
+		return v.inserted("file:"+path, text, err, " is empty")
 	}
 	if command, cmd := strings.CutPrefix(name, "cmd:"); cmd {
-		return r.printed(command, at)
+		return v.printed(command)
 	}
 	name = strings.TrimSpace(strings.TrimPrefix(name, "env:"))
 	if !isEnvName(name) {
-		r.fault(at, "${%s} is not a valid variable name; want ${NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}", name)
+		v.fault(v.pos(), "${%s} is not a valid variable name; want ${NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}", name)
 		return "", false
 	}
-	v, set := r.Env(name)
+	text, set := v.r.Env(name)
 	switch {
 	case !set:
-		r.fault(at, "environment variable %s is not set", name)
-	case v == "":
-		r.fault(at, "environment variable %s is empty", name)
+		v.fault(v.pos(), "environment variable %s is not set", name)
+	case text == "":
+		v.fault(v.pos(), "environment variable %s is empty", name)
 	}
-	return v, v != ""
+	return text, text != ""
+}
+
+// inserted returns the text of a file or command without line breaks at its end. An empty text is a fault.
+func (v value) inserted(name, text string, err error, empty string) (string, bool) {
+	text = strings.TrimRight(text, "\r\n")
+	switch {
+	case err != nil:
+		v.fault(v.pos(), "${%s}: %v", name, err)
+	case text == "":
+		v.fault(v.pos(), "${%s}%s", name, empty)
+	default:
+		return text, true
+	}
+	return "", false
 }
 
 func isEnvName(s string) bool {
@@ -77,28 +81,20 @@ func isEnvName(s string) bool {
 
 // printed returns the output of a command. Only credentials, destinations and the state may name a command. Verbs
 // that read no source do not run the commands of credentials.
-func (r *reader) printed(command string, at Pos) (string, bool) {
+func (v value) printed(command string) (string, bool) {
 	argv, ok := words(command)
 	switch {
 	case !ok || len(argv) == 0:
-		r.fault(at, "${cmd:%s}: want a program and its arguments, with quotes around an argument that has spaces", command)
+		v.fault(v.pos(), "${cmd:%s}: want a program and its arguments, with quotes around an argument that has spaces", command)
 		return "", false
-	case !r.asSecret && !r.readingPlace:
-		r.fault(at, "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
+	case !v.secret && !v.place:
+		v.fault(v.pos(), "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
 		return "", false
-	case r.Run == nil, r.DestinationsOnly && r.asSecret && !r.readingPlace:
+	case v.r.Run == nil, v.r.DestinationsOnly && !v.place:
 		return unread, true
 	}
-	v, err := r.Run(argv)
-	if err != nil {
-		r.fault(at, "${cmd:%s}: %v", command, err)
-		return "", false
-	}
-	if v = strings.TrimRight(v, "\r\n"); v == "" {
-		r.fault(at, "${cmd:%s}: the command printed nothing", command)
-		return "", false
-	}
-	return v, true
+	text, err := v.r.Run(argv)
+	return v.inserted("cmd:"+command, text, err, ": the command printed nothing")
 }
 
 // unread is the value of a credential whose command is not run, because the current verb of penstock needs no source.

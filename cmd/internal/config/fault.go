@@ -120,3 +120,20 @@ func distance(a, b string) int {
 	}
 	return last[len(t)]
 }
+
+func suggestion(word string, known []string) string {
+	if s := didYouMean(word, known); s != "" {
+		return s
+	}
+	if len(known) == 0 || len(known) > 16 {
+		return ""
+	}
+	return "; want " + oneOf(known)
+}
+
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -15,68 +13,66 @@ var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sig
 
 // headers reads names and values of HTTP headers. A value from ${…} is a secret. So is every value whose header
 // has a name that suggests a secret, such as X-Api-Key. // Invariant 5
-func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
-	es, ok := r.entries(n, what)
+func headers(v value) map[string]wire.Secret {
+	es, ok := v.entries()
 	if !ok {
 		return nil
 	}
 	all := map[string]wire.Secret{}
 	for _, e := range es {
-		r.asSecret = true
-		v, ok := r.text(e.value, what+" "+e.key)
-		r.asSecret = false
+		s, ok := e.credential().text()
 		if !ok {
 			continue
 		}
-		name, value := textproto.CanonicalMIMEHeaderKey(e.key), wire.Secret(strings.TrimSpace(v.value))
-		if bad := wire.HeaderFault(e.key, value); bad != "" {
-			r.fault(e.at, "%s: %s %s", what, e.key, bad)
+		name, of := textproto.CanonicalMIMEHeaderKey(e.key), wire.Secret(strings.TrimSpace(s.value))
+		if bad := wire.HeaderFault(e.key, of); bad != "" {
+			v.fault(e.at, "%s: %s %s", v.what, e.key, bad)
 			continue
 		}
 		if _, twice := all[name]; twice {
-			r.fault(e.at, "%s: %s is set twice", what, name)
+			v.fault(e.at, "%s: %s is set twice", v.what, name)
 			continue
 		}
-		if value != unread && (v.raw != v.value || secretName.MatchString(name)) {
-			r.secrets = append(r.secrets, value)
+		if of != unread && (s.raw != s.value || secretName.MatchString(name)) {
+			v.r.secrets = append(v.r.secrets, of)
 		}
-		all[name] = value
+		all[name] = of
 	}
 	return all
 }
 
-func (r *reader) authHeader(n ast.Node, what string) *scalar {
-	s, ok := r.text(n, what)
+func authHeader(v value) *scalar {
+	s, ok := v.text()
 	if !ok {
 		return nil
 	}
 	if bad := wire.AuthHeaderFault(s.value); bad != "" {
-		r.fault(s.at, "%s %q %s", what, s.raw, bad)
+		v.fault(s.at, "%s %q %s", v.what, s.raw, bad)
 		return nil
 	}
 	return &s
 }
 
-func (r *reader) authScheme(n ast.Node, what string) *scalar {
-	s, ok := r.scalar(n, what)
+func authScheme(v value) *scalar {
+	s, ok := v.scalar()
 	if !ok {
 		return nil
 	}
 	if strings.ContainsFunc(s.value, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		r.fault(s.at, "%s %q: want one word, or \"\" for none", what, s.raw)
+		v.fault(s.at, "%s %q: want one word, or \"\" for none", v.what, s.raw)
 		return nil
 	}
 	return &s
 }
 
-// placeAuth sets how a token or key is sent. The default is "Authorization: Bearer TOKEN", and in another header
+// setHeader sets how a token or key is sent. The default is "Authorization: Bearer TOKEN", and in another header
 // only the token.
-func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
+func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	if header == nil && scheme == nil {
 		return
 	}
 	if a.Login != nil || a.OAuth != nil {
-		r.fault(a.At, "%s: header and scheme are only for a token or key", what)
+		v.fault(a.At, "%s: header and scheme are only for a token or key", v.what)
 		return
 	}
 	a.Header = "Authorization"
@@ -92,9 +88,9 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 }
 
 // checkHeaders reports a header that would replace the one with the credential.
-func (r *reader) checkHeaders(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
+func checkHeaders(v value, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
-		r.fault(posOf(n), "%s: header %s is already used for the credential", what, a.Header)
+		v.fault(v.pos(), "%s: header %s is already used for the credential", v.what, a.Header)
 	}
 }
 

@@ -2,12 +2,9 @@ package config
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -47,141 +44,98 @@ const DefaultListingTimeout = 30 * time.Second
 // mostSources is the largest number of rows in a list. // Invariant 15
 const mostSources = 100_000
 
-func (r *reader) sources(n ast.Node, c *Config) []Source {
-	var template ast.Node
+func readSources(v value, c *Config) []Source {
+	var template value
 	var all []Source
-	es, ok := r.entries(n, "sources")
-	r.observe(n, sighting{fixedKeys: []string{"from", "template"}})
+	es, ok := v.entries()
+	v.observe(sighting{fixedKeys: []string{"from", "template"}})
 	if ok && len(es) == 0 {
-		r.fault(posOf(n), "sources is empty")
+		v.fault(v.pos(), "sources is empty")
 	}
 	for _, e := range es {
 		switch {
 		case e.key == "from":
-			c.Listing = r.listing(e.value, c)
+			c.Listing = readListing(e.value, c)
 		case e.key == "template":
 			template = e.value
 		case !isName(e.key):
-			r.fault(e.at, "sources: %q is not a valid name; want letters, digits, - and _", e.key)
+			v.fault(e.at, "sources: %q is not a valid name; want letters, digits, - and _", e.key)
 		default:
-			all = append(all, r.source(e))
+			all = append(all, readSource(e))
 		}
 	}
-	if r.observer != nil && template != nil {
+	if v.r.observer != nil && template.given() {
 		// The JSON Schema is made without rows. It describes the template as a source.
-		r.source(entry{key: "template", at: posOf(template), value: template})
+		readSource(entry{"template", template.pos(), template})
 	}
 	switch l := c.Listing; {
-	case l == nil && template == nil:
+	case l == nil && !template.given():
 	case l == nil:
-		r.fault(posOf(template), "sources: template needs from, which lists the sources")
-	case template == nil:
-		r.fault(l.At, "sources: from needs a template, from which each source is made")
-	case len(r.faults) == 0:
-		all = append(all, r.listed(l, template, all)...)
+		v.fault(template.pos(), "sources: template needs from, which lists the sources")
+	case !template.given():
+		v.fault(l.At, "sources: from needs a template, from which each source is made")
+	case len(v.r.faults) == 0:
+		all = append(all, l.read(template, all)...)
 	}
-	r.checkCase(all)
+	v.r.checkCase(all)
 	return all
 }
 
-func (r *reader) source(e entry) Source {
-	s := Source{At: e.at, Name: e.key}
-	what := "source " + e.key
-	ok := r.mapping(e.value, what, fields{
-		"v2":       func(n ast.Node) { s.V2 = r.surface(n, what+" v2", "api_key", "oauth") },
-		"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login", "oauth") },
-		"webhooks": func(n ast.Node) { s.Webhooks = r.webhooks(n, what+" webhooks") },
-	})
-	if ok && s.V2 == nil && s.App == nil {
-		r.fault(e.at, "%s has neither v2 nor app", what)
-	}
-	return s
-}
-
-func (r *reader) listing(n ast.Node, c *Config) *Listing {
-	const what = "sources from"
-	l := &Listing{At: posOf(n), Name: "name", Timeout: DefaultListingTimeout}
-	word := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if s, ok := r.text(n, what+" "+key); ok {
-				*to = s.value
-			}
-		}
-	}
+func readListing(v value, c *Config) *Listing {
+	l := &Listing{At: v.pos(), Name: "name", Timeout: DefaultListingTimeout}
 	ways := 0
-	way := func(read func(ast.Node)) func(ast.Node) { return func(n ast.Node) { ways++; read(n) } }
-	ok := r.mapping(n, what, fields{
-		"file":  way(word(&l.File, "file")),
-		"query": way(word(&l.Query, "query")),
-		"command": way(func(n ast.Node) {
-			for _, s := range r.texts(n, what+" command") {
-				l.Command = append(l.Command, s.value)
-			}
-		}),
-		"of":      func(n ast.Node) { r.listingOf(l, n, what+" of", c) },
-		"timeout": func(n ast.Node) { l.Timeout = r.listingTimeout(n, what+" timeout") },
-		"name":    word(&l.Name, "name"),
-		"hosts":   func(n ast.Node) { l.Hosts = r.listingHosts(n, what+" hosts") },
-		"secret": func(n ast.Node) {
-			for _, s := range r.texts(n, what+" secret") {
-				l.Secret = append(l.Secret, s.value)
-			}
-		},
+	way := func(read func(value)) func(value) { return func(v value) { ways++; read(v) } }
+	ok := v.mapping(fields{
+		"file":    way(text(&l.File)),
+		"query":   way(text(&l.Query)),
+		"command": way(set(&l.Command, value.words)),
+		"of":      func(v value) { l.readOf(v, c) },
+		"timeout": duration(&l.Timeout, time.Second, 10*time.Minute, "from 1s to 10m"),
+		"name":    text(&l.Name),
+		"hosts":   set(&l.Hosts, listingHosts),
+		"secret":  set(&l.Secret, value.words),
 	})
 	switch {
 	case !ok:
 	case ways != 1:
-		r.fault(l.At, "%s holds %d lists; want one of file, query or command", what, ways)
+		v.fault(l.At, "%s holds %d lists; want one of file, query or command", v.what, ways)
 	case l.Query != "" && l.To.Text == "" && l.URL == "":
-		r.fault(l.At, "%s: a query needs `of`: a destination, or the URL of a database", what)
+		v.fault(l.At, "%s: a query needs `of`: a destination, or the URL of a database", v.what)
 	case l.Query == "" && (l.To.Text != "" || l.URL != ""):
-		r.fault(l.At, "%s: `of` is only for a query", what)
+		v.fault(l.At, "%s: `of` is only for a query", v.what)
 	}
 	return l
 }
 
-func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
-	s, ok := r.text(n, what)
-	if !ok {
-		return 0
-	}
-	d, err := time.ParseDuration(s.value)
-	if err != nil || d < time.Second || d > 10*time.Minute {
-		r.fault(s.at, "%s %q: want from 1s to 10m", what, s.raw)
-	}
-	return d
-}
-
-func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
-	s, ok := r.text(n, what)
-	switch {
+func (l *Listing) readOf(v value, c *Config) {
+	s, ok := v.text()
+	switch d, known := c.Destination(s.value); {
 	case !ok:
 	case strings.HasPrefix(s.value, "postgres:") || strings.HasPrefix(s.value, "postgresql:"):
 		l.URL = wire.Secret(s.value)
-		r.secrets = append(r.secrets, l.URL)
-	case slices.Contains(destinationNames(c), s.value):
-		l.To = Ref{s.at, s.value}
-		l.Destination, _ = c.Destination(s.value)
+		v.r.secrets = append(v.r.secrets, l.URL)
+	case known:
+		l.To, l.Destination = Ref{s.at, s.value}, d
 	default:
-		r.fault(s.at, "%s: no destination %q%s", what, s.raw, suggestion(s.raw, destinationNames(c)))
+		v.fault(s.at, "%s: no destination %q%s", v.what, s.raw, suggestion(s.raw, destinationNames(c)))
 	}
 }
 
-// listed makes a source of each row of a list.
-func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
+// read makes a source of each row of the list. The sources before are those of the file.
+func (l *Listing) read(template value, before []Source) []Source {
+	r := template.r
 	if r.Rows == nil {
 		return nil
 	}
 	rows, err := r.Rows(*l)
-	if errors.Is(err, ErrUnread) {
+	switch {
+	case errors.Is(err, ErrUnread):
 		l.Unread = true
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		r.fault(l.At, "sources from: %v", err)
 		return nil
-	}
-	if len(rows) > mostSources {
+	case len(rows) > mostSources:
 		r.fault(l.At, "sources from: more than %d", mostSources)
 		return nil
 	}
@@ -201,81 +155,27 @@ func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source
 			continue
 		}
 		taken[name] = true
-		all = append(all, r.fromRow(l, row, template))
+		all = append(all, l.fromRow(row, template))
 	}
 	return all
 }
 
-func (r *reader) rowFault(row Row, format string, args ...any) {
-	at := len(r.faults)
-	r.fault(Pos{Line: row.Line}, "sources from: "+format, args...)
-	if row.File != "" {
-		r.faults[at].File = row.File
-	}
-}
-
 // fromRow makes a source of a row. Errors in the source are stored in Source.Faults, so that the other sources can
 // still be read.
-func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
+func (l *Listing) fromRow(row Row, template value) Source {
+	r := template.r
 	for _, field := range l.Secret {
 		if v := row.Fields[field]; v != "" {
 			r.secrets = append(r.secrets, wire.Secret(v)) // Invariant 5
 		}
 	}
-	told, visited := len(r.faults), r.visited
-	r.row, r.rowOf, r.rowName = &row, l, row.Fields[l.Name]
-	s := r.source(entry{key: r.rowName, at: posOf(template), value: template})
-	r.row, r.rowOf, r.rowName = nil, nil, ""
+	before, visited := len(r.faults), r.visited
+	template.row = &listedRow{row, l, row.Fields[l.Name]}
+	s := readSource(entry{template.row.name, template.pos(), template})
 	r.visited = visited // the template does not count against maxNodes for each source
-	if len(r.faults) > told {
-		s.Faults = slices.Clone(r.faults[told:])
-		r.faults = r.faults[:told]
+	if len(r.faults) > before {
+		s.Faults = slices.Clone(r.faults[before:])
+		r.faults = r.faults[:before]
 	}
 	return s
-}
-
-// templateWord matches $${, a reference ${…} (which may contain {name}), or a field {…}.
-var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
-
-// fill replaces {field} by the value of that field in the current row, and expands ${…}. Inside a reference, such as
-// ${KEY_{name}}, it replaces only {name}, because the names of sources have no special characters. If a value of
-// the row contains ${…}, that text stays as it is.
-func (r *reader) fill(raw string, at Pos) (string, bool) {
-	if r.row == nil {
-		return r.expand(raw, at)
-	}
-	var b, own strings.Builder
-	all := true
-	put := func(text string, ok bool) {
-		b.WriteString(text)
-		all = all && ok
-	}
-	from := 0
-	for _, m := range templateWord.FindAllStringIndex(raw, -1) {
-		word := raw[m[0]:m[1]]
-		own.WriteString(raw[from:m[0]])
-		from = m[1]
-		if strings.HasPrefix(word, "$") {
-			own.WriteString(strings.ReplaceAll(word, "{name}", r.rowName))
-			continue
-		}
-		put(r.expand(own.String(), at))
-		own.Reset()
-		field := word[1 : len(word)-1]
-		value, ok := r.field(field, at)
-		put(value, ok && (r.urlName == "" || r.fitsURL(field, value, b.String(), raw[from:])))
-	}
-	put(r.expand(own.String()+raw[from:], at))
-	return b.String(), all
-}
-
-func (r *reader) field(name string, at Pos) (string, bool) {
-	if name == "name" {
-		return r.rowName, true
-	}
-	value, ok := r.row.Fields[name]
-	if !ok {
-		r.fault(at, "the row of source %s has no field {%s}", r.rowName, name)
-	}
-	return value, ok
 }

@@ -5,9 +5,68 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 )
+
+// listedRow is a row of a listing from which a source is being made.
+type listedRow struct {
+	Row
+	of   *Listing
+	name string // of the source
+}
+
+func (r *reader) rowFault(row Row, format string, args ...any) {
+	at := len(r.faults)
+	r.fault(Pos{Line: row.Line}, "sources from: "+format, args...)
+	if row.File != "" {
+		r.faults[at].File = row.File
+	}
+}
+
+// templateWord matches $${, a reference ${…} (which may contain {name}), or a field {…}.
+var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
+
+// fill replaces {field} by the value of that field in the current row, and expands ${…}. Inside a reference, such as
+// ${KEY_{name}}, it replaces only {name}, because the names of sources have no special characters. If a value of
+// the row contains ${…}, that text stays as it is.
+func (v value) fill(raw string) (string, bool) {
+	if v.row == nil {
+		return v.expand(raw)
+	}
+	var b, own strings.Builder
+	all := true
+	put := func(text string, ok bool) {
+		b.WriteString(text)
+		all = all && ok
+	}
+	from := 0
+	for _, m := range templateWord.FindAllStringIndex(raw, -1) {
+		word := raw[m[0]:m[1]]
+		own.WriteString(raw[from:m[0]])
+		from = m[1]
+		if strings.HasPrefix(word, "$") {
+			own.WriteString(strings.ReplaceAll(word, "{name}", v.row.name))
+			continue
+		}
+		put(v.expand(own.String()))
+		own.Reset()
+		field := word[1 : len(word)-1]
+		text, ok := v.field(field)
+		put(text, ok && (!v.isURL || v.fitsURL(field, text, b.String(), raw[from:])))
+	}
+	put(v.expand(own.String() + raw[from:]))
+	return b.String(), all
+}
+
+func (v value) field(name string) (string, bool) {
+	if name == "name" {
+		return v.row.name, true
+	}
+	text, ok := v.row.Fields[name]
+	if !ok {
+		v.fault(v.pos(), "the row of source %s has no field {%s}", v.row.name, name)
+	}
+	return text, ok
+}
 
 // A template and a row make the address to which credentials are sent. The row may come from someone who must not
 // choose the host, such as a customer who fills in a form. So the template has the host, and a field of the row
@@ -17,37 +76,36 @@ var (
 	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // several labels, if `hosts:` limits the host
 )
 
-// urlText reads a URL. While it does, fill checks the values of rows with fitsURL.
-func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
-	r.urlName = what
-	defer func() { r.urlName = "" }()
-	return r.text(n, what)
+// url reads a URL. The method fill checks the fields of rows with fitsURL.
+func (v value) url() (scalar, bool) {
+	v.isURL = true
+	return v.text()
 }
 
 // fitsURL reports whether the value of a field may be inserted into a URL between the texts prefix and suffix. If not,
 // fitsURL adds an error. The error does not quote the value, because the value may be secret. // Invariant 5
-func (r *reader) fitsURL(field, value, prefix, suffix string) bool {
+func (v value) fitsURL(field, text, prefix, suffix string) bool {
 	_, rest, hasScheme := strings.Cut(prefix, "://")
-	hosts := r.rowOf.Hosts != nil
+	hosts := v.row.of.Hosts != nil
 	switch {
 	case prefix == "" && strings.HasPrefix(suffix, "://"):
-		if s := strings.ToLower(value); s == "https" || s == "http" {
+		if s := strings.ToLower(text); s == "https" || s == "http" {
 			return true
 		}
-		return r.unfit("the field {%s} is the scheme of an address; want https", field)
+		return v.unfit("the field {%s} is the scheme of an address; want https", field)
 	case prefix == "" && (suffix == "" || suffix[0] == '/'):
 		return true // the row has the whole URL, which hostFits checks
 	case hasScheme && strings.ContainsAny(rest, `/?#\`):
-		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
+		if !strings.ContainsAny(text, `?#\`) && !dotted(text) {
 			return true
 		}
-		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; write %%3F for ?, %%23 for # and %%5C for \\", field)
-	case label.MatchString(value) || hosts && labels.MatchString(value):
+		return v.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; write %%3F for ?, %%23 for # and %%5C for \\", field)
+	case label.MatchString(text) || hosts && labels.MatchString(text):
 		return true
 	case hosts:
-		return r.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path needs a / before the field", field)
+		return v.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path needs a / before the field", field)
 	}
-	return r.unfit("the field {%s} is in the host of an address: want one part of a host, of letters, digits and -; "+
+	return v.unfit("the field {%s} is in the host of an address: want one part of a host, of letters, digits and -; "+
 		"`hosts:` under from allows several parts, a path needs a / before the field", field)
 }
 
@@ -57,25 +115,21 @@ func dotted(path string) bool {
 	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-func (r *reader) unfit(format string, args ...any) bool {
-	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.urlName}, args...)...)
+func (v value) unfit(format string, args ...any) bool {
+	v.r.rowFault(v.row.Row, "source %s: %s: "+format, append([]any{v.row.name, v.what}, args...)...)
 	return false
 }
 
 // hostFits checks the host of a URL that comes from a row against `hosts:`. A URL that the file itself states may have
 // any host.
-func (r *reader) hostFits(u *url.URL, what string) bool {
-	if r.row == nil {
-		return true
-	}
-	r.urlName = what
-	defer func() { r.urlName = "" }()
+func (v value) hostFits(u *url.URL) bool {
 	host := u.Hostname()
 	switch {
+	case v.row == nil:
 	case strings.Contains("."+host, ".."):
-		return r.unfit("its host has an empty part")
-	case r.rowOf.Hosts != nil && !slices.ContainsFunc(r.rowOf.Hosts, func(p string) bool { return hostMatches(p, host) }):
-		return r.unfit("its host is not in `hosts:` under from; add it there, or use *.example.com for all hosts below a domain")
+		return v.unfit("its host has an empty part")
+	case v.row.of.Hosts != nil && !slices.ContainsFunc(v.row.of.Hosts, func(p string) bool { return hostMatches(p, host) }):
+		return v.unfit("its host is not in `hosts:` under from; add it there, or use *.example.com for all hosts below a domain")
 	}
 	return true
 }
@@ -91,12 +145,12 @@ func hostMatches(pattern, host string) bool {
 
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 
-func (r *reader) listingHosts(n ast.Node, what string) []string {
+func listingHosts(v value) []string {
 	hosts := []string{}
-	for _, s := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		pattern := strings.ToLower(s.value)
 		if !hostPattern.MatchString(pattern) {
-			r.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", what, s.raw)
+			v.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", v.what, s.raw)
 			continue
 		}
 		hosts = append(hosts, pattern)

@@ -5,38 +5,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // ofSource, in the URL or schema of a destination, is replaced by the name of a source.
 const ofSource = "{source}"
 
-// readsFrom reads `from`: names and patterns of sources.
-func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
+// readFrom reads `from`: names and patterns of sources.
+func (p *Pipeline) readFrom(v value, c *Config) {
 	var patterns []Ref
 	known := sourceNames(c)
-	for _, s := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		name := strings.TrimPrefix(s.value, "!")
 		switch {
 		case strings.ContainsAny(name, `?[]\`):
-			r.fault(s.at, "%s: %q: only * is a wildcard", what, s.raw)
+			v.fault(s.at, "%s: %q: only * is a wildcard", v.what, s.raw)
 		case strings.Contains(name, "*") || name != s.value:
 			p.MultiSource = true
 		case !slices.Contains(known, name):
-			r.fault(s.at, "%s: no source %q%s", what, s.raw, suggestion(s.raw, known))
+			v.fault(s.at, "%s: no source %q%s", v.what, s.raw, suggestion(s.raw, known))
 		case slices.ContainsFunc(patterns, func(o Ref) bool { return o.Text == s.value }):
-			r.fault(s.at, "%s names %q twice", what, s.raw)
+			v.fault(s.at, "%s names %q twice", v.what, s.raw)
 		}
 		patterns = append(patterns, Ref{s.at, s.value})
 	}
 	p.MultiSource = p.MultiSource || len(patterns) > 1
-	if patterns == nil && len(r.faults) == 0 {
-		r.fault(posOf(n), "%s is empty", what)
-	}
-	if p.From = chosenSources(known, patterns); len(p.From) == 0 && len(r.faults) == 0 && c.Listing == nil {
-		r.fault(posOf(n), "%s selects no source", what)
+	v.notEmpty(len(patterns))
+	if p.From = chosenSources(known, patterns); len(p.From) == 0 && len(v.r.faults) == 0 && c.Listing == nil {
+		v.fault(v.pos(), "%s selects no source", v.what)
 	}
 }
 

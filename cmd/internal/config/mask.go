@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -30,81 +29,70 @@ const shortestKey = 16
 
 // masks reads entries such as `crm.leads.email: hmac`, `"*.email": hmac` and `"hr.*": personal`. An entry without *
 // applies to one column of one stream. An entry with * also applies to members of nested objects and lists.
-func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
-	var masks []Mask
-	es, _ := r.entries(n, what)
+func masks(v value, streams []Stream) []Mask {
+	var all []Mask
+	es, _ := v.entries()
 	for _, e := range es {
 		m := Mask{At: e.at, Stream: e.key}
-		if s, ok := r.resolve(e.value).(ast.ScalarNode); ok && fmt.Sprint(s.GetValue()) == schemas.PresetPersonal {
+		if s, ok := e.resolve().(ast.ScalarNode); ok && fmt.Sprint(s.GetValue()) == schemas.PresetPersonal {
 			m.Preset = schemas.PresetPersonal
 		} else {
-			m.Mask = r.mask(e.value, what+" "+e.key, schemas.PresetPersonal)
+			m.Mask = readMask(e.value, schemas.PresetPersonal)
 			i := strings.LastIndexByte(e.key, '.')
 			if i < 1 || i == len(e.key)-1 {
-				r.fault(e.at, "%s %q: want stream.column, such as *.email", what, e.key)
+				v.fault(e.at, "%s %q: want stream.column, such as *.email", v.what, e.key)
 				continue
 			}
 			m.Stream, m.Column = e.key[:i], e.key[i+1:]
 			if !schemas.ColumnPattern(m.Column) {
-				r.fault(e.at, "%s %q: %q is not a column path; want lower case, * for any letters", what, e.key, m.Column)
+				v.fault(e.at, "%s %q: %q is not a column path; want lower case, * for any letters", v.what, e.key, m.Column)
 				continue
 			}
 		}
-		if bad := badPattern(m.Stream, all); bad != "" {
-			r.fault(e.at, "%s %q: %s", what, e.key, bad)
+		if bad := badPattern(m.Stream, streams); bad != "" {
+			v.fault(e.at, "%s %q: %s", v.what, e.key, bad)
 			continue
 		}
-		masks = append(masks, m)
+		all = append(all, m)
 	}
-	return masks
+	return all
 }
 
-// mask reads a mask. The parameter otherWords has words that the caller has handled already; error messages list them
-// too.
-func (r *reader) mask(n ast.Node, what string, otherWords ...string) schemas.Mask {
+// readMask reads a mask. The parameter otherWords has words that the caller has handled already; error messages list
+// them too.
+func readMask(v value, otherWords ...string) schemas.Mask {
 	var m schemas.Mask
-	if _, block := r.resolve(n).(ast.MapNode); !block {
-		m.Action = r.choice(n, what, append(schemas.MaskActions(), otherWords...)...)
+	if !v.isMapping() {
+		m.Action = v.choice(append(schemas.MaskActions(), otherWords...)...)
 		return m
 	}
-	if r.mapping(n, what, r.maskFields(&m, what)) {
-		r.require(n, what, "mask")
-	}
-	r.checkMask(m, posOf(n), what)
+	v.mapping(maskFields(&m), "mask")
+	checkMask(v, m)
 	return m
 }
 
-func (r *reader) maskFields(m *schemas.Mask, what string) fields {
-	word := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if s, ok := r.text(n, what+" "+key); ok {
-				*to = s.value
-			}
-		}
-	}
+func maskFields(m *schemas.Mask) fields {
 	return fields{
-		"mask":     func(n ast.Node) { m.Action = r.choice(n, what+" mask", schemas.MaskActions()...) },
-		"encoding": word(&m.Encoding, "encoding"),
-		"with":     word(&m.With, "with"),
-		"keep":     func(n ast.Node) { m.Keep = r.number(n, what+" keep", 1, 64) },
-		"to":       func(n ast.Node) { word(&m.To, "to")(n); m.To = strings.ReplaceAll(m.To, "_", "") },
+		"mask":     choice(&m.Action, schemas.MaskActions()...),
+		"encoding": text(&m.Encoding),
+		"with":     text(&m.With),
+		"keep":     number(&m.Keep, 1, 64),
+		"to":       func(v value) { text(&m.To)(v); m.To = strings.ReplaceAll(m.To, "_", "") },
 	}
 }
 
-func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
+func checkMask(v value, m schemas.Mask) {
 	if m.Action == "" {
 		return // reported elsewhere
 	}
 	if err := m.Check(); err != nil {
-		r.fault(at, "%s: %v", what, err)
+		v.fault(v.pos(), "%s: %v", v.what, err)
 	}
 }
 
 // maskKey keeps spaces around the key, because all masked values depend on the exact key. // Invariant 5
-func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
-	r.asSecret = true
-	s, ok := r.text(n, what)
-	r.asSecret = false
+func maskKey(v value) wire.Secret {
+	s, ok := v.credential().text()
 	key := wire.Secret(s.value)
 	switch {
 	case !ok:
@@ -112,9 +100,9 @@ func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	case key == unread:
 		return key // its length is unknown
 	case len(s.value) < shortestKey:
-		r.fault(s.at, "%s is shorter than %d characters", what, shortestKey)
+		v.fault(s.at, "%s is shorter than %d characters", v.what, shortestKey)
 	}
-	r.secrets = append(r.secrets, key)
+	v.r.secrets = append(v.r.secrets, key)
 	return key
 }
 
@@ -209,9 +197,4 @@ func verb(m schemas.Mask) string {
 		return "drop"
 	}
 	return "mask (" + m.Action + ")"
-}
-
-func (r *reader) boolean(n ast.Node, what string) bool {
-	v, _ := strconv.ParseBool(r.choice(n, what, "true", "false"))
-	return v
 }

@@ -3,41 +3,30 @@ package config
 import (
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *reader) months(n ast.Node, what string) schemas.Months {
+func readMonths(v value) schemas.Months {
 	var m schemas.Months
-	if _, block := r.resolve(n).(ast.MapNode); !block {
-		r.choice(n, what, "none")
+	if !v.isMapping() {
+		v.choice("none")
 		return m
 	}
-	word := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if s, ok := r.text(n, what+" "+key); ok {
-				*to = s.value
-			}
-		}
-	}
-	if r.mapping(n, what, fields{
-		"month":  word(&m.Month, "month"),
-		"year":   word(&m.Year, "year"),
-		"recent": func(n ast.Node) { m.Recent = r.number(n, what+" recent", 1, 240) },
-		"full":   func(n ast.Node) { m.Full = r.duration(n, what+" full") },
-		"first": func(n ast.Node) {
-			s, ok := r.text(n, what+" first")
-			at, err := time.Parse("2006-01", s.value)
-			if m.First = at; ok && err != nil {
-				r.fault(s.at, "%s first %q: want a month, such as 2024-01", what, s.raw)
-			}
-		},
-	}) {
-		r.require(n, what, "month")
-		r.require(n, what, "year")
-	}
+	v.mapping(fields{
+		"month":  text(&m.Month),
+		"year":   text(&m.Year),
+		"recent": number(&m.Recent, 1, 240),
+		"full":   set(&m.Full, period),
+		"first":  set(&m.First, month),
+	}, "month", "year")
 	return m
+}
+
+func month(v value) time.Time {
+	return converted(v, "a month, such as 2024-01", func(s string) (time.Time, bool) {
+		at, err := time.Parse("2006-01", s)
+		return at, err == nil
+	})
 }
 
 func (r *reader) checkMonths(s Stream) {

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -28,46 +26,34 @@ type OAuth struct {
 	RefreshGrace    time.Duration     // see [wire.OAuthOptions]
 }
 
-func (r *reader) oauth(n ast.Node, what string) *OAuth {
+func readOAuth(v value) *OAuth {
 	o := &OAuth{}
-	word := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if s, ok := r.text(n, what+" "+key); ok {
-				*to = s.value
-			}
-		}
-	}
-	address := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) { *to = r.address(n, what+" "+key) }
-	}
-	var issuer ast.Node
-	ok := r.mapping(n, what, fields{
-		"client_id":     word(&o.ClientID, "client_id"),
-		"client_secret": func(n ast.Node) { o.ClientSecret = r.secret(n, what+" client_secret") },
-		"client_auth":   func(n ast.Node) { o.ClientAuth = r.choice(n, what+" client_auth", wire.ClientBasic, wire.ClientPost) },
-		"issuer": func(n ast.Node) {
-			issuer = n
-			if s, ok := r.urlText(n, what+" issuer"); ok {
+	var issuer value
+	ok := v.mapping(fields{
+		"client_id":     text(&o.ClientID),
+		"client_secret": set(&o.ClientSecret, secret),
+		"client_auth":   choice(&o.ClientAuth, wire.ClientBasic, wire.ClientPost),
+		"issuer": func(v value) {
+			issuer = v
+			if s, ok := v.url(); ok {
 				o.Issuer = s.value
 			}
 		},
-		"authorize_url":    address(&o.AuthorizeURL, "authorize_url"),
-		"token_url":        address(&o.TokenURL, "token_url"),
-		"revoke_url":       address(&o.RevokeURL, "revoke_url"),
-		"device_url":       address(&o.DeviceURL, "device_url"),
-		"authorize_params": func(n ast.Node) { o.AuthorizeParams = r.authorizeParams(n, what+" authorize_params") },
-		"redirect_uri":     func(n ast.Node) { o.RedirectURI = r.redirectURI(n, what+" redirect_uri") },
-		"scopes":           func(n ast.Node) { o.Scopes = r.scopes(n, what+" scopes") },
-		"refresh_grace":    func(n ast.Node) { o.RefreshGrace = r.refreshGrace(n, what+" refresh_grace") },
-	})
-	if !ok {
-		return o
-	}
-	r.require(n, what, "client_id")
-	if issuer == nil {
-		r.require(n, what, "authorize_url", "token_url")
-	} else if o.AuthorizeURL == "" || o.TokenURL == "" {
-		r.address(issuer, what+" issuer") // must be https, because its metadata will be requested
+		"authorize_url":    set(&o.AuthorizeURL, address),
+		"token_url":        set(&o.TokenURL, address),
+		"revoke_url":       set(&o.RevokeURL, address),
+		"device_url":       set(&o.DeviceURL, address),
+		"authorize_params": set(&o.AuthorizeParams, authorizeParams),
+		"redirect_uri":     set(&o.RedirectURI, redirectURI),
+		"scopes":           set(&o.Scopes, scopes),
+		"refresh_grace":    set(&o.RefreshGrace, refreshGrace),
+	}, "client_id")
+	switch {
+	case !ok:
+	case !issuer.given():
+		v.require("authorize_url", "token_url")
+	case o.AuthorizeURL == "" || o.TokenURL == "":
+		address(issuer) // must be https, because its metadata will be requested
 	}
 	return o
 }
@@ -75,66 +61,49 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 // ownParams are the parameters of the sign-in page that penstock sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
-func (r *reader) authorizeParams(n ast.Node, what string) map[string]string {
-	es, ok := r.entries(n, what)
+func authorizeParams(v value) map[string]string {
+	es, ok := v.entries()
 	if !ok {
 		return nil
 	}
 	all := map[string]string{}
 	for _, e := range es {
 		if slices.Contains(ownParams, e.key) {
-			r.fault(e.at, "%s: penstock sets %s itself", what, e.key)
+			v.fault(e.at, "%s: penstock sets %s itself", v.what, e.key)
 			continue
 		}
-		if s, ok := r.text(e.value, what+" "+e.key); ok {
+		if s, ok := e.text(); ok {
 			all[e.key] = s.value
 		}
 	}
 	return all
 }
 
-func (r *reader) redirectURI(n ast.Node, what string) string {
-	s, ok := r.urlText(n, what)
+func redirectURI(v value) string {
+	s, ok := v.url()
 	if !ok {
 		return ""
 	}
 	if bad := wire.RedirectFault(s.value); bad != "" {
-		r.fault(s.at, "%s %s; want http to 127.0.0.1, [::1] or localhost, or https and `penstock login --paste`", what, bad)
+		v.fault(s.at, "%s %s; want http to 127.0.0.1, [::1] or localhost, or https and `penstock login --paste`", v.what, bad)
 		return ""
 	}
 	return s.value
 }
 
-func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
-	if s, ok := r.scalar(n, what); ok && s.value == "always" {
+func refreshGrace(v value) time.Duration {
+	if s, ok := v.scalar(); ok && s.value == "always" {
 		return wire.GraceAlways
 	}
-	return r.duration(n, what)
-}
-
-// address reads an absolute URL. It must be safe to send secrets to it.
-func (r *reader) address(n ast.Node, what string) string {
-	s, ok := r.urlText(n, what)
-	if !ok {
-		return ""
-	}
-	u, bad := origin(s.value)
-	if bad != "" {
-		r.fault(s.at, "%s %s", what, bad)
-		return ""
-	}
-	if !r.hostFits(u, what) {
-		return ""
-	}
-	return u.String()
+	return period(v)
 }
 
 // scopes reads the scopes to request. It rejects a scope whose name says that it allows changes. // Invariant 9
-func (r *reader) scopes(n ast.Node, what string) []string {
+func scopes(v value) []string {
 	var all []string
-	for _, s := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		if wire.ScopePermitsWriting(s.value) {
-			r.fault(s.at, "%s: %q allows more than reading; penstock only reads", what, s.raw)
+			v.fault(s.at, "%s: %q allows more than reading; penstock only reads", v.what, s.raw)
 			continue
 		}
 		all = append(all, wire.ScopeWords(s.value)...)

@@ -4,22 +4,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // params returns the parameters of a stream: its own, changed or extended by those in the file. The file has either
 // a mapping {name: value} or {name: {in, from, value}}, or a list of {name, in, from, value} as the catalogue has.
-func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
-	what += " params"
+func params(v value, s *Stream) []schemas.Param {
 	all := slices.Clone(s.Params)
-	if n == nil {
+	if !v.given() {
 		return all
 	}
 	set := func(p schemas.Param, at Pos) {
 		if (p.From == "") == (p.Value == "") {
-			r.fault(at, "%s %s: want either from or value", what, p.Name)
+			v.fault(at, "%s %s: want either from or value", v.what, p.Name)
 		}
 		i := slices.IndexFunc(all, func(o schemas.Param) bool { return o.Name == p.Name })
 		if i < 0 {
@@ -32,51 +29,46 @@ func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 		}
 		all[i] = p
 	}
-	if _, list := r.resolve(n).(*ast.SequenceNode); list {
-		for _, v := range r.list(n, what) {
-			if p, ok := r.param(v, schemas.Param{}, what); ok {
-				set(p, posOf(v))
+	if v.isList() {
+		for _, item := range v.list() {
+			if p, ok := param(item, schemas.Param{}); ok {
+				set(p, item.pos())
 			}
 		}
 		return all
 	}
-	es, _ := r.entries(n, what)
+	es, _ := v.entries()
 	for _, e := range es {
-		if p, ok := r.param(e.value, schemas.Param{Name: e.key}, what); ok {
+		if !e.isMapping() {
+			if of, ok := e.text(); ok {
+				set(schemas.Param{Name: e.key, Value: of.value}, e.at)
+			}
+		} else if p, ok := param(e.as(v.what), schemas.Param{Name: e.key}); ok {
 			set(p, e.at)
 		}
 	}
 	return all
 }
 
-func (r *reader) param(n ast.Node, p schemas.Param, what string) (schemas.Param, bool) {
-	if _, block := r.resolve(n).(ast.MapNode); !block {
-		v, ok := r.text(n, what+" "+p.Name)
-		p.Value = v.value
-		if p.Name == "" && ok {
-			r.wrong(n, what, "{name, in, from, value}")
-			return p, false
+// param reads {in, from, value}, and also the name unless p has it.
+func param(v value, p schemas.Param) (schemas.Param, bool) {
+	if !v.isMapping() {
+		if _, ok := v.text(); ok {
+			v.wrong("{name, in, from, value}")
 		}
-		return p, ok
-	}
-	word := func(to *string, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			if v, ok := r.text(n, what+" "+key); ok {
-				*to = v.value
-			}
-		}
+		return p, false
 	}
 	f := fields{
-		"in":    func(n ast.Node) { p.In = r.choice(n, what+" in", "path", "query", "body") },
-		"from":  func(n ast.Node) { p.From = strings.Join(r.pointers(n, what+" from"), "") },
-		"value": word(&p.Value, "value"),
+		"in":    choice(&p.In, "path", "query", "body"),
+		"from":  func(v value) { p.From = strings.Join(pointers(v), "") },
+		"value": text(&p.Value),
 	}
 	if p.Name == "" {
-		f["name"] = word(&p.Name, "name")
+		f["name"] = text(&p.Name)
 	}
-	ok := r.mapping(n, what, f)
+	ok := v.mapping(f)
 	if ok && p.Name == "" {
-		r.fault(posOf(n), "%s: a parameter has no name", what)
+		v.fault(v.pos(), "%s: a parameter has no name", v.what)
 	}
 	return p, ok && p.Name != ""
 }
@@ -92,15 +84,14 @@ func defaultIn(name string, s *Stream) string {
 	return "query"
 }
 
-func (r *reader) body(n ast.Node, what string) []schemas.Param {
-	if n == nil {
+func body(v value) []schemas.Param {
+	if !v.given() {
 		return nil
 	}
-	what += " body"
 	var all []schemas.Param
-	es, _ := r.entries(n, what)
+	es, _ := v.entries()
 	for _, e := range es {
-		if s, ok := r.text(e.value, what+" "+e.key); ok {
+		if s, ok := e.text(); ok {
 			all = append(all, schemas.Param{Name: e.key, In: "body", Value: s.value})
 		}
 	}

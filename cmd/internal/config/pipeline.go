@@ -1,11 +1,10 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -41,30 +40,24 @@ type Contract struct {
 	schemas.Contract
 }
 
-func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
-	return namedEntries(r, n, "pipelines", func(e entry) Pipeline {
-		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
-		what := "pipeline " + e.key
-		ok := r.mapping(e.value, what, fields{
-			"from":     func(n ast.Node) { r.readsFrom(&p, n, what+" from", c) },
-			"to":       func(n ast.Node) { p.To = r.refs(n, what+" to", "destination", destinationNames(c)) },
-			"streams":  func(n ast.Node) { p.Streams = r.patterns(n, what+" streams", c.Streams) },
-			"schedule": func(n ast.Node) { p.Schedule = r.schedule(n, what+" schedule") },
-			"mode":     func(n ast.Node) { p.Mode = Ref{posOf(n), r.choice(n, what+" mode", modes...)} },
-			"schema":   func(n ast.Node) { p.Schema = r.contract(n, what+" schema") },
-			"mask":     func(n ast.Node) { p.Mask = r.masks(n, what+" mask", c.Streams) },
-			"mask_key": func(n ast.Node) { p.MaskKey = r.maskKey(n, what+" mask_key") },
-			"changes":  func(n ast.Node) { p.Changes = r.boolean(n, what+" changes") },
-			"alerts":   func(n ast.Node) { p.Alerts = r.pipelineAlerts(n, what+" alerts", c.Alerts) },
-		})
-		if ok {
-			r.require(e.value, what, "from", "to")
-		}
-		if p.Streams == nil {
-			p.Streams = []Ref{{Text: "*"}}
-		}
-		return p
-	})
+func readPipeline(e entry, c *Config) Pipeline {
+	p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
+	e.as("pipeline "+e.key).mapping(fields{
+		"from":     func(v value) { p.readFrom(v, c) },
+		"to":       func(v value) { p.To = refs(v, "destination", destinationNames(c)) },
+		"streams":  func(v value) { p.Streams = patterns(v, c.Streams) },
+		"schedule": set(&p.Schedule, readSchedule),
+		"mode":     func(v value) { p.Mode.At = v.pos(); choice(&p.Mode.Text, modes...)(v) },
+		"schema":   set(&p.Schema, readContract),
+		"mask":     func(v value) { p.Mask = masks(v, c.Streams) },
+		"mask_key": set(&p.MaskKey, maskKey),
+		"changes":  boolean(&p.Changes),
+		"alerts":   func(v value) { p.Alerts = readPipelineAlerts(v, c.Alerts) },
+	}, "from", "to")
+	if p.Streams == nil {
+		p.Streams = []Ref{{Text: "*"}}
+	}
+	return p
 }
 
 func sourceNames(c *Config) []string {
@@ -83,30 +76,28 @@ func destinationNames(c *Config) []string {
 	return ns
 }
 
-func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
+func refs(v value, kind string, known []string) []Ref {
 	var all []Ref
-	for _, s := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		switch {
 		case !slices.Contains(known, s.value):
-			r.fault(s.at, "%s: no %s %q%s", what, kind, s.raw, suggestion(s.raw, known))
+			v.fault(s.at, "%s: no %s %q%s", v.what, kind, s.raw, suggestion(s.raw, known))
 		case slices.ContainsFunc(all, func(o Ref) bool { return o.Text == s.value }):
-			r.fault(s.at, "%s names %q twice", what, s.raw)
+			v.fault(s.at, "%s names %q twice", v.what, s.raw)
 		default:
 			all = append(all, Ref{s.at, s.value})
 		}
 	}
-	if all == nil && len(r.faults) == 0 {
-		r.fault(posOf(n), "%s is empty", what)
-	}
+	v.notEmpty(len(all))
 	return all
 }
 
 // patterns reports a pattern that matches no stream: it is probably misspelled.
-func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
+func patterns(v value, streams []Stream) []Ref {
 	refs := []Ref{}
-	for _, s := range r.texts(n, what) {
-		if bad := badPattern(s.value, all); bad != "" {
-			r.fault(s.at, "%s: %s", what, bad)
+	for _, s := range v.texts() {
+		if bad := badPattern(s.value, streams); bad != "" {
+			v.fault(s.at, "%s: %s", v.what, bad)
 			continue
 		}
 		refs = append(refs, Ref{s.at, s.value})
@@ -114,28 +105,23 @@ func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
 	return refs
 }
 
-func (r *reader) contract(n ast.Node, what string) Contract {
-	c := Contract{At: posOf(n)}
-	part := func(to *schemas.Policy, key string) func(ast.Node) {
-		return func(n ast.Node) {
-			*to = schemas.Policy(r.choice(n, what+" "+key, "evolve", "freeze", "discard_row", "discard_value"))
-		}
+func readContract(v value) Contract {
+	c := Contract{At: v.pos()}
+	part := func(to *schemas.Policy) func(value) {
+		return choice(to, "evolve", "freeze", "discard_row", "discard_value")
 	}
-	r.mapping(n, what, fields{
-		"tables":  part(&c.Tables, "tables"),
-		"columns": part(&c.Columns, "columns"),
-		"types":   part(&c.Types, "types"),
-	})
+	v.mapping(fields{"tables": part(&c.Tables), "columns": part(&c.Columns), "types": part(&c.Types)})
 	return c
 }
 
-// collisions reports pipelines that would write the same table.
-func (r *reader) collisions(c *Config) {
+// checkCollisions reports pipelines that would write the same table.
+func (r *reader) checkCollisions(c *Config) {
 	tables := make([]map[string]bool, len(c.Pipelines))
 	for i, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)
 		if err != nil {
-			r.selectionFaults(err)
+			fs, _ := errors.AsType[Faults](err)
+			r.faults = append(r.faults, fs...)
 			continue
 		}
 		tables[i] = map[string]bool{}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -179,10 +178,4 @@ func parentsFirst(all []Stream) []Stream {
 		place(i)
 	}
 	return ordered
-}
-
-func (r *reader) selectionFaults(err error) {
-	if fs, ok := errors.AsType[Faults](err); ok {
-		r.faults = append(r.faults, fs...)
-	}
 }

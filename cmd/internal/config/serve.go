@@ -4,8 +4,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
 // ServeTLS is the TLS certificate of the daemon.
@@ -25,32 +23,30 @@ func (s Serve) Socket() string {
 	return path
 }
 
-func (r *reader) serve(n ast.Node) Serve {
-	s := Serve{At: posOf(n), Listen: DefaultListen}
-	var at Pos
-	r.mapping(n, "serve", fields{
-		"listen": func(n ast.Node) {
-			if v, ok := r.text(n, "serve listen"); ok {
-				s.Listen, at = v.value, v.at
-			}
-		},
-		"hosts":       func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
-		"auth":        func(n ast.Node) { s.Tokens = r.serveAuth(n) },
-		"tls":         func(n ast.Node) { s.TLS = r.serveTLS(n) },
-		"otlp":        func(n ast.Node) { s.OTLP = r.collector(n, "serve otlp") },
-		"openlineage": func(n ast.Node) { s.OpenLineage = r.collector(n, "serve openlineage") },
+func readServe(v value) Serve {
+	s := Serve{At: v.pos(), Listen: DefaultListen}
+	var listen value
+	v.mapping(fields{
+		"listen":      func(v value) { listen = v; text(&s.Listen)(v) },
+		"hosts":       set(&s.Hosts, hosts),
+		"auth":        set(&s.Tokens, readServeAuth),
+		"tls":         set(&s.TLS, readServeTLS),
+		"otlp":        set(&s.OTLP, readCollector),
+		"openlineage": set(&s.OpenLineage, readCollector),
 	})
-	r.checkListen(s, at)
+	if listen.given() {
+		s.checkListen(listen)
+	}
 	return s
 }
 
-func (r *reader) checkListen(s Serve, at Pos) {
+func (s Serve) checkListen(v value) {
 	if strings.HasPrefix(s.Listen, unixPrefix) {
 		switch {
 		case s.Socket() == "":
-			r.fault(at, "serve listen: want unix:PATH, such as unix:/run/penstock/penstock.sock")
+			v.fault(v.pos(), "serve listen: want unix:PATH, such as unix:/run/penstock/penstock.sock")
 		case s.TLS != nil:
-			r.fault(s.TLS.At, "serve tls: a unix socket has no TLS; the proxy in front of it does")
+			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; the proxy in front of it does")
 		}
 		return
 	}
@@ -58,23 +54,14 @@ func (r *reader) checkListen(s Serve, at Pos) {
 	p, perr := strconv.Atoi(port)
 	switch {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
-		r.fault(at, "serve listen: want host:port, such as %s, or unix:PATH", DefaultListen)
+		v.fault(v.pos(), "serve listen: want host:port, such as %s, or unix:PATH", DefaultListen)
 	case !isLoopback(host) && len(s.Tokens) == 0:
-		r.fault(at, "serve listen is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
+		v.fault(v.pos(), "serve listen is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
 	}
 }
 
-func (r *reader) serveTLS(n ast.Node) *ServeTLS {
-	t := &ServeTLS{At: posOf(n)}
-	path := func(what string, to *string) func(ast.Node) {
-		return func(n ast.Node) {
-			if v, ok := r.text(n, what); ok {
-				*to = v.value
-			}
-		}
-	}
-	if r.mapping(n, "serve tls", fields{"cert": path("serve tls cert", &t.Cert), "key": path("serve tls key", &t.Key)}) {
-		r.require(n, "serve tls", "cert", "key")
-	}
+func readServeTLS(v value) *ServeTLS {
+	t := &ServeTLS{At: v.pos()}
+	v.mapping(fields{"cert": text(&t.Cert), "key": text(&t.Key)}, "cert", "key")
 	return t
 }

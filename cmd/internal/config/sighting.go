@@ -26,12 +26,6 @@ type sighting struct {
 	refused   bool // the value has the wrong kind
 }
 
-func (r *reader) observe(n ast.Node, s sighting) {
-	if r.observer != nil {
-		r.observer(r.resolve(n), s)
-	}
-}
-
 func (s *sighting) add(o sighting) {
 	s.mapping, s.list, s.single = s.mapping || o.mapping, s.list || o.list, s.single || o.single
 	s.null, s.refused = s.null || o.null, s.refused || o.refused
@@ -95,11 +89,11 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}
-	root := r.document([]byte(p.file(value)))
-	if root == nil {
+	root := r.document([]byte(p.file(value)), wholeFile)
+	if !root.given() {
 		return all, r.faults.sorted()
 	}
-	target, err := p.node(root)
+	target, err := p.node(root.node)
 	if err != nil {
 		return all, err
 	}
@@ -108,6 +102,6 @@ func look(c *Config, in Input, p place, value string) (sighting, error) {
 			all.add(s)
 		}
 	}
-	r.root(&Config{presets: c.presets}, root)
+	(&Config{presets: c.presets}).read(root)
 	return all, nil
 }

@@ -6,35 +6,54 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // baseURL reads the base URL of a surface. The surface's credential is sent only to this address. // Invariant 10
-func (r *reader) baseURL(n ast.Node, what string) string {
-	s, ok := r.urlText(n, what)
-	if !ok {
-		return ""
-	}
-	u, bad := origin(s.value)
-	if bad == "" {
+func baseURL(v value) string {
+	u := credentialURL(v, func(u *url.URL) string {
 		u.Path = strings.TrimRight(u.Path, "/")
-		if last := u.Path[strings.LastIndexByte(u.Path, '/')+1:]; last == "v2" || last == "api" {
-			bad = "ends in /" + last + "; remove that, penstock adds it"
+		last := u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+		switch {
+		case last == "v2" || last == "api":
+			return "ends in /" + last + "; remove that, penstock adds it"
+		case u.RawQuery != "" || u.ForceQuery:
+			return "contains a query"
 		}
-	}
-	if bad == "" && (u.RawQuery != "" || u.ForceQuery) {
-		bad = "contains a query"
-	}
-	if bad != "" {
-		r.fault(s.at, "%s %s", what, bad)
 		return ""
-	}
-	if !r.hostFits(u, what) {
+	})
+	if u == nil {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// address reads an absolute URL. It must be safe to send secrets to it.
+func address(v value) string {
+	if u := credentialURL(v, func(*url.URL) string { return "" }); u != nil {
+		return u.String()
+	}
+	return ""
+}
+
+// credentialURL reads a URL to which credentials are sent. The function check returns what else is wrong with it.
+func credentialURL(v value, check func(*url.URL) string) *url.URL {
+	s, ok := v.url()
+	if !ok {
+		return nil
+	}
+	u, bad := origin(s.value)
+	if bad == "" {
+		bad = check(u)
+	}
+	if bad != "" {
+		v.fault(s.at, "%s %s", v.what, bad)
+		return nil
+	}
+	if !v.hostFits(u) {
+		return nil
+	}
+	return u
 }
 
 // origin parses a URL to which a credential will be sent. If it must not be sent there, origin returns the
@@ -83,11 +102,11 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-func (r *reader) hosts(n ast.Node, what string) []string {
+func hosts(v value) []string {
 	var all []string
-	for _, s := range r.texts(n, what) {
+	for _, s := range v.texts() {
 		if strings.ContainsAny(s.value, "/:*@ ") {
-			r.fault(s.at, "%s %q: want only a host name, such as penstock.example.org", what, s.raw)
+			v.fault(s.at, "%s %q: want only a host name, such as penstock.example.org", v.what, s.raw)
 			continue
 		}
 		all = append(all, s.value)
@@ -95,30 +114,30 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 	return all
 }
 
-// state reads a directory, the URL of a database, or a mapping.
-func (r *reader) state(n ast.Node) State {
-	if _, block := r.resolve(n).(ast.MapNode); !block {
-		return r.stateKey(r.statePath(n), "")
+// readState reads a directory, the URL of a database, or a mapping.
+func readState(v value) State {
+	if !v.isMapping() {
+		return v.r.withStateKey(statePath(v), "")
 	}
-	st := State{At: posOf(n), Dir: DefaultState}
+	st := State{At: v.pos(), Dir: DefaultState}
 	tokens := ""
 	var key wire.Secret
-	r.mapping(n, "state", fields{
-		"path":   func(n ast.Node) { st = r.statePath(n) },
-		"tokens": func(n ast.Node) { tokens = r.choice(n, "state tokens", "file", "keyring") },
-		"key":    func(n ast.Node) { key = r.identity(n, "state key") },
+	v.mapping(fields{
+		"path":   func(path value) { st = statePath(path.as(v.what)) },
+		"tokens": choice(&tokens, "file", "keyring"),
+		"key":    set(&key, identity),
 	})
 	st.Keyring = tokens == "keyring"
 	if st.Keyring && st.URL != "" {
-		r.fault(st.At, "state tokens: a shared database stores tokens itself, encrypted; remove keyring")
+		v.fault(st.At, "state tokens: a shared database stores tokens itself, encrypted; remove keyring")
 	}
-	return r.stateKey(st, key)
+	return v.r.withStateKey(st, key)
 }
 
 // StateKeyName is the default environment variable with the key of the state.
 const StateKeyName = "PENSTOCK_STATE_KEY"
 
-func (r *reader) stateKey(st State, key wire.Secret) State {
+func (r *reader) withStateKey(st State, key wire.Secret) State {
 	if text, set := r.Env(StateKeyName); set && key == "" {
 		key = wire.Secret(strings.TrimSpace(text))
 		r.secrets = append(r.secrets, key)
@@ -127,22 +146,22 @@ func (r *reader) stateKey(st State, key wire.Secret) State {
 	return st
 }
 
-func (r *reader) identity(n ast.Node, what string) wire.Secret {
-	s, ok := r.text(n, what)
+func identity(v value) wire.Secret {
+	s, ok := v.text()
 	if !ok {
 		return ""
 	}
 	key := strings.TrimSpace(s.value)
 	for line := range strings.Lines(key) {
-		r.secrets = append(r.secrets, wire.Secret(strings.TrimSpace(line)))
+		v.r.secrets = append(v.r.secrets, wire.Secret(strings.TrimSpace(line)))
 	}
 	return wire.Secret(key)
 }
 
-func (r *reader) statePath(n ast.Node) State {
-	s, ok := r.text(n, "state")
+func statePath(v value) State {
+	s, ok := v.text()
 	if !ok {
-		return State{At: posOf(n)}
+		return State{At: v.pos()}
 	}
 	scheme, _, isURL := strings.Cut(s.value, "://")
 	switch {
@@ -151,11 +170,11 @@ func (r *reader) statePath(n ast.Node) State {
 	case scheme == "postgres" || scheme == "postgresql":
 		if u, err := url.Parse(s.value); err == nil {
 			if password, set := u.User.Password(); set && password != "" {
-				r.secrets = append(r.secrets, wire.Secret(password))
+				v.r.secrets = append(v.r.secrets, wire.Secret(password))
 			}
 		}
 		return State{At: s.at, URL: wire.Secret(s.value)}
 	}
-	r.fault(s.at, "state is neither a directory nor a postgres:// URL")
+	v.fault(s.at, "state is neither a directory nor a postgres:// URL")
 	return State{At: s.at}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
@@ -37,82 +35,80 @@ const learn = "learn"
 // in this header and in the default header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
-func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
-	w := &Webhooks{At: posOf(n), Header: DefaultSignatureHeader}
-	later := map[string]ast.Node{}
-	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
-	ok := r.mapping(n, what, fields{
-		"secret": keep("secret"), "secrets": keep("secrets"), "scheme": keep("scheme"), "schemes": keep("schemes"),
-		"header": func(n ast.Node) {
-			if s, ok := r.text(n, what+" header"); ok {
+func readWebhooks(v value) *Webhooks {
+	w := &Webhooks{At: v.pos(), Header: DefaultSignatureHeader}
+	var one, several, scheme, schemes, unverified, refresh value
+	ok := v.mapping(fields{
+		"secret":  keep(&one),
+		"secrets": keep(&several),
+		"scheme":  keep(&scheme),
+		"schemes": keep(&schemes),
+		"header": func(v value) {
+			if s, ok := v.text(); ok {
 				w.Header, w.header = s.value, true
 			}
 		},
-		"unverified": keep("unverified"), "refresh": keep("refresh"),
-		"public_url": func(n ast.Node) {
-			if s, ok := r.text(n, what+" public_url"); ok {
-				w.PublicURL = s.value
-			}
-		},
+		"unverified": keep(&unverified),
+		"refresh":    keep(&refresh),
+		"public_url": text(&w.PublicURL),
 	})
-	for _, pair := range [][2]string{{"secret", "secrets"}, {"scheme", "schemes"}} {
-		if later[pair[0]] != nil && later[pair[1]] != nil {
-			r.fault(posOf(later[pair[1]]), "%s has %s and %s; keep one", what, pair[0], pair[1])
-			delete(later, pair[1])
-		}
+	if one.given() && several.given() {
+		v.fault(several.pos(), "%s has secret and secrets; keep one", v.what)
+		several = value{}
 	}
-	if n := later["scheme"]; n != nil {
-		w.Schemes = r.scheme(n, w, what+" scheme", 0)
+	if scheme.given() && schemes.given() {
+		v.fault(schemes.pos(), "%s has scheme and schemes; keep one", v.what)
+		schemes = value{}
 	}
-	if n := later["schemes"]; n != nil {
-		w.Schemes = r.schemes(n, w, what+" schemes")
+	if scheme.given() {
+		w.Schemes = w.readScheme(scheme, 0)
 	}
-	r.hints(w, later, what)
-	places := r.webhookKeys(w, later, what)
+	if schemes.given() {
+		w.Schemes = w.readSchemes(schemes)
+	}
+	w.readHints(v, unverified, refresh)
+	places := w.readKeys(one, several)
 	if ok {
-		r.checkWebhooks(w, places, what)
+		w.check(v, places)
 	}
 	return w
 }
 
-// hints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may be
-// forged, so the delivery must not choose the streams.
-func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
-	by, streams := later["unverified"], later["refresh"]
-	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
-	if streams != nil {
-		for _, s := range r.texts(streams, what+" refresh") {
-			w.Refresh = append(w.Refresh, s.value)
-		}
+// readHints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may
+// be forged, so the delivery must not choose the streams.
+func (w *Webhooks) readHints(v, unverified, refresh value) {
+	hint := unverified.given() && unverified.choice("ignore", "hint") == "hint"
+	if refresh.given() {
+		w.Refresh = refresh.words()
 	}
 	switch {
 	case hint && len(w.Refresh) == 0:
-		r.fault(posOf(by), "%s unverified: hint needs the streams that may be read again: refresh: [v2.contacts]", what)
-	case !hint && streams != nil:
-		r.fault(posOf(streams), "%s refresh has no effect without unverified: hint", what)
+		v.fault(unverified.pos(), "%s unverified: hint needs the streams that may be read again: refresh: [v2.contacts]", v.what)
+	case !hint && refresh.given():
+		v.fault(refresh.pos(), "%s refresh has no effect without unverified: hint", v.what)
 	}
 }
 
-func (r *reader) schemes(n ast.Node, w *Webhooks, what string) []signature.Scheme {
+func (w *Webhooks) readSchemes(v value) []signature.Scheme {
 	var all []signature.Scheme
-	for i, n := range r.list(n, what) {
-		of := r.scheme(n, w, what, i)
-		if of == nil && len(r.faults) == 0 {
-			r.fault(posOf(n), "%s: %s cannot be in a list; want `scheme: %s`", what, learn, learn)
+	for i, item := range v.list() {
+		of := w.readScheme(item, i)
+		if of == nil && len(v.r.faults) == 0 {
+			v.fault(item.pos(), "%s: %s cannot be in a list; want `scheme: %s`", v.what, learn, learn)
 		}
 		all = append(all, of...)
 	}
 	return all
 }
 
-// scheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset with
-// an entry in [ownHeaders] becomes two schemes, one for each header. The index makes the names of mappings in a list
-// unique.
-func (r *reader) scheme(n ast.Node, w *Webhooks, what string, index int) []signature.Scheme {
-	if _, block := r.resolve(n).(ast.MapNode); block {
-		return []signature.Scheme{r.block(n, w, what, index)}
+// readScheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset
+// with an entry in [ownHeaders] becomes two schemes, one for each header. The index makes the names of mappings in a
+// list unique.
+func (w *Webhooks) readScheme(v value, index int) []signature.Scheme {
+	if v.isMapping() {
+		return []signature.Scheme{w.readBlock(v, index)}
 	}
-	name := r.choice(n, what, append(signature.Presets(), learn)...)
+	name := v.choice(append(signature.Presets(), learn)...)
 	if name == learn || name == "" {
 		return nil
 	}
@@ -125,71 +121,64 @@ func (r *reader) scheme(n ast.Node, w *Webhooks, what string, index int) []signa
 	return all
 }
 
-// webhookKeys reads the keys of w, and returns their positions in the file.
-func (r *reader) webhookKeys(w *Webhooks, later map[string]ast.Node, what string) []Pos {
+// readKeys reads the keys of w, and returns their positions in the file.
+func (w *Webhooks) readKeys(one, several value) []Pos {
 	var places []Pos
-	if n := later["secret"]; n != nil {
-		w.Keys = append(w.Keys, signature.Key{Secret: r.secret(n, what+" secret"), Label: "1"})
-		places = append(places, posOf(n))
+	if one.given() {
+		w.Keys = append(w.Keys, signature.Key{Secret: secret(one), Label: "1"})
+		places = append(places, one.pos())
 	}
-	if n := later["secrets"]; n != nil {
-		for i, n := range r.list(n, what+" secrets") {
-			k := r.webhookKey(n, what+" secrets", i)
-			for _, other := range w.Keys {
-				if other.Label == k.Label {
-					r.fault(posOf(n), "%s secrets: label %q occurs twice", what, k.Label)
-				}
+	if !several.given() {
+		return places
+	}
+	for i, item := range several.list() {
+		k := readKey(item, i)
+		for _, other := range w.Keys {
+			if other.Label == k.Label {
+				item.fault(item.pos(), "%s: label %q occurs twice", item.what, k.Label)
 			}
-			w.Keys = append(w.Keys, k)
-			places = append(places, posOf(n))
 		}
+		w.Keys = append(w.Keys, k)
+		places = append(places, item.pos())
 	}
 	return places
 }
 
-func (r *reader) webhookKey(n ast.Node, what string, i int) signature.Key {
+func readKey(v value, i int) signature.Key {
 	k := signature.Key{Label: fmt.Sprint(i + 1)}
 	given := 0
-	ok := r.mapping(n, what, fields{
-		"secret": func(n ast.Node) { given++; k.Secret = r.secret(n, what+" secret") },
-		"public_key": func(n ast.Node) {
-			given++
-			if s, ok := r.text(n, what+" public_key"); ok {
-				k.PublicKey = s.value
-			}
-		},
-		"label": func(n ast.Node) { k.Label = r.label(n, what+" label") },
-		"not_after": func(n ast.Node) {
-			s, ok := r.text(n, what+" not_after")
-			at, err := time.Parse(time.RFC3339, s.value)
-			if ok && err != nil {
-				r.fault(s.at, "%s not_after %q: want a time with its zone, such as 2026-11-30T00:00:00Z", what, s.raw)
-			}
-			k.NotAfter = at
-		},
+	ok := v.mapping(fields{
+		"secret":     func(v value) { given++; k.Secret = secret(v) },
+		"public_key": func(v value) { given++; text(&k.PublicKey)(v) },
+		"label":      set(&k.Label, readLabel),
+		"not_after":  set(&k.NotAfter, moment),
 	})
 	if ok && given != 1 {
-		r.fault(posOf(n), "%s: want a secret or a public_key", what)
+		v.fault(v.pos(), "%s: want a secret or a public_key", v.what)
 	}
 	return k
 }
 
-func (r *reader) label(n ast.Node, what string) string {
-	s, ok := r.text(n, what)
-	const good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
-	if ok && (len(s.value) > 63 || strings.Trim(s.value, good) != "") {
-		r.fault(s.at, "%s %q: want letters, digits, dots, - and _", what, s.raw)
-		return ""
-	}
-	return s.value
+func moment(v value) time.Time {
+	return converted(v, "a time with its zone, such as 2026-11-30T00:00:00Z", func(s string) (time.Time, bool) {
+		at, err := time.Parse(time.RFC3339, s)
+		return at, err == nil
+	})
 }
 
-// checkWebhooks reports keys that no scheme can use, and schemes without a key. Otherwise the first delivery would
+func readLabel(v value) string {
+	const good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+	return converted(v, "letters, digits, dots, - and _", func(s string) (string, bool) {
+		return s, len(s) <= 63 && strings.Trim(s, good) == ""
+	})
+}
+
+// check reports keys that no scheme can use, and schemes without a key. Otherwise the first delivery would
 // show the error.
-func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
-	before := len(r.faults)
+func (w *Webhooks) check(v value, places []Pos) {
+	before := len(v.r.faults)
 	if len(w.Keys) == 0 {
-		r.fault(w.At, "%s has no secret", what)
+		v.fault(w.At, "%s has no secret", v.what)
 	}
 	for _, s := range w.Schemes {
 		if len(s.Faults()) > 0 {
@@ -209,12 +198,12 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 				continue // its form is unknown
 			}
 			if err := k.Check(s); err != nil {
-				r.fault(places[i], "%s: secret %s %v, which scheme %s wants", what, k.Label, err, s.Name)
+				v.fault(places[i], "%s: secret %s %v, which scheme %s wants", v.what, k.Label, err, s.Name)
 			}
 		}
-		if served == 0 && len(r.faults) == before {
-			r.fault(w.At, "%s has no key for scheme %s: %s, %s and %s need a public_key, other algorithms a secret",
-				what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
+		if served == 0 && len(v.r.faults) == before {
+			v.fault(w.At, "%s has no key for scheme %s: %s, %s and %s need a public_key, other algorithms a secret",
+				v.what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
 		}
 	}
 }

@@ -14,39 +14,40 @@ type Setting struct {
 }
 
 // settings returns the keys of a stream's entry. The entry must have been read without errors.
-func (r *reader) settings(n ast.Node) []Setting {
-	es, _ := r.entries(n, "")
+func settings(v value) []Setting {
+	es, _ := v.entries()
 	var all []Setting
 	for _, e := range es {
-		all = append(all, Setting{e.key, r.line(e.value)})
+		all = append(all, Setting{e.key, e.line()})
 	}
 	return all
 }
 
 // line returns a value as YAML on one line.
-func (r *reader) line(n ast.Node) string {
-	switch v := r.resolve(n).(type) {
+func (v value) line() string {
+	switch n := v.resolve().(type) {
 	case ast.MapNode:
-		es, _ := r.entries(n, "")
+		es, _ := v.entries()
 		parts := make([]string, len(es))
 		for i, e := range es {
-			parts[i] = Quote(e.key) + ": " + r.line(e.value)
+			parts[i] = Quote(e.key) + ": " + e.line()
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case *ast.SequenceNode:
-		parts := make([]string, len(v.Values))
-		for i, e := range v.Values {
-			parts[i] = r.line(e)
+		items := v.list()
+		parts := make([]string, len(items))
+		for i, item := range items {
+			parts[i] = item.line()
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case *ast.StringNode:
-		return Quote(v.Value)
+		return Quote(n.Value)
 	case *ast.LiteralNode:
-		return Quote(v.Value.Value)
+		return Quote(n.Value.Value)
 	case nil:
 		return "null"
 	default:
-		return v.GetToken().Value
+		return n.GetToken().Value
 	}
 }
 

@@ -57,12 +57,12 @@ func TestQuote(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringMatching(`[ -~äé\n\t]{0,20}`).Draw(rt, "text")
 		r := &reader{Input: Input{}}
-		n := r.document([]byte("k: " + Quote(text) + "\n"))
-		require.NotNil(rt, n, Quote(text))
-		es, ok := r.entries(n, "file")
+		n := r.document([]byte("k: "+Quote(text)+"\n"), "file")
+		require.True(rt, n.given(), Quote(text))
+		es, ok := n.entries()
 		require.True(rt, ok)
-		require.Equal(rt, Quote(text), r.line(es[0].value))
-		if v, ok := r.resolve(es[0].value).(interface{ GetValue() any }); ok {
+		require.Equal(rt, Quote(text), es[0].line())
+		if v, ok := es[0].resolve().(interface{ GetValue() any }); ok {
 			require.Equal(rt, text, v.GetValue())
 		}
 	})

@@ -1,0 +1,380 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// wholeFile is what messages call a configuration. The names of its keys do not contain it.
+const wholeFile = "the configuration"
+
+// value is a value of the file, and where it is.
+type value struct {
+	r    *reader
+	node ast.Node
+	what string // what messages call it, such as "source main v2 auth"
+
+	row    *listedRow // the row from which a source is being made; nil for sources of the file
+	place  bool       // in a destination or in the state
+	secret bool       // a credential
+	isURL  bool       // fields of row must fit a URL
+}
+
+// entry is a key of a mapping, and its value.
+type entry struct {
+	key string
+	at  Pos // of the key
+	value
+}
+
+// fields has a function for each key that a mapping may have. The function reads the value of the key.
+type fields map[string]func(value)
+
+// set returns a function that stores the result of read.
+func set[T any](to *T, read func(value) T) func(value) {
+	return func(v value) { *to = read(v) }
+}
+
+// keep returns a function that stores a value, so that it can be read after all keys are known.
+func keep(to *value) func(value) { return func(v value) { *to = v } }
+
+// text returns a function that stores a text.
+func text(to *string) func(value) {
+	return func(v value) {
+		if s, ok := v.text(); ok {
+			*to = s.value
+		}
+	}
+}
+
+// choice returns a function that stores one of the words.
+func choice[T ~string](to *T, words ...T) func(value) {
+	plain := make([]string, len(words))
+	for i, w := range words {
+		plain[i] = string(w)
+	}
+	return func(v value) { *to = T(v.choice(plain...)) }
+}
+
+// boolean returns a function that stores true or false.
+func boolean(to *bool) func(value) {
+	return func(v value) { *to = v.boolean() }
+}
+
+func (v value) given() bool { return v.node != nil }
+
+// pos returns the position of the value in the file.
+func (v value) pos() Pos { return posOf(v.node) }
+
+// as returns the same value, which messages call what.
+func (v value) as(what string) value {
+	v.what = what
+	return v
+}
+
+func (v value) child(key string, n ast.Node) value {
+	v.node, v.what = n, strings.TrimPrefix(v.what+" "+key, wholeFile+" ")
+	return v
+}
+
+func (v value) fault(p Pos, format string, args ...any) { v.r.fault(p, format, args...) }
+
+func (v value) observe(s sighting) {
+	if v.r.observer != nil {
+		v.r.observer(v.resolve(), s)
+	}
+}
+
+func (v value) resolve() ast.Node { return v.r.resolve(v.node) }
+
+func (v value) isMapping() bool {
+	_, ok := v.resolve().(ast.MapNode)
+	return ok
+}
+
+func (v value) isList() bool {
+	_, ok := v.resolve().(*ast.SequenceNode)
+	return ok
+}
+
+// wrong reports a value of the wrong kind. If the value cannot be resolved, resolve has reported that.
+func (v value) wrong(wanted string) {
+	if n := v.resolve(); n != nil {
+		v.observe(sighting{refused: true})
+		v.fault(v.pos(), "%s is %s; want %s", v.what, kindOf(n), wanted)
+	}
+}
+
+func kindOf(n ast.Node) string {
+	switch n.(type) {
+	case ast.MapNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "empty"
+	case *ast.BoolNode:
+		return "a boolean"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	}
+	return "text"
+}
+
+func (v value) entries() ([]entry, bool) {
+	m, ok := v.resolve().(ast.MapNode)
+	if !ok {
+		v.wrong("a mapping")
+		return nil, false
+	}
+	v.observe(sighting{mapping: true})
+	var own, merged []entry
+	seen := map[string]Pos{}
+	for it := m.MapRange(); it.Next(); {
+		if _, merge := it.Key().(*ast.MergeKeyNode); merge {
+			merged = append(merged, v.merged(it.Value())...)
+			continue
+		}
+		key, at := keyText(it.Key()), posOf(it.Key())
+		if first, twice := seen[key]; twice {
+			v.fault(at, "key %q occurs twice in %s, first in line %d", key, v.what, first.Line)
+			continue
+		}
+		seen[key] = at
+		own = append(own, entry{key, at, v.child(key, it.Value())})
+	}
+	for _, e := range merged {
+		if _, twice := seen[e.key]; !twice {
+			seen[e.key] = e.at
+			own = append(own, e)
+		}
+	}
+	return own, true
+}
+
+// merged returns the entries of the mapping, or of the list of mappings, under the key <<.
+func (v value) merged(n ast.Node) []entry {
+	v.node = n
+	parts := []value{v}
+	if v.isList() {
+		parts = v.list()
+	}
+	var all []entry
+	for _, p := range parts {
+		es, _ := p.entries()
+		all = append(all, es...)
+	}
+	return all
+}
+
+func keyText(k ast.MapKeyNode) string {
+	if s, ok := k.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return k.GetToken().Value
+}
+
+// mapping reads each key with its function, and reports required keys that are missing. It returns whether all keys
+// were known. If one was not, it may be misspelled, so neither mapping nor its caller reports that a key is missing.
+func (v value) mapping(f fields, required ...string) bool {
+	es, ok := v.entries()
+	if !ok {
+		return false
+	}
+	known := slices.Sorted(maps.Keys(f))
+	v.observe(sighting{keys: known})
+	for _, e := range es {
+		read, is := f[e.key]
+		if !is {
+			v.fault(e.at, "unknown key %q in %s%s", e.key, v.what, suggestion(e.key, known))
+			ok = false
+			continue
+		}
+		read(e.value)
+	}
+	if ok {
+		v.require(required...)
+	}
+	return ok
+}
+
+func (v value) require(keys ...string) {
+	if len(keys) == 0 {
+		return
+	}
+	es, _ := v.entries()
+	v.observe(sighting{needs: keys})
+	for _, k := range keys {
+		if !slices.ContainsFunc(es, func(e entry) bool { return e.key == k }) {
+			v.fault(v.pos(), "%s has no %s", v.what, k)
+		}
+	}
+}
+
+// named reads a mapping whose keys are names that the user chooses.
+func named[T any](v value, read func(entry) T) []T {
+	es, ok := v.entries()
+	if ok && len(es) == 0 {
+		v.fault(v.pos(), "%s is empty", v.what)
+	}
+	var all []T
+	for _, e := range es {
+		if !isName(e.key) {
+			v.fault(e.at, "%s: %q is not a valid name; want letters, digits, - and _", v.what, e.key)
+			continue
+		}
+		all = append(all, read(e))
+	}
+	return all
+}
+
+// list returns the items of a list. A single value is a list of one.
+func (v value) list() []value {
+	switch n := v.resolve().(type) {
+	case *ast.SequenceNode:
+		v.observe(sighting{list: true})
+		all := make([]value, len(n.Values))
+		for i, item := range n.Values {
+			all[i] = v
+			all[i].node = item
+		}
+		return all
+	case nil:
+		return nil
+	case ast.ScalarNode:
+		if _, null := n.(*ast.NullNode); !null {
+			return []value{v}
+		}
+	}
+	v.wrong("a list")
+	return nil
+}
+
+// scalar is a single value: raw as the file has it, and value with each ${…} replaced. Messages quote only raw,
+// because value may contain a secret.
+type scalar struct {
+	raw, value string
+	at         Pos
+}
+
+// scalar returns a number as the text in the file, so that 0644 stays 0644.
+func (v value) scalar() (scalar, bool) {
+	s := scalar{at: v.pos()}
+	switch n := v.resolve().(type) {
+	case *ast.StringNode:
+		s.raw = n.Value
+	case *ast.LiteralNode:
+		s.raw = n.Value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		s.raw = n.GetToken().Value
+	default:
+		v.wrong("a single value")
+		return s, false
+	}
+	v.observe(sighting{single: true})
+	filled, ok := v.fill(s.raw)
+	s.value = filled
+	return s, ok
+}
+
+func (v value) text() (scalar, bool) {
+	s, ok := v.scalar()
+	if ok && strings.TrimSpace(s.value) == "" {
+		v.fault(s.at, "%s is empty", v.what)
+		return s, false
+	}
+	return s, ok
+}
+
+func (v value) choice(words ...string) string {
+	s, ok := v.text()
+	if !ok {
+		return ""
+	}
+	v.observe(sighting{words: words})
+	if slices.Contains(words, s.value) {
+		return s.value
+	}
+	v.fault(s.at, "%s %q is unknown%s", v.what, s.raw, suggestion(s.raw, words))
+	return ""
+}
+
+func (v value) boolean() bool { return v.choice("true", "false") == "true" }
+
+// converted reads a text and converts it. If convert refuses the text, a fault says what is wanted.
+func converted[T any](v value, want string, convert func(string) (T, bool)) (result T) {
+	s, ok := v.text()
+	if !ok {
+		return result
+	}
+	t, ok := convert(s.value)
+	if !ok {
+		v.fault(s.at, "%s %q: want %s", v.what, s.raw, want)
+		return result
+	}
+	return t
+}
+
+// number returns a function that stores a whole number from low to high.
+func number(to *int, low, high int) func(value) {
+	return func(v value) {
+		*to = converted(v, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) (int, bool) {
+			v.observe(sighting{number: true, low: low, high: high})
+			i, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+			return i, err == nil && low <= i && i <= high
+		})
+	}
+}
+
+// duration returns a function that stores a duration from least to most. In messages, want describes these limits.
+func duration(to *time.Duration, least, most time.Duration, want string) func(value) {
+	return func(v value) {
+		*to = converted(v, want, func(s string) (time.Duration, bool) {
+			d, err := time.ParseDuration(strings.TrimSpace(s))
+			return d, err == nil && least <= d && d <= most
+		})
+	}
+}
+
+// period reads a duration that may be given in days.
+func period(v value) time.Duration {
+	return converted(v, "a length of time, such as 15m, 24h or 7d", func(s string) (time.Duration, bool) {
+		days := time.Duration(1)
+		if len(s) > 1 && s[len(s)-1] == 'd' {
+			s, days = s[:len(s)-1]+"h", 24
+		}
+		d, err := time.ParseDuration(s)
+		return d * days, err == nil && 0 < d && d <= 3650*24*time.Hour/days //nolint:durationcheck // days is a plain number: 1, or the hours of a day
+	})
+}
+
+// notEmpty reports a list without items, unless the file has other faults: they may be the reason.
+func (v value) notEmpty(items int) {
+	if items == 0 && len(v.r.faults) == 0 {
+		v.fault(v.pos(), "%s is empty", v.what)
+	}
+}
+
+func (v value) texts() []scalar {
+	var all []scalar
+	for _, item := range v.list() {
+		if s, ok := item.text(); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (v value) words() []string {
+	var all []string
+	for _, s := range v.texts() {
+		all = append(all, s.value)
+	}
+	return all
+}
