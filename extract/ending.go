@@ -36,12 +36,6 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-func (l *listReader) noteLastPage(st *step) {
-	if st.batch.N > 0 {
-		l.ends = ends{st.at, paging.Sum(st.batch.Keys)}
-	}
-}
-
 type ends struct {
 	at    paging.Position
 	print uint64

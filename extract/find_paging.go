@@ -107,10 +107,10 @@ func (l *listReader) adopt(st *step, p *paging.Page) error {
 }
 
 // Stream returns the stream with the paging of the next requests.
-func (l *listReader) Stream() *schemas.Stream { return &l.s }
+func (l *listClient) Stream() *schemas.Stream { return &l.s }
 
 // Values returns the values that the stream sends for a parameter.
-func (l *listReader) Values(param string) []string {
+func (l *listClient) Values(param string) []string {
 	var all []string
 	for _, b := range l.params {
 		if b.Name == param {
@@ -121,7 +121,7 @@ func (l *listReader) Values(param string) []string {
 }
 
 // Look requests a position without counting it as a page.
-func (l *listReader) Look(ctx context.Context, at paging.Position) (*paging.Page, error) {
+func (l *listClient) Look(ctx context.Context, at paging.Position) (*paging.Page, error) {
 	st, err := l.look(ctx, at)
 	if err != nil {
 		return nil, err
@@ -130,13 +130,13 @@ func (l *listReader) Look(ctx context.Context, at paging.Position) (*paging.Page
 }
 
 // Release returns the memory of an answer.
-func (l *listReader) Release(p *paging.Page) { l.c.release(p.Answer.(*answer)) }
+func (l *listClient) Release(p *paging.Page) { l.c.release(p.Answer.(*answer)) }
 
 // Locate finds the records of an answer.
-func (l *listReader) Locate(d *jsondoc.Doc) (records.Found, error) { return l.locate(d) }
+func (l *listClient) Locate(d *jsondoc.Doc) (records.Found, error) { return l.locate(d) }
 
 // ID returns the id of a record.
-func (l *listReader) ID(d *jsondoc.Doc, record jsondoc.Value) string { return l.idOf(d, record) }
+func (l *listClient) ID(d *jsondoc.Doc, record jsondoc.Value) string { return l.idOf(d, record) }
 
 // Requests returns the number of requests since the last step.
-func (l *listReader) Requests() int { return l.requests }
+func (l *listClient) Requests() int { return l.requests }

@@ -23,14 +23,19 @@ func (l *listReader) guard(st *step) error {
 	st.afterLast = l.pager.Zero && st.at.Kind == paging.KindPage && l.pager.Last > 0 && st.at.Number() == l.pager.Last
 	l.drift.see(st)
 	l.follow(st)
-	l.noteLastPage(st)
+	if st.batch.N > 0 {
+		l.ends = ends{st.at, paging.Sum(st.batch.Keys)}
+	}
 	if l.pages == 1 && st.Rule != "" {
 		return nil
 	}
 	bounded := st.at.Kind == paging.KindPage && l.pager.Last > 0 && len(l.s.Key) > 0
-	if err := l.repeats(st.batch.Keys); err != nil && !bounded {
+	if err := l.repeated.check(st.batch.Keys, len(l.s.Key) > 0, l.pages, &l.drift.Drift); err != nil && !bounded {
 		if !l.clamped(st) {
-			return malformed(l.s, st.at, l.early(err))
+			if l.pages == 2 {
+				err = l.changed(err)
+			}
+			return malformed(l.s, st.at, err)
 		}
 		l.pager.Rows -= int64(st.batch.N)
 		l.drift.Drift = signs
@@ -63,13 +68,6 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-func (l *listReader) early(err error) error {
-	if l.pages == 2 {
-		return l.changed(err)
-	}
-	return err
-}
-
 // clamped reports whether a page without new records is after the end of the list. The page must not announce more
 // records. Also, either the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
@@ -91,46 +89,57 @@ func (l *listReader) clamped(st *step) bool {
 	return again || int64(l.lastN) < l.pager.Step && st.batch.N <= l.lastN
 }
 
-func (l *listReader) repeats(keys []uint64) error {
+// repetition recognizes pages and records that came before.
+type repetition struct {
+	seen      map[uint64]bool // fingerprints of pages
+	before    []uint64        // keys of the previous page, sorted
+	firstKeys []uint64        // keys of the first page, sorted; for records without a key, hashes of their content
+	hasEqual  bool            // a page held two records with the same content
+}
+
+// check returns an error if a page has no record that the page before lacks, or repeats an earlier one. It counts
+// repeated records in d.
+func (r *repetition) check(keys []uint64, keyed bool, pages int, d *Drift) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	print := paging.Sum(keys)
-	if l.seen[print] {
+	if r.seen[print] {
 		return errors.New("the page repeats an earlier one")
 	}
-	l.seen[print] = true
+	r.seen[print] = true
 	now := slices.Clone(keys)
 	slices.Sort(now)
-	overlap := common(now, l.before)
-	fresh := len(l.before) == 0 || overlap < len(keys)
+	overlap := common(now, r.before)
+	fresh := len(r.before) == 0 || overlap < len(keys)
 	doubled := len(now) - distinctIn(now)
-	if len(l.s.Key) == 0 {
-		l.noteRepeatedRecords(now, doubled, overlap)
+	if keyed {
+		d.Overlap += overlap
+		d.Doubled += doubled
 	} else {
-		l.drift.Overlap += overlap
-		l.drift.Doubled += doubled
+		d.Alike += r.alike(now, doubled, overlap, pages)
 	}
-	l.before = slices.Compact(now)
+	r.before = slices.Compact(now)
 	if !fresh {
 		return errors.New("the page has only records of the page before")
 	}
 	return nil
 }
 
-// noteRepeatedRecords counts records without a key that were also on the page before or on the first page. If a page
-// holds two equal records, records may be equal by chance. Then a page counts only if at least two records, and at
-// least half of them, are repeated.
-func (l *listReader) noteRepeatedRecords(now []uint64, doubled, overlap int) {
-	l.hasEqualRecords = l.hasEqualRecords || doubled > 0
-	if l.pages == 1 {
-		l.firstKeys = slices.Compact(slices.Clone(now))
-	} else if l.pages > 2 {
-		overlap = max(overlap, common(now, l.firstKeys))
+// alike counts records without a key that were also on the page before or on the first page. If a page holds two equal
+// records, records may be equal by chance. Then a page counts only if at least two records, and at least half of them,
+// are repeated.
+func (r *repetition) alike(now []uint64, doubled, overlap, pages int) int {
+	r.hasEqual = r.hasEqual || doubled > 0
+	if pages == 1 {
+		r.firstKeys = slices.Compact(slices.Clone(now))
+	} else if pages > 2 {
+		overlap = max(overlap, common(now, r.firstKeys))
 	}
-	if overlap > 0 && !l.hasEqualRecords || overlap > 1 && 2*overlap >= len(now) {
-		l.drift.Alike += overlap
+	if overlap > 0 && !r.hasEqual || overlap > 1 && 2*overlap >= len(now) {
+		return overlap
 	}
+	return 0
 }
 
 func common(keys, set []uint64) int {

@@ -116,7 +116,7 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	return members, p.records == o.records && p.keys == o.keys
 }
 
-func (l *listReader) printOf(b *batch) (answerPrint, error) {
+func (l *listClient) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.N, members: map[string]uint64{}}
 	if b.N == 0 {
 		return p, nil

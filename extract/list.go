@@ -23,56 +23,58 @@ type endpointTraits struct {
 	isolating int // requests spent on finding broken records
 }
 
-type listReader struct {
+// listClient requests positions of one list, and finds the records and signals in the answers.
+type listClient struct {
 	c      *Client
 	s      schemas.Stream
 	params []bound
 	traits *endpointTraits
 	asm    assembler
-	pager  paging.Progress
 
-	volatility *volatility // nil in a pass, which needs no negotiation
-	others     *otherLists // set if a negotiation chooses between several lists; otherwise nil
+	volatility *volatility     // nil in a pass, which needs no negotiation
+	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
+	constant   map[string]bool // texts of the first page with unknown meaning, by pointer and value
 
-	stepwise        bool
-	pages           int
-	firstTotal      int64
-	lastTotal       int64
-	seen            map[uint64]bool // fingerprints of pages, to recognize a repeated one
-	visited         map[uint64]bool
-	before          []uint64 // keys of the previous page, sorted
-	lastID          string   // id of the last record, by which the next page may be requested
-	lastN           int
-	echoed          int64 // page number that the first page reported; -1 for none
-	clampedTo       int64 // number of the last page, if the server returned it again for the next number; otherwise -1
-	firstPrint      uint64
-	hasEqualRecords bool     // a page held two records with the same content
-	firstKeys       []uint64 // keys of the first page, sorted; for records without a key, hashes of their content
-	lastPrint       uint64
-	lastKey         uint64
-	beyondEnd       paging.Position // a position after the end of the list; zero if none is known
-	misplaced       int64           // page number reported by a later page that repeats the first page; -1 for none
-	buf             []byte
+	budget   int // maximum number of requests for probes; 0 for no limit
+	requests int // requests since the last step
+	bytes    int64
+}
 
+// listReader follows a list from page to page.
+type listReader struct {
+	listClient
+	pager paging.Progress
+
+	stepwise      bool
+	pages         int
+	firstTotal    int64
+	lastTotal     int64
+	visited       map[uint64]bool // cursors
+	lastID        string          // id of the last record, by which the next page may be requested
+	lastN         int
+	lastKey       uint64
+	lastPrint     uint64
+	firstPrint    uint64
+	firstN        int             // records of the first page; 0 if some of them could not be read
+	echoed        int64           // page number that the first page reported; -1 for none
+	clampedTo     int64           // number of the last page, if the server returned it again for the next number; otherwise -1
+	misplaced     int64           // page number reported by a later page that repeats the first page; -1 for none
+	beyondEnd     paging.Position // a position after the end of the list; zero if none is known
+	buf           []byte
 	lastSignals   paging.Signals
-	promised      bool
 	signalsBefore paging.Signals
+	promised      bool
 	shorter       []shortPage // pages after the last full one
-	firstN        int         // records of the first page; 0 if some of them could not be read
 	shortRereads  int         // short pages that were requested again
 	capped        bool        // the server refused the page after a full one: either the list has ended, or the server limits the number of pages
 	unproved      bool        // some parameters could not be tried, and all others returned the same records
+	counts        bool        // the totals of the list count only the records of a page
 	incomplete    []string
-	constant      map[string]bool // texts of the first page with unknown meaning, by pointer and value
 
-	counts   bool // the totals of the list count only the records of a page
-	budget   int  // maximum number of requests for probes; 0 for no limit
-	requests int  // requests since the last step
-	bytes    int64
-
-	drift drift
-	ends  ends
-	gaps  gaps
+	repeated repetition
+	drift    drift
+	ends     ends
+	gaps     gaps
 }
 
 func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTraits) *listReader {
@@ -80,11 +82,10 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 		s.Pagination, s.RecordsKnown = *h.paging, true
 	}
 	return &listReader{
-		c: c, s: s, params: params, traits: h,
-		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
+		listClient: listClient{c: c, s: s, params: params, traits: h, asm: assembler{stream: s, params: contextMembers(s, params), seed: c.seed}},
 		pager:      paging.Progress{Stated: stated(s), Hint: s.Pagination, Settled: s.RecordsKnown && s.Pagination.Type != "", Announces: h.announces, Cautious: s.Parent != "", Total: -1},
 		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: paging.NoSignals,
-		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
+		visited: make(map[uint64]bool), repeated: repetition{seen: make(map[uint64]bool)},
 		drift: drift{total: -1},
 	}
 }
@@ -164,26 +165,13 @@ func (l *listReader) step(ctx context.Context, q *ahead[paging.Position], at pag
 	if err == nil && l.outsized(st) {
 		err = l.resize(ctx, q, st)
 	}
-	if err == nil {
-		err = l.confirm(ctx, st)
-	}
-	if err == nil {
-		err = l.clamps(ctx, st)
-	}
-	if err == nil {
-		err = l.beyond(ctx, st)
-	}
-	if err == nil {
-		err = l.checkConstantToken(ctx, st)
-	}
-	if err == nil {
-		err = l.renamedPage(ctx, st)
-	}
-	if err == nil {
-		err = l.guard(st)
-	}
-	if err == nil {
-		err = l.rereadShortPages(ctx, st)
+	for _, check := range []func(context.Context, *step) error{
+		l.confirm, l.clamps, l.beyond, l.checkConstantToken, l.renamedPage,
+		func(context.Context, *step) error { return l.guard(st) }, l.rereadShortPages,
+	} {
+		if err == nil {
+			err = check(ctx, st)
+		}
 	}
 	if err != nil {
 		l.c.release(st.a)
@@ -204,7 +192,7 @@ func (l *listReader) read(st *step) error {
 	if err := l.records(st, f); err != nil {
 		return err
 	}
-	l.volatility.observe(l, a.d, f)
+	l.volatility.observe(&l.listClient, a.d, f)
 	st.total, st.file = -1, a.kept
 	s := a.signals(f, st.batch.N)
 	if a.d.Err() != nil {
@@ -266,8 +254,8 @@ func (l *listReader) records(st *step, f records.Found) error {
 	return nil
 }
 
-func (l *listReader) adoptToken(s *paging.Signals, at paging.Position, constant map[string]bool) {
-	if l.pager.Hint.Type == "" || l.pager.Hint.Type == "cursor" {
+func (l *listClient) adoptToken(s *paging.Signals, at paging.Position, constant map[string]bool) {
+	if t := l.s.Pagination.Type; t == "" || t == "cursor" {
 		s.AdoptToken(at, constant)
 	}
 }
@@ -297,7 +285,7 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 // send it under many names in one request.
 const maxIDBytes = 1024
 
-func (l *listReader) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
+func (l *listClient) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
 	var id jsondoc.Value
 	switch field := l.s.Pagination.Field; {
 	case field != "":
@@ -316,7 +304,7 @@ func (l *listReader) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
 
 // changed wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to
 // another negotiation.
-func (l *listReader) changed(err error) error {
+func (l *listClient) changed(err error) error {
 	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
 		return err
 	}

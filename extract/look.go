@@ -15,7 +15,7 @@ import (
 
 // look requests a position without counting it as a page. Except for the first page, it sends a probe, because the
 // server may not know the parameters.
-func (l *listReader) look(ctx context.Context, at paging.Position) (*step, error) {
+func (l *listClient) look(ctx context.Context, at paging.Position) (*step, error) {
 	if at == (paging.Position{}) {
 		return l.reread(ctx, at)
 	}
@@ -23,23 +23,44 @@ func (l *listReader) look(ctx context.Context, at paging.Position) (*step, error
 }
 
 // reread requests a page again. The page exists, so it retries temporary failures.
-func (l *listReader) reread(ctx context.Context, at paging.Position) (*step, error) {
+func (l *listClient) reread(ctx context.Context, at paging.Position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at paging.Position) (*answer, error) {
-		return l.c.fetch(ctx, l.s, l.params, at)
+		return l.counted(l.c.fetch(ctx, l.s, l.params, at))
 	})
 }
 
-func (l *listReader) inspect(ctx context.Context, at paging.Position, send func(context.Context, paging.Position) (*answer, error)) (*step, error) {
-	if err := l.checkBudget(); err != nil {
-		return nil, err
-	}
-	a, err := send(ctx, at)
+// counted adds the requests and bytes of an answer, or of its error.
+func (l *listClient) counted(a *answer, err error) (*answer, error) {
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err
 	}
 	l.requests += a.requests
 	l.bytes += a.bytes
+	return a, nil
+}
+
+func (l *listClient) probe(ctx context.Context, at paging.Position) (*answer, error) {
+	return l.counted(l.c.probe(ctx, l.s, l.params, at))
+}
+
+// answers reports whether the server still returns a position.
+func (l *listClient) answers(ctx context.Context, at paging.Position) bool {
+	a, err := l.probe(ctx, at)
+	if err == nil {
+		l.c.release(a)
+	}
+	return err == nil
+}
+
+func (l *listClient) inspect(ctx context.Context, at paging.Position, send func(context.Context, paging.Position) (*answer, error)) (*step, error) {
+	if err := l.checkBudget(); err != nil {
+		return nil, err
+	}
+	a, err := send(ctx, at)
+	if err != nil {
+		return nil, err
+	}
 	st := &step{at: at, a: a, total: -1, batch: batch{keysOnly: true}}
 	f, err := l.locate(a.d)
 	if err == nil && ctx.Err() == nil {
@@ -65,7 +86,7 @@ func (l *listReader) inspect(ctx context.Context, at paging.Position, send func(
 
 // locate finds the records of a page. If another page had them at another place, locate returns an error: a changed
 // answer must not look like the end of the list.
-func (l *listReader) locate(d *jsondoc.Doc) (records.Found, error) {
+func (l *listClient) locate(d *jsondoc.Doc) (records.Found, error) {
 	if l.traits.layout.Form != records.FormNone {
 		f, err := records.FindAgain(d, l.s, l.traits.layout)
 		if err != nil {
@@ -142,27 +163,25 @@ func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 
 // request sends a probe, and repeats it after a status 5xx. A second 5xx refutes the probe. But 502, 503 and 504 may
 // concern the whole server. They refute the probe only if the first page can still be read.
-func (l *listReader) request(ctx context.Context, at paging.Position) (*answer, error) {
-	a, err := l.c.probe(ctx, l.s, l.params, at)
+func (l *listClient) request(ctx context.Context, at paging.Position) (*answer, error) {
+	a, err := l.probe(ctx, at)
 	if !serverFault(err) {
 		return a, err
 	}
-	l.requests += requestsOf(err)
 	if !retry.Sleep(ctx, bodyRetry.Wait(1)) {
 		return nil, context.Cause(ctx)
 	}
-	a, err = l.c.probe(ctx, l.s, l.params, at)
+	a, err = l.probe(ctx, at)
 	fault, ok := errors.AsType[*wire.Error](err)
 	if !ok || !serverFault(err) {
 		return a, err
 	}
 	switch fault.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		control, err := l.c.fetch(ctx, l.s, l.params, paging.Position{})
+		control, err := l.counted(l.c.fetch(ctx, l.s, l.params, paging.Position{}))
 		if err != nil {
 			return nil, err
 		}
-		l.requests += control.requests
 		l.c.release(control)
 	}
 	return nil, &paging.RefutedError{Fault: fault}

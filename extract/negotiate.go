@@ -154,7 +154,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	if n.at.ByPath {
 		n.l.others = nil
 	}
-	n.l.others.observe(n.l, paging.Position{}, a.d, n.at)
+	n.l.others.observe(&n.l.listClient, paging.Position{}, a.d, n.at)
 	n.envelope(a.d)
 	n.key()
 	err = n.l.read(st)
@@ -333,7 +333,7 @@ func successOf(d *jsondoc.Doc) (evidence, value string) {
 
 var errProbes = errors.New("no result within the limit of probes")
 
-func (l *listReader) checkBudget() error {
+func (l *listClient) checkBudget() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}
 	}

@@ -19,7 +19,7 @@ type otherLists struct {
 	changed string
 }
 
-func (o *otherLists) observe(l *listReader, at paging.Position, d *jsondoc.Doc, f records.Found) {
+func (o *otherLists) observe(l *listClient, at paging.Position, d *jsondoc.Doc, f records.Found) {
 	if o == nil || o.changed != "" {
 		return
 	}

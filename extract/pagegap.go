@@ -34,7 +34,7 @@ func (l *listReader) skip(ctx context.Context, at paging.Position, cause error) 
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.Step
 	if !ok || !paging.FailsOnData(fault) || !at.Counts() || rows == 0 || l.pages == 0 ||
-		l.gaps.pages >= maxPageGaps || len(l.gaps.all) >= maxGaps || !l.answers(ctx) {
+		l.gaps.pages >= maxPageGaps || len(l.gaps.all) >= maxGaps || !l.answers(ctx, l.ends.at) {
 		return nil
 	}
 	l.requests += fault.Attempts
@@ -64,16 +64,4 @@ func (l *listReader) skip(ctx context.Context, at paging.Position, cause error) 
 		return nil
 	}
 	return st
-}
-
-func (l *listReader) answers(ctx context.Context) bool {
-	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
-	if err != nil {
-		l.requests += requestsOf(err)
-		return false
-	}
-	l.requests += a.requests
-	l.bytes += a.bytes
-	l.c.release(a)
-	return true
 }

@@ -75,14 +75,12 @@ func (l *listReader) full() bool {
 	}
 }
 
-func (l *listReader) refusedAgain(ctx context.Context, at paging.Position, status int) bool {
-	a, err := l.c.probe(ctx, l.s, l.params, at)
+func (l *listClient) refusedAgain(ctx context.Context, at paging.Position, status int) bool {
+	a, err := l.probe(ctx, at)
 	if err == nil {
-		l.requests += a.requests
 		l.c.release(a)
 		return false
 	}
-	l.requests += requestsOf(err)
 	also, ok := paging.EndStatus(err)
 	return ok && also == status
 }
@@ -143,7 +141,7 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 
 // deepen returns the records of st with hashes of their content. Until the caller calls shallow, the assembler hashes
 // the content of all records.
-func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
+func (l *listClient) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
 	f, err := l.locate(st.a.d)

@@ -9,7 +9,7 @@ import (
 )
 
 // unsettled turns the error of probes that could not find out how the list continues into the error of the stream.
-func (l *listReader) unsettled(err error) error {
+func (l *listClient) unsettled(err error) error {
 	e, ok := errors.AsType[*paging.UnexplainedError](err)
 	if !ok {
 		return err

@@ -43,7 +43,7 @@ func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-func (v *volatility) observe(l *listReader, d *jsondoc.Doc, f records.Found) {
+func (v *volatility) observe(l *listClient, d *jsondoc.Doc, f records.Found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}

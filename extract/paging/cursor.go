@@ -18,12 +18,12 @@ type cursor struct{ parameter }
 func (cursor) Type() string { return string(KindCursor) }
 
 // Candidates returns the parameters that may take the token of the answer.
-func (g cursor) Candidates(p *Probe) []Candidate {
-	s := p.First.Signals
+func (g cursor) Candidates(e *evidence) []Candidate {
+	s := e.First.Signals
 	if s.Token == "" || s.ranged || s.rangeUnit != "" {
 		return nil
 	}
-	return p.named(g, p.progress.tokenParams(s))
+	return e.named(g, e.progress.tokenParams(s))
 }
 
 // Describe implements [Pager].
@@ -49,9 +49,9 @@ func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 }
 
 // Confirm tests a parameter that returned no records after the last record.
-func (cursor) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
+func (g cursor) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	if t.Like == NoRecords && t.Candidate.pager != Pager(link{}) {
-		return p.testsCursor(ctx, t.Candidate)
+		return g.acceptsEmpty(ctx, p, t.Candidate)
 	}
 	return true, nil
 }
@@ -122,9 +122,9 @@ func plainIdentifier(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }
 
-// testsCursor tests a cursor parameter that returned no records after the last record. After the first record, it
+// acceptsEmpty tests a cursor parameter that returned no records after the last record. After the first record, it
 // must return the first page without that record.
-func (p *Probe) testsCursor(ctx context.Context, c Candidate) (accepted bool, err error) {
+func (cursor) acceptsEmpty(ctx context.Context, p *Probe, c Candidate) (accepted bool, err error) {
 	if p.First.N == 1 {
 		filters, err := p.filters(ctx)
 		return !filters && err == nil, err

@@ -16,12 +16,12 @@ func (header) Type() string { return string(KindRange) }
 func (header) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the range that the headers of the first page lead to.
-func (g header) Candidates(p *Probe) []Candidate {
-	switch s := p.First.Signals; {
+func (g header) Candidates(e *evidence) []Candidate {
+	switch s := e.First.Signals; {
 	case s.Token != "" && s.ranged:
 		return []Candidate{{pager: g, at: Position{Kind: KindRange, At: s.Token}}}
 	case s.rangeUnit != "":
-		return []Candidate{{pager: g, at: rangeAt(s.rangeUnit, int64(p.First.N), int64(p.First.N))}}
+		return []Candidate{{pager: g, at: rangeAt(s.rangeUnit, int64(e.First.N), int64(e.First.N))}}
 	}
 	return nil
 }

@@ -18,18 +18,18 @@ func (keyset) Type() string { return "since_id" }
 func (keyset) Traits() Traits { return Traits{Computes: true, Blind: true} }
 
 // Candidates sends the id of the last record. If the key is unknown, it sends a member that is named like an id.
-func (g keyset) Candidates(p *Probe) []Candidate {
+func (g keyset) Candidates(e *evidence) []Candidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
-	if p.lastID != "" {
-		return p.named(g, names)
+	if e.lastID != "" {
+		return e.named(g, names)
 	}
-	field, value := p.identity()
-	return p.withMember(g, names, field, value)
+	field, value := e.identity()
+	return e.withMember(g, names, field, value)
 }
 
 // Second implements [Pager].
-func (keyset) Second(p *Probe, param string) Position {
-	return Position{Kind: KindCursor, Param: param, At: p.lastID}
+func (keyset) Second(e *evidence, param string) Position {
+	return Position{Kind: KindCursor, Param: param, At: e.lastID}
 }
 
 // Next implements [Pager].
@@ -38,10 +38,10 @@ func (keyset) Next(at Position, l Last, p *Progress) (Position, bool) {
 }
 
 // withMember returns candidates that send the value of a member of the last record.
-func (p *Probe) withMember(g Pager, names []string, field, value string) []Candidate {
+func (e *evidence) withMember(g Pager, names []string, field, value string) []Candidate {
 	var out []Candidate
 	for _, name := range names {
-		if value != "" && !p.fixed(name) {
+		if value != "" && !e.fixed(name) {
 			out = append(out, Candidate{pager: g, field: field, at: Position{Kind: KindCursor, Param: name, At: value}})
 		}
 	}
@@ -50,15 +50,15 @@ func (p *Probe) withMember(g Pager, names []string, field, value string) []Candi
 
 // identity finds a member that is named like an id and differs in all records of the first page. If an object wraps
 // each record, field is "wrapper/member".
-func (p *Probe) identity() (field, value string) {
-	f, err := p.list.Locate(p.First.Doc)
+func (e *evidence) identity() (field, value string) {
+	f, err := e.list.Locate(e.First.Doc)
 	if err != nil {
 		return "", ""
 	}
-	if field, value = identityOf(records.RowsOf(p.First.Doc, f)); field != "" {
+	if field, value = identityOf(records.RowsOf(e.First.Doc, f)); field != "" {
 		return field, value
 	}
-	wrapper, rows := records.WrappedRows(p.First.Doc, f)
+	wrapper, rows := records.WrappedRows(e.First.Doc, f)
 	if field, value = identityOf(rows); field != "" {
 		field = wrapper + "/" + field
 	}

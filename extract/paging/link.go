@@ -19,8 +19,8 @@ type link struct{ parameter }
 func (link) Type() string { return string(KindLink) }
 
 // Second implements [Pager].
-func (link) Second(p *Probe, param string) Position {
-	if v := p.First.Signals.Next.Get(param); v != "" {
+func (link) Second(e *evidence, param string) Position {
+	if v := e.First.Signals.Next.Get(param); v != "" {
 		return linkPosition(param, v)
 	}
 	return Position{}
@@ -49,7 +49,7 @@ func (g link) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != NoRecords || t.Silent {
 		return g.parameter.Judge(ctx, p, t)
 	}
-	if incomplete, err := p.needsWholeLink(ctx, t.Candidate); incomplete || err != nil {
+	if incomplete, err := g.needsAll(ctx, p, t.Candidate); incomplete || err != nil {
 		return Rejected, err
 	}
 	return Second, nil
@@ -57,19 +57,19 @@ func (g link) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 
 // Candidates returns one candidate per parameter of the next link. It leaves out credentials and parameters that the
 // stream itself sets. The last candidate sends all of the parameters.
-func (g link) Candidates(p *Probe) []Candidate {
-	q := p.First.Signals.Next
+func (g link) Candidates(e *evidence) []Candidate {
+	q := e.First.Signals.Next
 	names := slices.Sorted(maps.Keys(q))
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	words := schemas.Paging()
 	var out []Candidate
 	rest := url.Values{}
 	for _, name := range names {
-		if v := q.Get(name); v != "" && !p.fixed(name) && !secretLike(name) {
+		if v := q.Get(name); v != "" && !e.fixed(name) && !secretLike(name) {
 			rest.Set(name, v)
 			if !words.Parameter(schemas.ParamSize, name) || leads(name) {
 				out = append(out, Candidate{pager: g, at: linkPosition(name, v)})
-				if p.s.Method == http.MethodPost && plainIdentifier(name) {
+				if e.s.Method == http.MethodPost && plainIdentifier(name) {
 					out = append(out, Candidate{pager: g, at: linkPosition(nestedLink+"["+name+"]", v)})
 				}
 			}
@@ -147,10 +147,10 @@ func linkPosition(name, v string) Position {
 	return Position{Kind: kind, Param: name, At: v}
 }
 
-// needsWholeLink reports whether the server returns records only if it gets all parameters of the next link. One of
+// needsAll reports whether the server returns records only if it gets all parameters of the next link. One of
 // the parameters returned none.
-func (p *Probe) needsWholeLink(ctx context.Context, c Candidate) (bool, error) {
-	all := link{}.Candidates(p)
+func (link) needsAll(ctx context.Context, p *Probe, c Candidate) (bool, error) {
+	all := link{}.Candidates(&p.evidence)
 	if len(all) == 0 || c.at.Kind == KindLink || all[len(all)-1].at.Kind != KindLink {
 		return false, nil
 	}

@@ -16,23 +16,23 @@ type moment struct{ keyset }
 func (moment) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the parameters for each time by which the first page is ordered.
-func (g moment) Candidates(p *Probe) []Candidate { return slices.Concat(g.groups(p)...) }
+func (g moment) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
 // Judge rejects a time that may lose records unnoticed.
-func (moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
-	if t.Like != OtherRecords || !p.safeMoment(t.Page) {
+func (g moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
+	if t.Like != OtherRecords || !g.safe(p, t.Page) {
 		return Rejected, nil
 	}
 	return Second, nil
 }
 
 // groups returns the candidates as they are tried. Parameters that the server is known to have come first.
-func (g moment) groups(p *Probe) [][]Candidate {
-	f, err := p.list.Locate(p.First.Doc)
+func (g moment) groups(e *evidence) [][]Candidate {
+	f, err := e.list.Locate(e.First.Doc)
 	if err != nil {
 		return nil
 	}
-	rows := records.RowsOf(p.First.Doc, f)
+	rows := records.RowsOf(e.First.Doc, f)
 	var known, others [][]Candidate
 	for _, field := range momentFields(rows) {
 		family := schemas.ParamLater
@@ -42,8 +42,8 @@ func (g moment) groups(p *Probe) [][]Candidate {
 		value := jsondoc.TextOf([]byte(rows[len(rows)-1][field]))
 		var rest []Candidate
 		names := slices.DeleteFunc(slices.Clone(schemas.Paging().Parameters(family)), func(name string) bool { return aboutOtherTime(name, field) })
-		for _, c := range p.withMember(g, names, field, value) {
-			if slices.Contains(p.takes, c.at.Param) {
+		for _, c := range e.withMember(g, names, field, value) {
+			if slices.Contains(e.takes, c.at.Param) {
 				known = append(known, []Candidate{c})
 			} else {
 				rest = append(rest, c)
@@ -54,9 +54,9 @@ func (g moment) groups(p *Probe) [][]Candidate {
 	return append(known, others...)
 }
 
-// safeMoment reports whether paging by a time loses no record unnoticed. Either the second page repeats the last
+// safe reports whether paging by a time loses no record unnoticed. Either the second page repeats the last
 // record of the first page, or the list states a total, which would show the loss.
-func (p *Probe) safeMoment(st *Page) bool {
+func (moment) safe(p *Probe, st *Page) bool {
 	if p.First.Signals.Total >= 0 {
 		return true
 	}

@@ -19,14 +19,14 @@ func (offset) Type() string { return string(KindOffset) }
 func (offset) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
 // Candidates begins with the parameter that the answer names.
-func (g offset) Candidates(p *Probe) []Candidate {
+func (g offset) Candidates(e *evidence) []Candidate {
 	usual := schemas.Paging().Parameters(schemas.ParamOffset)
-	return p.named(g, records.Unique(slices.Concat(echoed(p.First.Signals.offsetName, usual), usual)))
+	return e.named(g, records.Unique(slices.Concat(echoed(e.First.Signals.offsetName, usual), usual)))
 }
 
 // Second implements [Pager].
-func (offset) Second(p *Probe, param string) Position {
-	return Position{Kind: KindOffset, Param: param, At: strconv.Itoa(p.First.N)}
+func (offset) Second(e *evidence, param string) Position {
+	return Position{Kind: KindOffset, Param: param, At: strconv.Itoa(e.First.N)}
 }
 
 // Next implements [Pager].
@@ -48,7 +48,7 @@ func (g offset) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != NoRecords || t.Silent || t.Candidate.at.Number() <= 2 || p.First.Signals.offset != 1 {
 		return g.parameter.Judge(ctx, p, t)
 	}
-	accepted, err := p.countsPages(ctx, t.Candidate)
+	accepted, err := g.countsPages(ctx, p, t.Candidate)
 	if accepted {
 		return Done, err
 	}
@@ -59,9 +59,9 @@ func (g offset) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 func (g offset) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	switch {
 	case t.Like == NoRecords:
-		return p.testsOffset(ctx, t.Candidate)
+		return g.acceptsEmpty(ctx, p, t.Candidate)
 	case t.Candidate.pager == Pager(g):
-		return true, p.findOffsetOrigin(ctx, t.Candidate)
+		return true, g.findOrigin(ctx, p, t.Candidate)
 	}
 	return true, nil
 }
@@ -81,10 +81,10 @@ func (p *Progress) offset(at Position, n int, s Signals) Position {
 	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
 }
 
-// findOffsetOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
+// findOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
 // is inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of
 // the first page, the parameter counts pages from 0.
-func (p *Probe) findOffsetOrigin(ctx context.Context, c Candidate) error {
+func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})
 		if err != nil {
@@ -105,7 +105,7 @@ func (p *Probe) findOffsetOrigin(ctx context.Context, c Candidate) error {
 			return err
 		}
 		if !moved {
-			return p.countFromOne(ctx, c)
+			return g.countFromOne(ctx, p, c)
 		}
 	}
 	return p.Unexplained("the list changes too fast to see whether " + c.at.Param + " counts from 0 or from 1")
@@ -113,7 +113,7 @@ func (p *Probe) findOffsetOrigin(ctx context.Context, c Candidate) error {
 
 // countFromOne reads the second page again with an offset that is counted from 1. If offset 2 returns no record of
 // the first page, the parameter counts pages from 1.
-func (p *Probe) countFromOne(ctx context.Context, c Candidate) error {
+func (offset) countFromOne(ctx context.Context, p *Probe, c Candidate) error {
 	st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "2"})
 	if err != nil {
 		return err
@@ -140,9 +140,9 @@ func (p *Probe) countFromOne(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// testsOffset tests an offset parameter if the second page was empty. For offset 1, the server must return the first
+// acceptsEmpty tests an offset parameter if the second page was empty. For offset 1, the server must return the first
 // page without its first record. If it returns only other records, the parameter counts pages from 0.
-func (p *Probe) testsOffset(ctx context.Context, c Candidate) (accepted bool, err error) {
+func (offset) acceptsEmpty(ctx context.Context, p *Probe, c Candidate) (accepted bool, err error) {
 	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
 	st, like, err := p.request(ctx, one)
 	if err != nil || st == nil {
@@ -158,7 +158,7 @@ func (p *Probe) testsOffset(ctx context.Context, c Candidate) (accepted bool, er
 
 // countsPages tests whether a parameter that is named like an offset counts pages. The parameter returned no records,
 // but the list announces more. So countsPages tries the value 2.
-func (p *Probe) countsPages(ctx context.Context, c Candidate) (accepted bool, err error) {
+func (offset) countsPages(ctx context.Context, p *Probe, c Candidate) (accepted bool, err error) {
 	c.pager, c.at = page{}, Position{Kind: KindPage, Param: c.at.Param, At: "2"}
 	st, like, err := p.request(ctx, c.at)
 	if err != nil || st == nil {
@@ -171,7 +171,8 @@ func (p *Probe) countsPages(ctx context.Context, c Candidate) (accepted bool, er
 	before := p.Paging
 	p.Second = st
 	p.accept(c)
-	if err = p.findPageBase(ctx, c); err != nil {
+	err = page{}.findBase(ctx, p, c)
+	if err != nil {
 		p.Paging = before
 	}
 	return err == nil, err

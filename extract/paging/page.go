@@ -19,15 +19,15 @@ func (page) Type() string { return string(KindPage) }
 func (page) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
 // Candidates begins with the most usual parameter. The parameter that the answer names comes second.
-func (g page) Candidates(p *Probe) []Candidate {
+func (g page) Candidates(e *evidence) []Candidate {
 	usual := schemas.Paging().Parameters(schemas.ParamPage)
-	return p.named(g, records.Unique(slices.Concat(usual[:1], echoed(p.First.Signals.pageName, usual), usual)))
+	return e.named(g, records.Unique(slices.Concat(usual[:1], echoed(e.First.Signals.pageName, usual), usual)))
 }
 
 // Second implements [Pager].
-func (page) Second(p *Probe, param string) Position {
-	number := max(p.First.Signals.Page, 1) + 1
-	if p.First.Signals.Page == 0 || p.fromZero {
+func (page) Second(e *evidence, param string) Position {
+	number := max(e.First.Signals.Page, 1) + 1
+	if e.First.Signals.Page == 0 || e.fromZero {
 		number = 1
 	}
 	return Position{Kind: KindPage, Param: param, At: strconv.FormatInt(number, 10)}
@@ -48,22 +48,22 @@ func (page) Following(at Position, p *Progress) (Position, bool) {
 func (page) Valid(at Position) bool { return validNumber(at) }
 
 // Confirm finds out whether pages are numbered from 0 or from 1, unless the answers state their number.
-func (page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
+func (g page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	switch {
 	case t.Like == NoRecords && t.Silent && !t.Echoed:
-		return p.readsPageNumber(ctx, t.Candidate)
+		return g.readsNumber(ctx, p, t.Candidate)
 	case p.First.Signals.Page < 0:
-		err := p.findPageBase(ctx, t.Candidate)
+		err := g.findBase(ctx, p, t.Candidate)
 		return !t.mayBeTwoPages(p) || err == nil && p.Second != nil, err
 	}
 	p.Paging.Zero = p.First.Signals.Page == 0
 	return true, nil
 }
 
-// readsPageNumber finds out whether a list with an empty second page uses the page number. If it does, the first
+// readsNumber finds out whether a list with an empty second page uses the page number. If it does, the first
 // page's number returns the first page again, or page 1 returns a second page. A server that treats unknown
 // parameters as filters returns no records for any number.
-func (p *Probe) readsPageNumber(ctx context.Context, c Candidate) (bool, error) {
+func (page) readsNumber(ctx context.Context, p *Probe, c Candidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.At {
 			continue
@@ -84,8 +84,8 @@ func (p *Probe) readsPageNumber(ctx context.Context, c Candidate) (bool, error) 
 			p.Paging.Zero = number == "0"
 			return true, nil
 		}
-		if like == NoRecords && !p.controlled {
-			if err := p.control(ctx); err != nil || p.refuses {
+		if like == NoRecords && !p.server.controlled {
+			if err := p.control(ctx); err != nil || p.server.refuses {
 				return false, err
 			}
 		}
@@ -93,9 +93,9 @@ func (p *Probe) readsPageNumber(ctx context.Context, c Candidate) (bool, error) 
 	return false, nil
 }
 
-// findPageBase finds out whether pages are numbered from 0. Then page 1 is the second page, otherwise the first. If
+// findBase finds out whether pages are numbered from 0. Then page 1 is the second page, otherwise the first. If
 // page 1 is neither, it returns an error.
-func (p *Probe) findPageBase(ctx context.Context, c Candidate) error {
+func (page) findBase(ctx context.Context, p *Probe, c Candidate) error {
 	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
 	st, like, err := p.request(ctx, one)
 	switch {
@@ -113,7 +113,7 @@ func (p *Probe) findPageBase(ctx context.Context, c Candidate) error {
 	if p.Second != nil && (st == nil || like != SameRecords && like != MostlySame) {
 		return p.Unexplained("page 1 by " + c.at.Param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
 	}
-	if st != nil && like == NoRecords && !p.controlled {
+	if st != nil && like == NoRecords && !p.server.controlled {
 		return p.control(ctx)
 	}
 	return nil

@@ -16,10 +16,10 @@ type Pager interface {
 	Traits() Traits
 
 	// Candidates returns the requests that may return the second page, the likeliest first.
-	Candidates(p *Probe) []Candidate
+	Candidates(e *evidence) []Candidate
 
 	// Second returns the position of the second page for a parameter. At is "" if the first page does not show it.
-	Second(p *Probe, param string) Position
+	Second(e *evidence, param string) Position
 
 	// Next returns the position after a page. ok is false if the page does not show it.
 	Next(at Position, l Last, p *Progress) (next Position, ok bool)
@@ -82,11 +82,11 @@ func (parameter) Type() string { return "" }
 func (parameter) Traits() Traits { return Traits{} }
 
 // Candidates implements [Pager].
-func (parameter) Candidates(*Probe) []Candidate { return nil }
+func (parameter) Candidates(*evidence) []Candidate { return nil }
 
 // Second implements [Pager].
-func (parameter) Second(p *Probe, param string) Position {
-	return linkPosition(param, p.First.Signals.Token)
+func (parameter) Second(e *evidence, param string) Position {
+	return linkPosition(param, e.First.Signals.Token)
 }
 
 // Next implements [Pager].

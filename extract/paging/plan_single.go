@@ -29,17 +29,17 @@ var (
 // beforeOthers is how many entries of the order come before the pagers that have no place in it.
 const beforeOthers = 4
 
-func (p *Probe) oneByOne(tokens []Candidate) [][]Candidate {
-	s := p.First.Signals
-	kinds := map[string][]Candidate{"page": page{}.Candidates(p), "offset": offset{}.Candidates(p)}
+func (e *evidence) oneByOne(tokens []Candidate) [][]Candidate {
+	s := e.First.Signals
+	kinds := map[string][]Candidate{"page": page{}.Candidates(e), "offset": offset{}.Candidates(e)}
 	order := usualOrder
 	switch {
 	case s.Token != "":
 		for kind, g := range kinds {
-			kinds[kind] = p.without(g, tokens)
+			kinds[kind] = e.without(g, tokens)
 		}
-		kinds["token"] = p.without(p.named(cursor{}, schemas.Paging().Parameters(schemas.ParamToken)), tokens)
-		switch n := strconv.Itoa(p.First.N); {
+		kinds["token"] = e.without(e.named(cursor{}, schemas.Paging().Parameters(schemas.ParamToken)), tokens)
+		switch n := strconv.Itoa(e.First.N); {
 		case !jsondoc.DigitsOnly(s.Token):
 			order = tokenOrder
 		case s.Token == n || s.offset >= 0 || len(s.Token) >= len(n) && s.Token != "2":
@@ -52,17 +52,17 @@ func (p *Probe) oneByOne(tokens []Candidate) [][]Candidate {
 	case s.Page >= 0:
 		order = pageOrder
 	}
-	kinds["since"] = keyset{}.Candidates(p)
-	kinds["record"] = token{}.Candidates(p)
-	if p.First.Rule == "" {
-		kinds["moment"] = moment{}.Candidates(p)
+	kinds["since"] = keyset{}.Candidates(e)
+	kinds["record"] = token{}.Candidates(e)
+	if e.First.Rule == "" {
+		kinds["moment"] = moment{}.Candidates(e)
 	}
 	all := [][]Candidate{tokens}
 	for i, t := range order {
 		n := min(t.n, len(kinds[t.kind]))
 		all, kinds[t.kind] = append(all, kinds[t.kind][:n]), kinds[t.kind][n:]
 		if i == min(beforeOthers, len(order))-1 {
-			all = append(all, p.others()...)
+			all = append(all, e.others()...)
 		}
 	}
 	return all

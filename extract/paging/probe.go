@@ -6,47 +6,53 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Probe finds out how a list continues after its first page. It tries parameters, and accepts the one that
-// returns other records. If none does, the first page is the whole list.
-type Probe struct {
-	Renamed  bool // an answer had the keys of the first page, but other content
+// evidence is what candidates are chosen by: the first page of a list, and what earlier answers showed.
+type evidence struct {
 	list     List
 	s        *schemas.Stream // of the list; probes change its Pagination, which takes effect with the next request
 	progress *Progress
+	First    *Page
 	lastID   string // id of the last record of the first page
-	Unproved bool   // some parameters could not be tried, and all others returned the same records
 
-	First  *Page
-	Second *Page
-	Paging schemas.Pagination
-	Whole  bool
-	Counts bool // the total counts only the records of a page
-	Shrank bool // smaller pages showed how the list continues
+	server   attitude
+	takes    []string // parameters whose values the server refused, so it knows the parameters
+	fromZero bool     // with one of the parameters, page 1 is not the first page
+}
 
-	Broken Position // the server failed at this position, so the page may hold a broken record; zero for none
+// attitude is how the server treats parameters that it does not know.
+type attitude struct {
+	controlled bool     // a request with noParameter was sent; no server knows this parameter
+	answers    bool     // the server answered noParameter
+	lenient    bool     // the server ignored noParameter
+	refuses    bool     // the server refuses or filters by them, so each candidate takes a request of its own
+	strange    []string // words of the refusal of noParameter
+}
 
-	controlled bool // a request with noParameter was sent; no server knows this parameter
-	answers    bool // the server answered noParameter
-	lenient    bool // the server ignored noParameter
-	refused    int  // number of refused parameters that were sent one by one
+// Probe finds out how a list continues after its first page. It tries parameters, and accepts the one that
+// returns other records. If none does, the first page is the whole list.
+type Probe struct {
+	evidence
 
-	words, strange []string // words of the last refusal, and of the refusal of noParameter
-	takes          []string // parameters whose values the server refused, so it knows the parameters
+	Second   *Page
+	Paging   schemas.Pagination
+	Whole    bool
+	Unproved bool // some parameters could not be tried, and all others returned the same records
+	Counts   bool // the total counts only the records of a page
+	Shrank   bool // smaller pages showed how the list continues
+	Reread   bool // the first page was read again and was the same
+	Renamed  bool // an answer had the keys of the first page, but other content
+	Tried    []string
+	Broken   Position // the server failed at this position, so the page may hold a broken record; zero for none
 
+	refused       int      // number of refused parameters that were sent one by one
+	words         []string // words of the last refusal
 	reacted       bool
-	fromZero      bool // with one of the parameters, page 1 is not the first page
 	changedToPart bool // the list changed to a part of the first answer
-	refuses       bool
-
 	inBody        bool
 	refusedInBody string // the last parameter that the server refused in the body of a POST
-
-	lastContent uint64 // hash of the first page's content at its last reading
-
-	triedAlone map[Position]bool
-	known      bool // the last parameter returned the first page again
-	Tried      []string
-	Reread     bool // the first page was read again and was the same
+	lastContent   uint64 // hash of the first page's content at its last reading
+	triedAlone    map[Position]bool
+	known         bool // the last parameter returned the first page again
 }
 
 // Limits for the requests that search for the paging parameter. maxSearch is for a list that announces more.
@@ -62,7 +68,7 @@ func (p *Probe) most(silent bool) int {
 	switch {
 	case silent:
 		return maxSilentSearch
-	case p.refuses:
+	case p.server.refuses:
 		return maxSingleSearch
 	}
 	return maxSearch
@@ -73,7 +79,9 @@ const maxReread = 3
 // NewProbe returns a probe for a list whose first page was read.
 func NewProbe(l List, progress *Progress, first *Page, lastID string) *Probe {
 	s := l.Stream()
-	return &Probe{list: l, s: s, progress: progress, lastID: lastID, First: first, Paging: s.Pagination}
+	return &Probe{
+		evidence: evidence{list: l, s: s, progress: progress, First: first, lastID: lastID}, Paging: s.Pagination, triedAlone: map[Position]bool{},
+	}
 }
 
 // Release returns the memory of the second page.
@@ -98,7 +106,7 @@ func (p *Probe) Run(ctx context.Context) error {
 		if err := p.lowerSize(ctx); err != nil {
 			return err
 		}
-		if hint := p.progress.Hint; hint.Type == "none" && p.progress.Settled && p.refuses && !Round(p.First.N) {
+		if hint := p.progress.Hint; hint.Type == "none" && p.progress.Settled && p.server.refuses && !Round(p.First.N) {
 			p.reacted = false
 			return p.decideUnpaged(ctx) // everything was tried when the convention was learned
 		}
@@ -130,7 +138,7 @@ func (p *Probe) tryShrink(ctx context.Context) error {
 // different, so tryGroups starts again.
 func (p *Probe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
-		refuses := p.refuses
+		refuses := p.server.refuses
 		for _, g := range p.groups() {
 			if p.list.Requests() > p.most(silent) {
 				p.noteTried("the other parameters", "not tried, limit of probes reached")
@@ -139,11 +147,11 @@ func (p *Probe) tryGroups(ctx context.Context, silent bool) (done bool, err erro
 			if done, err := p.group(ctx, g, silent); done || err != nil {
 				return done, err
 			}
-			if p.refuses != refuses {
+			if p.server.refuses != refuses {
 				break
 			}
 		}
-		if p.refuses == refuses {
+		if p.server.refuses == refuses {
 			return false, nil
 		}
 	}

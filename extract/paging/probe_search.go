@@ -18,11 +18,11 @@ func (p *Probe) group(ctx context.Context, g []Candidate, silent bool) (done boo
 		}
 		p.s.Pagination.Query = place
 		for _, part := range splitNested(g) {
-			refuses := p.refuses
+			refuses := p.server.refuses
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
-			if p.refuses != refuses { // parameters are now tried one by one, in another order
+			if p.server.refuses != refuses { // parameters are now tried one by one, in another order
 				p.s.Pagination.Query = before
 				return false, nil
 			}
@@ -49,14 +49,14 @@ func splitNested(g []Candidate) [][]Candidate {
 // search looks for the candidate that changes the list. It sends several candidates in one request, and then each
 // half of them. reacts says that one of them is known to change the list.
 func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) (done bool, err error) {
-	if len(g) > 2 && !p.refuses {
+	if len(g) > 2 && !p.server.refuses {
 		if !reacts {
 			like, refused, err := p.tryTogether(ctx, g)
 			switch {
 			case err != nil:
 				return false, err
 			case refused:
-				p.refuses = true
+				p.server.refuses = true
 				return false, nil
 			case like == SameRecords || like == MostlySame:
 				return false, nil
@@ -67,7 +67,7 @@ func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) 
 		if err != nil {
 			return false, err
 		}
-		if p.refuses = refused; refused {
+		if p.server.refuses = refused; refused {
 			return false, nil
 		}
 		if like == SameRecords || like == MostlySame {
@@ -93,7 +93,7 @@ func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) 
 // 2. The answer shows whether the server knows the parameter, and whether pages are numbered from 0.
 func (p *Probe) tryOne(ctx context.Context, c Candidate, silent bool) (done bool, err error) {
 	second := c.at.Kind == KindPage && c.at.At == "2" && p.First.Signals.Page < 0
-	if !p.refuses || !second || p.triedAlone[p.place(c.at)] {
+	if !p.server.refuses || !second || p.triedAlone[p.place(c.at)] {
 		return p.try(ctx, c, silent)
 	}
 	one := c
@@ -112,12 +112,12 @@ func (p *Probe) tryTogether(ctx context.Context, g []Candidate) (like Likeness, 
 	}
 	st, err := p.list.Look(ctx, Position{Extra: extra.Encode(), Placed: true})
 	if _, ok := EndStatus(err); ok {
-		if !p.controlled {
+		if !p.server.controlled {
 			if err := p.control(ctx); err != nil {
 				return 0, false, err
 			}
 		}
-		if p.lenient {
+		if p.server.lenient {
 			return OtherRecords, false, nil // the server knows a parameter and refuses its value
 		}
 		return 0, true, nil
@@ -133,9 +133,9 @@ func (p *Probe) tryTogether(ctx context.Context, g []Candidate) (like Likeness, 
 	if like == SameRecords || like == MostlySame {
 		p.noteTried(extra.Names(), "ignored")
 	}
-	if like == NoRecords && !p.controlled {
-		if err := p.control(ctx); err != nil || p.refuses {
-			return like, p.refuses, err
+	if like == NoRecords && !p.server.controlled {
+		if err := p.control(ctx); err != nil || p.server.refuses {
+			return like, p.server.refuses, err
 		}
 	}
 	return like, false, nil
@@ -146,28 +146,28 @@ const noParameter = "no_such_parameter"
 // control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, the next
 // requests try one candidate each.
 func (p *Probe) control(ctx context.Context) error {
-	p.controlled = true
+	p.server.controlled = true
 	st, like, err := p.request(ctx, Position{Extra: noParameter + "=1", Placed: true})
 	if err != nil {
 		return err
 	}
 	if st == nil {
-		p.refuses, p.strange = true, wordsWithout(strings.Join(p.words, " "), noParameter)
+		p.server.refuses, p.server.strange = true, wordsWithout(strings.Join(p.words, " "), noParameter)
 		return nil
 	}
 	p.list.Release(st)
-	p.answers = true
-	p.refuses = like == NoRecords
-	p.lenient = like == SameRecords
+	p.server.answers = true
+	p.server.refuses = like == NoRecords
+	p.server.lenient = like == SameRecords
 	return nil
 }
 
 // filters reports whether the server treats unknown parameters as filters: it returns no records for noParameter.
 func (p *Probe) filters(ctx context.Context) (bool, error) {
-	if !p.controlled {
+	if !p.server.controlled {
 		if err := p.control(ctx); err != nil {
 			return false, err
 		}
 	}
-	return p.answers && p.refuses, nil
+	return p.server.answers && p.server.refuses, nil
 }

@@ -45,7 +45,7 @@ func (p *Probe) shrink(ctx context.Context) (found bool, err error) {
 func (p *Probe) pagesOf(ctx context.Context, st *Page, before schemas.Pagination) (found bool, err error) {
 	sub := NewProbe(p.list, p.progress, st, p.list.ID(st.Doc, st.Last))
 	sub.Paging = before
-	sub.refuses, sub.controlled, sub.answers, sub.lenient, sub.strange = p.refuses, p.controlled, p.answers, p.lenient, p.strange
+	sub.server = p.server
 	defer sub.Release()
 	found, err = sub.tryGroups(ctx, false)
 	p.Tried = append(p.Tried, sub.Tried...)
@@ -64,7 +64,7 @@ func (p *Probe) pagesOf(ctx context.Context, st *Page, before schemas.Pagination
 
 func (p *Probe) sizeName(ctx context.Context, small int) (string, error) {
 	names := p.sizeNames()
-	if !p.refuses {
+	if !p.server.refuses {
 		var err error
 		if names, _, _, err = FindSize(ctx, p.list, p.First, names); err != nil || len(names) == 1 {
 			return first(names), err

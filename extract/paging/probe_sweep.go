@@ -43,7 +43,7 @@ func (p *Probe) sweepWith(ctx context.Context, extra string) (same bool, err err
 			} else {
 				err = nil // an unreadable answer proves nothing
 			}
-			p.reacted = !p.refuses
+			p.reacted = !p.server.refuses
 			return false, err
 		}
 		if err != nil {
@@ -79,22 +79,22 @@ func (p *Probe) sweepWith(ctx context.Context, extra string) (same bool, err err
 
 // Everything returns all paging parameters. Names with brackets come separately. The page size is the number of
 // records on the first page plus one. With that size, the second page begins at another record.
-func (p *Probe) Everything() []string {
+func (e *evidence) Everything() []string {
 	flat, nested := make(Query), make(Query)
 	add := func(name, value string) {
 		if strings.HasPrefix(name, "page[") {
 			nested.Add(name, value)
-		} else if !p.fixed(name) {
+		} else if !e.fixed(name) {
 			flat.Add(name, value)
 		}
 	}
 	var groups [][]Candidate
 	for _, g := range pagers {
 		if g.Traits().Blind {
-			groups = append(groups, g.Candidates(p))
+			groups = append(groups, g.Candidates(e))
 		}
 	}
-	if c, ok := p.hinted(); ok {
+	if c, ok := e.hinted(); ok {
 		groups = append(groups, []Candidate{c})
 	}
 	for _, g := range groups {
@@ -104,10 +104,10 @@ func (p *Probe) Everything() []string {
 			}
 		}
 	}
-	for _, name := range p.sizeNames() {
-		add(name, strconv.Itoa(p.First.N+1))
+	for _, name := range e.sizeNames() {
+		add(name, strconv.Itoa(e.First.N+1))
 	}
-	if !Round(p.First.N) {
+	if !Round(e.First.N) {
 		return []string{flat.Encode()}
 	}
 	return []string{flat.Encode(), nested.Encode()}
@@ -115,10 +115,10 @@ func (p *Probe) Everything() []string {
 
 // pageOne returns the parameters that request page 1. They detect a list of two pages that are numbered from 0. If
 // that list repeats its first page after its end, page 2 looks like an ignored parameter.
-func (p *Probe) pageOne() string {
+func (e *evidence) pageOne() string {
 	one := make(Query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
-		if !p.fixed(name) && !strings.HasPrefix(name, "page[") {
+		if !e.fixed(name) && !strings.HasPrefix(name, "page[") {
 			one.Add(name, "1")
 		}
 	}

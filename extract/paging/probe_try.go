@@ -13,9 +13,6 @@ func (p *Probe) try(ctx context.Context, c Candidate, silent bool) (done bool, e
 	if p.triedAlone[at] {
 		return false, nil
 	}
-	if p.triedAlone == nil {
-		p.triedAlone = map[Position]bool{}
-	}
 	p.triedAlone[at] = true
 	refused := p.refused
 	st, like, err := p.request(ctx, c.at)
@@ -46,7 +43,7 @@ func (p *Probe) place(at Position) Position {
 // only one page, or two pages that are numbered from 0.
 func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) (accepted bool, err error) {
 	numbered := c.at.Kind == KindPage && refused && (silent || p.First.Signals.Page < 0)
-	if !p.controlled && (numbered || p.refused > 1) {
+	if !p.server.controlled && (numbered || p.refused > 1) {
 		if err := p.control(ctx); err != nil {
 			return false, err
 		}
@@ -61,9 +58,9 @@ func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) 
 	before := p.Paging
 	p.accept(c)
 	if silent {
-		accepted, err = p.readsPageNumber(ctx, c)
+		accepted, err = page{}.readsNumber(ctx, p, c)
 	} else {
-		err = p.findPageBase(ctx, c)
+		err = page{}.findBase(ctx, p, c)
 		accepted = p.Second != nil
 	}
 	if !accepted {
@@ -75,7 +72,7 @@ func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) 
 // knowsParameter reports whether the server refused only the value. It accepts unknown parameters, or refuses them
 // with another message.
 func (p *Probe) knowsParameter() bool {
-	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
+	return p.server.controlled && (p.server.answers || !slices.Equal(p.words, p.server.strange))
 }
 
 func wordsWithout(text string, omitted ...string) []string {

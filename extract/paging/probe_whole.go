@@ -20,7 +20,7 @@ func (p *Probe) decideUnpaged(ctx context.Context) error {
 		p.Reread = !moved
 	}
 	p.Whole = true
-	p.Unproved = p.refuses || p.reacted && !p.changedToPart
+	p.Unproved = p.server.refuses || p.reacted && !p.changedToPart
 	return p.refuseAtLimit()
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (p *Probe) sizeNames() []string {
-	return SizeNames(p.s.Pagination, p.First.Signals)
+func (e *evidence) sizeNames() []string {
+	return SizeNames(e.s.Pagination, e.First.Signals)
 }
 
 // SizeNames returns the parameters that may set the page size, the likeliest first.

@@ -15,11 +15,11 @@ type token struct{ keyset }
 func (token) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the parameters for each such member.
-func (g token) Candidates(p *Probe) []Candidate { return slices.Concat(g.groups(p)...) }
+func (g token) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
 // groups returns the candidates as they are tried: the likeliest parameters of a member one by one, the others together.
-func (g token) groups(p *Probe) [][]Candidate {
-	d, last, words := p.First.Doc, p.First.Last, schemas.Paging()
+func (g token) groups(e *evidence) [][]Candidate {
+	d, last, words := e.First.Doc, e.First.Last, schemas.Paging()
 	var all [][]Candidate
 	for _, field := range words.RecordTokens() {
 		v := d.Get(last, field)
@@ -28,7 +28,7 @@ func (g token) groups(p *Probe) [][]Candidate {
 		}
 		value := jsondoc.TextOf(d.Raw(v))
 		names := records.Unique(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
-		of := p.withMember(g, names, field, value)
+		of := e.withMember(g, names, field, value)
 		for _, c := range of[:min(len(of), 4)] {
 			all = append(all, []Candidate{c})
 		}
