@@ -50,10 +50,8 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 }
 
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
-	x := &tx{
-		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
-		pass: &pass{bits: map[int64]bitset{}, lastSegment: map[string]int64{}},
-	}
+	x := &tx{builder: newBuilder(l, f, m.key(), m, load.Pass{})}
+	x.seen = newSeenRows(newPass(""))
 	defer func() { err = errors.Join(err, x.Rollback()) }()
 	for _, step := range []func() error{
 		func() error { return x.lock(ctx) },
@@ -81,7 +79,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	return changes, x.commit(ctx, x.from)
 }
 
-func (x *tx) acceptSizes(t *table, c condition) {
+func (x *builder) acceptSizes(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
 			if size, ok := c.changed[f.Name]; ok {
@@ -100,7 +98,7 @@ func (x *tx) acceptSizes(t *table, c condition) {
 	}
 }
 
-func (x *tx) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Change, error) {
+func (x *builder) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Change, error) {
 	var changes []load.Change
 	for name := range c.lost {
 		changes = append(changes, load.Change{Table: t.Name, Action: load.ActionForget, Reason: "file " + name + " is missing; the next pass loads its rows again"})
@@ -128,7 +126,7 @@ func (x *tx) acceptFiles(ctx context.Context, t *table, c condition) ([]load.Cha
 	return append(columns, changes...), nil
 }
 
-func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
+func (x *builder) dropMissing(ctx context.Context, t *table, c condition) error {
 	root := x.next.table(x.next.rootOf(t))
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
 		switch {
@@ -141,7 +139,7 @@ func (x *tx) dropMissing(ctx context.Context, t *table, c condition) error {
 	})
 }
 
-func (x *tx) live(ctx context.Context, t *table) (*table, error) {
+func (x *builder) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
 		one, err := f.columns(ctx, t)
@@ -238,7 +236,7 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 
 // rewriteAccepted clears the hashes of the table's records if files or columns have changed. So the next pass writes
 // these records again, with the values that were lost.
-func (x *tx) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
+func (x *builder) rewriteAccepted(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {
 		if at := live.column(f.Name); at >= 0 {

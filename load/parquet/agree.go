@@ -65,7 +65,7 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	return x.widenOthers(ctx, t.Name, ours)
 }
 
-func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error {
+func (x *builder) widenTo(ctx context.Context, t *table, fields []arrow.Field) error {
 	var want []arrow.Field
 	for _, f := range fields {
 		if t.column(f.Name) >= 0 {
@@ -84,7 +84,7 @@ func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error 
 }
 
 // writeCommon writes the rows of internal tables, and files without rows for empty tables.
-func (x *tx) writeCommon(ctx context.Context, cursor string) error {
+func (x *builder) writeCommon(ctx context.Context, cursor string) error {
 	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 		return err
 	}
 	if d.otherCommits == nil {
-		d.otherCommits = map[string]*tx{}
+		d.otherCommits = map[string]*builder{}
 	}
 	if d.lastCommits == nil {
 		d.lastCommits, d.widened = map[string]string{}, map[string]bool{}
@@ -117,7 +117,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.tables.stream, source)
-	f := newFolder(at, x.lake.storage.store(at)) // not the folder that the lake keeps for that source: a pass of the source may be using it
+	f := newFolder(at, x.lake.storage.store(at), &x.lake.scratch) // not the folder that the lake keeps for that source: a pass of the source may be using it
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err
@@ -132,10 +132,8 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 		y = nil
 	}
 	if y == nil {
-		y = &tx{
-			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, spec: load.Pass{Run: x.spec.Run, Now: x.spec.Now},
-			pass: &pass{bits: map[int64]bitset{}, lastSegment: map[string]int64{}}, bits: map[int64]bitset{}, internal: map[string]*load.Staged{},
-		}
+		made := newBuilder(x.lake, f, now.key(), now, load.Pass{Run: x.spec.Run, Now: x.spec.Now})
+		y = &made
 		if err := y.open(ctx); err != nil {
 			return err
 		}

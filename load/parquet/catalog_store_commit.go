@@ -24,9 +24,9 @@ type tableGeneration struct {
 
 	// otherCommits is set if this commit widens columns of shared tables and must rewrite files of other sources: see
 	// [tx.agree].
-	otherCommits map[string]*tx    // commits of other sources in the same step, by source
-	lastCommits  map[string]string // the last commit of each other source; nil: not read yet
-	widened      map[string]bool   // tables whose columns are widened for all sources
+	otherCommits map[string]*builder //  commits of other sources in the same step, by source
+	lastCommits  map[string]string   // the last commit of each other source; nil: not read yet
+	widened      map[string]bool     // tables whose columns are widened for all sources
 }
 
 // publish commits m. It may be called again after a [*Disagreement] or [ErrConcurrentSource]. // Invariants 1, 2, 13

@@ -82,7 +82,7 @@ func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []
 	return nil
 }
 
-func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) error {
+func (x *builder) logRow(t *table, action string, before, after *rowAt, at int64) error {
 	if x.log == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 
 // flushLog adds the collected rows to the log table as one batch. After every fourth full batch, it writes
 // the batches to a file. The caller holds the log's mutex, or is the only user of the log.
-func (x *tx) flushLog(ctx context.Context) error {
+func (x *builder) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil
 	}

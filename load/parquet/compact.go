@@ -78,8 +78,7 @@ func mergeable(t *table, segs []*segment) []*segment {
 
 // mergeSegments merges the segments into one. The order of the rows stays the same.
 func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error {
-	x.next.Counter++
-	out := &segment{ID: x.next.Counter, Table: t.Name, Part: segs[0].Part, Files: map[string]*file{}}
+	out := x.next.newSegment(t.Name, segs[0].Part)
 	for _, c := range append([]*table{t}, x.next.children(t.Name)...) {
 		var files []*file
 		for _, s := range segs {
@@ -100,7 +99,7 @@ func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error
 		}
 		out.Files[c.Name] = f
 	}
-	if err := x.mergeBits(ctx, segs, out); err != nil {
+	if err := x.seen.merge(ctx, t, segs, out); err != nil {
 		return err
 	}
 	merged := map[*segment]bool{}
@@ -119,40 +118,13 @@ func (x *tx) mergeSegments(ctx context.Context, t *table, segs []*segment) error
 	return nil
 }
 
-func (x *tx) concatenate(ctx context.Context, t *table, files []*file, part string) (*file, error) {
-	w, err := x.create(t, part)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		err := f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error { return w.add(columns, rows) })
-		if err != nil {
-			w.abandon()
-			return nil, err
-		}
-	}
-	return w.finish(ctx)
-}
-
-func (x *tx) mergeBits(ctx context.Context, segs []*segment, out *segment) error {
-	if load.IsInternal(out.Table) {
-		return nil
-	}
-	all := newBitset(out.root().Rows)
-	first := uint32(0)
-	for _, s := range segs {
-		b, err := x.carried(ctx, s)
-		if err != nil {
-			return err
-		}
-		for i := range uint32(s.root().Rows) {
-			if b.has(i) {
-				all.set(first + i)
+func (x *builder) concatenate(ctx context.Context, t *table, files []*file, part string) (*file, error) {
+	return x.file(ctx, t, part, func(w *writer) error {
+		for _, f := range files {
+			if err := f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error { return w.add(columns, rows) }); err != nil {
+				return err
 			}
 		}
-		first += uint32(s.root().Rows)
-		delete(x.bits, s.ID)
-	}
-	x.bits[out.ID] = all
-	return nil
+		return nil
+	})
 }

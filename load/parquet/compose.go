@@ -2,7 +2,6 @@ package parquet
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -12,21 +11,13 @@ import (
 	"github.com/penstock-data/penstock/load/parquet/encode"
 )
 
-func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs []ref) (*file, error) {
-	w, err := x.create(t, part)
-	if err != nil {
-		return nil, err
-	}
-	if len(refs) <= encode.RowGroupRows {
-		err = s.composeAtOnce(ctx, w, refs)
-	} else {
-		err = s.pieces(ctx, refs, w.add)
-	}
-	if err != nil {
-		w.abandon()
-		return nil, err
-	}
-	return w.finish(ctx)
+func (x *builder) compose(ctx context.Context, t *table, part string, s *staged, refs []ref) (*file, error) {
+	return x.file(ctx, t, part, func(w *writer) error {
+		if len(refs) <= encode.RowGroupRows {
+			return s.composeAtOnce(ctx, w, refs)
+		}
+		return s.pieces(ctx, refs, w.add)
+	})
 }
 
 func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error {
@@ -48,18 +39,6 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 		return err
 	}
 	return w.addAll(batches, rows)
-}
-
-func (x *tx) create(t *table, part string) (*writer, error) {
-	if t.Numbered > 0 {
-		part = locationName(part)
-	}
-	name := filepath.Join(part, fileName(x.next.Sequence))
-	out, err := x.draft.create(t, name)
-	if err != nil {
-		return nil, err
-	}
-	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.pool), nil
 }
 
 func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Array, int) error) error {

@@ -62,7 +62,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
+func (x *builder) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 
 // each calls f for every segment that has a file of the table, and replaces the segment by f's result. If the result
 // is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same time.
-func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
+func (x *builder) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
 	for i, s := range x.next.Segments {
@@ -122,7 +122,7 @@ func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segmen
 	return err
 }
 
-func (x *tx) reshape(ctx context.Context, old, t *table) error {
+func (x *builder) reshape(ctx context.Context, old, t *table) error {
 	part := func(*segment) string { return "" }
 	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
 		part = func(s *segment) string { return s.Part }
@@ -148,7 +148,7 @@ func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	return err
 }
 
-func (x *tx) recount(before []*segment) {
+func (x *builder) recount(before []*segment) {
 	old := map[int64]*segment{}
 	for _, s := range before {
 		old[s.ID] = s
@@ -172,36 +172,29 @@ func columnOf(t *table) string {
 
 // rewrite writes the rows of a file to a new one with the columns of t. If bury is true, it leaves out tombstones. It
 // returns nil if no rows are left.
-func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
-	w, err := x.create(t, part)
-	if err != nil {
-		return nil, err
-	}
-	err = f.read(ctx, old, nil, func(_ int64, columns []arrow.Array, rows int) error {
-		if bury {
-			stand := currentRows(columns[old.column(schemas.ColDeletedAt)])
-			if len(stand) == 0 {
-				return nil
+func (x *builder) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
+	fresh, err := x.file(ctx, t, part, func(w *writer) error {
+		return f.read(ctx, old, nil, func(_ int64, columns []arrow.Array, rows int) error {
+			if bury {
+				stand := currentRows(columns[old.column(schemas.ColDeletedAt)])
+				if len(stand) == 0 {
+					return nil
+				}
+				var err error
+				if columns, err = gather(ctx, columns, stand); err != nil {
+					return err
+				}
+				defer release(columns)
+				rows = len(stand)
 			}
-			var err error
-			if columns, err = gather(ctx, columns, stand); err != nil {
+			out, err := t.shape(columns, old.schema, rows)
+			if err != nil {
 				return err
 			}
-			defer release(columns)
-			rows = len(stand)
-		}
-		out, err := t.shape(columns, old.schema, rows)
-		if err != nil {
-			return err
-		}
-		defer release(out)
-		return w.add(out, rows)
+			defer release(out)
+			return w.add(out, rows)
+		})
 	})
-	if err != nil {
-		w.abandon()
-		return nil, err
-	}
-	fresh, err := w.finish(ctx)
 	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
 		return nil, nil // no rows are left; the new file is removed with the other unused files of the transaction
 	}

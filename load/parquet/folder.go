@@ -23,8 +23,8 @@ type folder struct {
 	checkedRun string // the run that has checked that all files exist; guarded by writer
 }
 
-func newFolder(name string, s streamStore) *folder {
-	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: newKeyCache()}
+func newFolder(name string, s streamStore, keys *scratch) *folder {
+	return &folder{name: name, store: s, writer: make(chan struct{}, 1), keys: keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}, scratch: keys}}
 }
 
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {

@@ -63,7 +63,7 @@ func (c condition) diff() []string {
 
 // checkForeign returns an error for a table that another program has changed. If a table's folder was removed, the
 // table is loaded again. Invariant 16
-func (x *tx) checkForeign(ctx context.Context) error {
+func (x *builder) checkForeign(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {
 		c, err := x.next.condition(ctx, t)
@@ -87,7 +87,7 @@ func (x *tx) checkForeign(ctx context.Context) error {
 
 // drop removes a table whose folder is missing. The rows of a child table were part of records, so the next pass
 // writes all records again of the segments that had such rows.
-func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
+func (x *builder) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {
 		x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == t.Name })

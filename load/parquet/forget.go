@@ -12,7 +12,7 @@ import (
 
 // forget clears the hashes of the records that have a value in the column, in their own row or in a child row. So the
 // next pass writes these records again.
-func (x *tx) forget(ctx context.Context, t *table, column string) error {
+func (x *builder) forget(ctx context.Context, t *table, column string) error {
 	root := x.next.table(x.next.rootOf(t))
 	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
 		return nil
@@ -28,7 +28,7 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 
 // forgetIn clears the hashes of the records in marks; if marks is nil, of all records. In a table without a key,
 // child rows are found by the hash, so their hashes are cleared too.
-func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
+func (x *builder) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {
 		tables = append(tables, x.next.children(root.Name)...)
@@ -71,27 +71,20 @@ func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }
 
-func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
-	w, err := x.create(t, part)
-	if err != nil {
-		return nil, err
-	}
+func (x *builder) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
 	hash, ended := t.column(schemas.ColHash), t.column(t.ended())
-	err = f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error {
-		cleared := values.Render(columns[hash], func(dst []byte, i int) []byte {
-			if (marks == nil || marks[markAt(columns[hash:hash+1], i)]) && !t.versioned(columns[ended], i) {
-				return dst
-			}
-			return append(dst, columns[hash].(*array.String).Value(i)...)
+	return x.file(ctx, t, part, func(w *writer) error {
+		return f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error {
+			cleared := values.Render(columns[hash], func(dst []byte, i int) []byte {
+				if (marks == nil || marks[markAt(columns[hash:hash+1], i)]) && !t.versioned(columns[ended], i) {
+					return dst
+				}
+				return append(dst, columns[hash].(*array.String).Value(i)...)
+			})
+			defer cleared.Release()
+			out := append([]arrow.Array{}, columns...)
+			out[hash] = cleared
+			return w.add(out, rows)
 		})
-		defer cleared.Release()
-		out := append([]arrow.Array{}, columns...)
-		out[hash] = cleared
-		return w.add(out, rows)
 	})
-	if err != nil {
-		w.abandon()
-		return nil, err
-	}
-	return w.finish(ctx)
 }

@@ -24,10 +24,7 @@ type keyCache struct {
 	recent  []string
 	rows    int
 	evicted map[string]bool
-}
-
-func newKeyCache() keyCache {
-	return keyCache{lists: map[string]*keylist{}, evicted: map[string]bool{}}
+	scratch *scratch
 }
 
 // keylist has three words for each row: two for the fingerprint of the row's key, and one for its mark (see
@@ -57,9 +54,9 @@ func markOf(hash string, dead bool) uint64 {
 	return m
 }
 
-func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
-	if k := x.folder.keys.lists[f.Name]; k != nil {
-		return k, nil
+func (k *keyCache) of(ctx context.Context, t *table, f *file) (*keylist, error) {
+	if list := k.lists[f.Name]; list != nil {
+		return list, nil
 	}
 	words := make([]uint64, 0, wordsRow*f.Rows)
 	columns := t.identity()
@@ -80,7 +77,7 @@ func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.keep(f, words)
+	return k.keep(f, words)
 }
 
 // markAt returns the mark of row i. The columns b are the hash column and the column that is null in current rows, as
@@ -96,27 +93,26 @@ func markAt(b []arrow.Array, i int) uint64 {
 	return markOf(hash, len(b) > 1 && b[1].IsValid(i))
 }
 
-func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
-	ring := &x.folder.keys
-	k := &keylist{rows: len(words) / wordsRow, words: words}
+func (k *keyCache) keep(f *file, words []uint64) (*keylist, error) {
+	list := &keylist{rows: len(words) / wordsRow, words: words}
 	switch {
-	case k.rows <= shortList:
-	case ring.evicted[f.Name]:
+	case list.rows <= shortList:
+	case k.evicted[f.Name]:
 		var err error
-		if k.at, err = x.lake.scratch.put(words); err != nil {
+		if list.at, err = k.scratch.put(words); err != nil {
 			return nil, fmt.Errorf("write keys to the scratch file: %w", err)
 		}
-		k.scratch, k.words = &x.lake.scratch, nil
+		list.scratch, list.words = k.scratch, nil
 	default:
-		ring.recent, ring.rows = append(ring.recent, f.Name), ring.rows+k.rows
+		k.recent, k.rows = append(k.recent, f.Name), k.rows+list.rows
 	}
-	ring.lists[f.Name] = k
-	for ring.rows > recentRows && len(ring.recent) > 1 {
-		old := ring.recent[0]
-		ring.drop(old)
-		ring.evicted[old] = true
+	k.lists[f.Name] = list
+	for k.rows > recentRows && len(k.recent) > 1 {
+		old := k.recent[0]
+		k.drop(old)
+		k.evicted[old] = true
 	}
-	return k, nil
+	return list, nil
 }
 
 func (k *keyCache) drop(name string) {

@@ -9,9 +9,9 @@ import (
 
 func TestKeyCacheEviction(t *testing.T) {
 	const rows = recentRows / 2
-	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder("", nil)}
-	defer func() { require.NoError(t, x.lake.scratch.close()) }()
-	ring := &x.folder.keys
+	spilled := &scratch{dir: t.TempDir()}
+	defer func() { require.NoError(t, spilled.close()) }()
+	ring := newFolder("", nil, spilled).keys
 	words := func(n int) []uint64 {
 		w := make([]uint64, rows*wordsRow)
 		for i := range w {
@@ -21,7 +21,7 @@ func TestKeyCacheEviction(t *testing.T) {
 	}
 	name := func(n int) string { return fmt.Sprintf("%d.parquet", n) }
 	keep := func(n int) *keylist {
-		k, err := x.keep(&file{Name: name(n), Rows: rows}, words(n))
+		k, err := ring.keep(&file{Name: name(n), Rows: rows}, words(n))
 		require.NoError(t, err)
 		require.Same(t, k, ring.lists[name(n)])
 		return k
@@ -31,10 +31,10 @@ func TestKeyCacheEviction(t *testing.T) {
 	}
 	require.Equal(t, []string{name(3), name(4)}, ring.recent)
 	require.Equal(t, recentRows, ring.rows)
-	require.Nil(t, x.lake.scratch.f, "written")
+	require.Nil(t, spilled.f, "written")
 
 	again := keep(0)
-	require.NotNil(t, x.lake.scratch.f)
+	require.NotNil(t, spilled.f)
 	require.Len(t, ring.recent, 2)
 	got, err := again.chunk(chunkRows, make([]uint64, chunkRows*wordsRow))
 	require.NoError(t, err)
@@ -45,5 +45,5 @@ func TestKeyCacheEviction(t *testing.T) {
 	require.Equal(t, []string{name(4)}, ring.recent)
 	require.Equal(t, rows, ring.rows)
 	require.Empty(t, ring.evicted)
-	require.Len(t, x.lake.scratch.idle[rows*wordsRow], 1)
+	require.Len(t, spilled.idle[rows*wordsRow], 1)
 }

@@ -101,7 +101,7 @@ func (l *Lake) folderNamed(name string) *folder {
 	defer l.mu.Unlock()
 	f := l.streams[name]
 	if f == nil {
-		f = newFolder(name, l.storage.store(name))
+		f = newFolder(name, l.storage.store(name), &l.scratch)
 		l.streams[name] = f
 	}
 	return f

@@ -139,22 +139,6 @@ func newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// newTable returns a new table, with what a catalog needs.
-func (x *tx) newTable(t schemas.Table, partition string) *table {
-	out := newTable(t, partition)
-	out.Made = x.spec.Run
-	if x.lake.o.Catalog == nil {
-		return out
-	}
-	if x.key.Source != "" {
-		out.Numbered = byName
-		out.owner = x.key.Source
-	}
-	out.number(nil)
-	out.Folder = x.lake.nameOf(t.Name)
-	return out
-}
-
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.SourcePointer(to.Columns), to.Columns
 	before := t.Columns
@@ -281,6 +265,12 @@ func (m *manifest) prepare() error {
 		}
 	}
 	return nil
+}
+
+// newSegment returns a segment without files.
+func (m *manifest) newSegment(table, part string) *segment {
+	m.Counter++
+	return &segment{ID: m.Counter, Table: table, Part: part, Files: map[string]*file{}}
 }
 
 // clone returns a copy of m. In the copy, tables and segments can be replaced, and tables can be changed.

@@ -12,9 +12,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
+// merge merges staged rows into the next generation.
 type merge struct {
-	*tx
-	out *load.Outcome
+	*builder
+	seen *seenRows
+	out  *load.Outcome
 }
 
 // family is a root table with its child tables, their staged rows, and the edits to existing rows that result.
@@ -83,22 +85,6 @@ func (m *merge) familyOf(t *table, p *load.Staged, pending []*load.Staged) *fami
 		f.children = append(f.children, b)
 	}
 	return f
-}
-
-// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row changes can
-// have many rows, so parts of it are written earlier: see [tx.flushLog].
-func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
-	own := x.internal[table]
-	if own == nil {
-		own = &load.Staged{Table: schemas.Table{Name: table}}
-		x.internal[table] = own
-	}
-	for _, b := range batches {
-		if err := own.Add(b); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (m *merge) family(ctx context.Context, f *family) error {
@@ -227,7 +213,7 @@ func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (chang
 	if load.IsInternal(t.Name) {
 		return true, nil
 	}
-	carried, err := m.carried(ctx, r.seg)
+	carried, err := m.seen.in(ctx, t, r.seg)
 	if err != nil {
 		return false, err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (x *tx) internalTable(t schemas.Table) *table {
+func (x *builder) internalTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
 	}
@@ -17,7 +19,7 @@ func (x *tx) internalTable(t schemas.Table) *table {
 	return made
 }
 
-func (x *tx) record(changes []load.Change) error {
+func (x *builder) record(changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -29,7 +31,7 @@ func (x *tx) record(changes []load.Change) error {
 	return x.appendInternal(load.Changes, rows...)
 }
 
-func (x *tx) appendInternal(t schemas.Table, rows ...[]any) error {
+func (x *builder) appendInternal(t schemas.Table, rows ...[]any) error {
 	b, err := load.Rows(t, rows...)
 	if err != nil {
 		return err
@@ -39,7 +41,23 @@ func (x *tx) appendInternal(t schemas.Table, rows ...[]any) error {
 	return x.append(t.Name, b)
 }
 
-func (x *tx) flushInternal(ctx context.Context, name string) error {
+// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row changes can
+// have many rows, so parts of it are written earlier: see [builder.flushLog].
+func (x *builder) append(table string, batches ...arrow.RecordBatch) error {
+	own := x.internal[table]
+	if own == nil {
+		own = &load.Staged{Table: schemas.Table{Name: table}}
+		x.internal[table] = own
+	}
+	for _, b := range batches {
+		if err := own.Add(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *builder) flushInternal(ctx context.Context, name string) error {
 	s := &staged{Staged: x.internal[name]}
 	delete(x.internal, name)
 	defer s.Release()
@@ -58,12 +76,13 @@ func (x *tx) flushInternal(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	x.next.Counter++
-	x.next.Segments = append(x.next.Segments, &segment{ID: x.next.Counter, Table: name, Files: map[string]*file{name: f}})
+	out := x.next.newSegment(name, "")
+	out.Files[name] = f
+	x.next.Segments = append(x.next.Segments, out)
 	return nil
 }
 
-func (x *tx) writeInternal(ctx context.Context, next string) error {
+func (x *builder) writeInternal(ctx context.Context, next string) error {
 	if err := x.flushLog(ctx); err != nil {
 		return err
 	}
@@ -84,18 +103,15 @@ func (x *tx) writeInternal(ctx context.Context, next string) error {
 
 // writeEmpty writes a file for each table without rows, because the file patterns of readers must match at least one
 // file.
-func (x *tx) writeEmpty(ctx context.Context) error {
+func (x *builder) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })
 		switch {
 		case has:
 			t.Empty = nil
 		case t.Empty == nil:
-			w, err := x.create(t, t.emptyPart())
-			if err != nil {
-				return err
-			}
-			if t.Empty, err = w.finish(ctx); err != nil {
+			var err error
+			if t.Empty, err = x.file(ctx, t, t.emptyPart(), func(*writer) error { return nil }); err != nil {
 				return err
 			}
 		}

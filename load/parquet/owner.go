@@ -73,7 +73,7 @@ func cursorFor(m *manifest, k state.Key) state.Cursor {
 }
 
 // claim checks that the stream owns the tables, and records a new owner. // Invariant 13
-func (x *tx) claim() error {
+func (x *builder) claim() error {
 	var have *load.Owner
 	if x.base != nil {
 		o := x.base.owner()

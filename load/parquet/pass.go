@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -18,33 +19,45 @@ type pass struct {
 	interrupted bool             // a later pass has run meanwhile, so the bits of this pass are lost
 }
 
+func newPass(run string) *pass {
+	return &pass{run: run, bits: map[int64]bitset{}, lastSegment: map[string]int64{}}
+}
+
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pass == nil || f.pass.run != run {
 		lost := f.pass != nil && run < f.pass.run
-		f.pass = &pass{run: run, bits: map[int64]bitset{}, lastSegment: map[string]int64{}, interrupted: lost}
+		f.pass = newPass(run)
+		f.pass.interrupted = lost
 	}
 	return f.pass
 }
 
-// carried returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
+// seenRows has the bits of the rows that a transaction has seen, and those that its pass had seen before.
+type seenRows struct {
+	*pass
+	here map[int64]bitset // by segment ID; only for segments that this transaction has read
+}
+
+func newSeenRows(p *pass) seenRows { return seenRows{p, map[int64]bitset{}} }
+
+// in returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
 // pass wrote before this process started are recognized by their run ID. In a table without a key, each staged row
 // sets the bit of one of the equal rows. A pass over such a table is one transaction, so there are no earlier bits.
-func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
-	if b := x.bits[s.ID]; b != nil {
+func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error) {
+	if b := r.here[s.ID]; b != nil {
 		return b, nil
 	}
-	b, t := newBitset(s.root().Rows), x.next.table(s.Table)
-	known := x.pass.bits[s.ID]
+	b, known := newBitset(s.root().Rows), r.bits[s.ID]
 	if len(t.Key) > 0 {
 		copy(b, known)
 	}
-	if known == nil && len(t.Key) > 0 && t.has(schemas.ColRun) && s.root().Run >= x.spec.Run {
+	if known == nil && len(t.Key) > 0 && t.has(schemas.ColRun) && s.root().Run >= r.run {
 		err := s.root().read(ctx, t, []string{schemas.ColRun}, func(first int64, c []arrow.Array, rows int) error {
 			runs, _ := c[0].(*array.String)
 			for i := range rows {
-				if runs.IsValid(i) && runs.Value(i) >= x.spec.Run {
+				if runs.IsValid(i) && runs.Value(i) >= r.run {
 					b.set(uint32(first) + uint32(i))
 				}
 			}
@@ -54,34 +67,31 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 			return nil, err
 		}
 	}
-	x.bits[s.ID] = b
+	r.here[s.ID] = b
 	return b, nil
 }
 
 // full reports whether the pass has seen all live rows of a segment. It is exact only for tables without a key. In
 // other tables, a row that ended after the pass had seen it is counted twice, so full may return true too early.
-func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
-	b, err := x.carried(ctx, s)
+func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error) {
+	b, err := r.in(ctx, t, s)
 	if err != nil {
 		return false, err
 	}
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new ID after rows were removed from it. It copies the bits of the other rows to their
-// new indexes.
-func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
-	before, err := x.carried(ctx, old)
+// remove copies the bits of the segment old to s, which is the same segment without some rows.
+func (r *seenRows) remove(ctx context.Context, t *table, old, s *segment, removed map[uint32]bool) error {
+	before, err := r.in(ctx, t, old)
 	if err != nil {
 		return err
 	}
-	delete(x.bits, old.ID)
-	x.next.Counter++
-	s.ID = x.next.Counter
+	delete(r.here, old.ID)
 	after := newBitset(s.root().Rows)
 	row := uint32(0)
 	for i := range uint32(old.root().Rows) {
-		if removed(i) {
+		if removed[i] {
 			continue
 		}
 		if before.has(i) {
@@ -89,15 +99,40 @@ func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uin
 		}
 		row++
 	}
-	x.bits[s.ID] = after
+	r.here[s.ID] = after
 	return nil
 }
 
-func (x *tx) remember() {
-	maps.Copy(x.pass.bits, x.bits)
+// merge copies the bits of segments to out, which holds their rows in the same order.
+func (r *seenRows) merge(ctx context.Context, t *table, segs []*segment, out *segment) error {
+	if load.IsInternal(out.Table) {
+		return nil
+	}
+	all := newBitset(out.root().Rows)
+	first := uint32(0)
+	for _, s := range segs {
+		b, err := r.in(ctx, t, s)
+		if err != nil {
+			return err
+		}
+		for i := range uint32(s.root().Rows) {
+			if b.has(i) {
+				all.set(first + i)
+			}
+		}
+		first += uint32(s.root().Rows)
+		delete(r.here, s.ID)
+	}
+	r.here[out.ID] = all
+	return nil
+}
+
+// remember adds the bits of a committed transaction to those of the pass.
+func (r *seenRows) remember(m *manifest) {
+	maps.Copy(r.bits, r.here)
 	there := map[int64]bool{}
-	for _, s := range x.next.Segments {
+	for _, s := range m.Segments {
 		there[s.ID] = true
 	}
-	maps.DeleteFunc(x.pass.bits, func(id int64, _ bitset) bool { return !there[id] })
+	maps.DeleteFunc(r.bits, func(id int64, _ bitset) bool { return !there[id] })
 }

@@ -171,13 +171,13 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 		if h.outside(s.root()) {
 			continue
 		}
-		if full, err := m.full(ctx, s); err != nil || full && len(t.Key) == 0 {
+		if full, err := m.seen.full(ctx, t, s); err != nil || full && len(t.Key) == 0 {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		keys, err := m.keysOf(ctx, t, s.root())
+		keys, err := m.folder.keys.of(ctx, t, s.root())
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 			return err
 		}
 		if h.open < before {
-			m.pass.lastSegment[t.Name] = s.ID
+			m.seen.lastSegment[t.Name] = s.ID
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0
 	for i, s := range m.next.segmentsOf(t.Name) {
-		if s.ID == m.pass.lastSegment[t.Name] {
+		if s.ID == m.seen.lastSegment[t.Name] {
 			start = i
 		}
 	}
@@ -214,7 +214,7 @@ func (m *merge) order(t *table, n int) []int {
 }
 
 func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
-	carried, err := m.carried(ctx, s)
+	carried, err := m.seen.in(ctx, t, s)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 		}
 	}
 	x.done = true
-	x.remember()
+	x.seen.remember(x.next)
 	x.folder.keys.prune(x.next)
 	if idle {
 		err = x.draft.discard()
@@ -53,7 +53,7 @@ func (x *tx) generation(ctx context.Context) []func() error {
 }
 
 // outdate removes outdated generations from the manifest. Their files are removed after the commit: see [tx.collect].
-func (x *tx) outdate() {
+func (x *builder) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})
 	n := 0

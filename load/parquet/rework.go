@@ -58,7 +58,7 @@ func (p *patch) idle() bool {
 	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != logOnly })
 }
 
-func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
+func (x *builder) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
 	if len(p.edits) == 0 && len(p.adds) == 0 {
 		return old, nil
 	}

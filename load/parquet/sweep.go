@@ -33,7 +33,7 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if err := m.collectMissing(ctx, f, s); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
-	m.out.Known = m.out.Missing == 0 || m.spec.Whole && !m.pass.interrupted || len(t.Key) == 0 || s.Keys != nil
+	m.out.Known = m.out.Missing == 0 || m.spec.Whole && !m.seen.interrupted || len(t.Key) == 0 || s.Keys != nil
 	if err := m.list(ctx, f, s.List); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
@@ -76,11 +76,11 @@ func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) err
 }
 
 func (m *merge) collectMissingIn(ctx context.Context, t *table, s *segment, note func(*segment, uint32)) error {
-	carried, err := m.carried(ctx, s)
+	carried, err := m.seen.in(ctx, t, s)
 	if err != nil || carried.count() >= s.root().Rows {
 		return err
 	}
-	keys, err := m.keysOf(ctx, t, s.root())
+	keys, err := m.folder.keys.of(ctx, t, s.root())
 	if err != nil {
 		return err
 	}

@@ -16,31 +16,19 @@ import (
 // tx is a transaction. It collects batches until the first Apply. From then on it holds the stream's lock and
 // builds the next generation.
 type tx struct {
-	lake   *Lake
-	folder *folder
-	key    state.Key
-	from   state.Cursor
-	base   *manifest // as of the start of the transaction; nil: nothing was committed yet
-	spec   load.Pass
-	pass   *pass
-
+	builder
+	seen        seenRows
 	pending     []*load.Staged
-	next        *manifest
-	draft       pendingGeneration
-	unlockStore func() error     // releases the store's lock; nil: not locked
-	bits        map[int64]bitset // by segment ID: which rows the pass has written or found unchanged; only for segments that this transaction has read
-	stamp       time.Time
-	when        time.Time
-	log         *changeLog
-	internal    map[string]*load.Staged // rows for internal tables without a key
-	failed      error                   // the error of an Apply, after which nothing can be committed
+	unlockStore func() error // releases the store's lock; nil: not locked
+	failed      error        // the error of an Apply, after which nothing can be committed
 	done        bool
 }
 
 // Begin implements [load.Destination].
 func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	f := l.folder(k)
-	x := &tx{lake: l, folder: f, key: k, from: from, spec: p, bits: map[int64]bitset{}, internal: map[string]*load.Staged{}}
+	x := &tx{builder: newBuilder(l, f, k, nil, p)}
+	x.from = from
 	var err error
 	if x.base, err = x.head(ctx); err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
@@ -75,7 +63,7 @@ func (x *tx) start(ctx context.Context) error {
 			return err
 		}
 	}
-	x.pass = x.folder.passOf(x.spec.Run)
+	x.seen = newSeenRows(x.folder.passOf(x.spec.Run))
 	return nil
 }
 
@@ -172,24 +160,6 @@ func cursorOf(m *manifest) state.Cursor {
 	return state.Cursor(m.Cursor)
 }
 
-func (x *tx) open(ctx context.Context) (err error) {
-	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
-	if x.base != nil {
-		next = x.base.clone()
-		next.Moves, next.MovedAt = 0, time.Time{}
-		next.Pipeline = x.key.Pipeline
-		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
-	}
-	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
-	x.when = load.CommitTime(x.spec.Time(), committed(x.base))
-	x.stamp = load.CommitTime(x.when, next.Changed)
-	if x.draft, err = x.folder.store.draft(ctx); err != nil {
-		return err
-	}
-	x.next = next
-	return x.claim()
-}
-
 // Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
@@ -217,7 +187,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if len(pending) == 0 && s.Table == "" {
 		return out, nil
 	}
-	m := &merge{tx: x, out: &out}
+	m := &merge{builder: &x.builder, seen: &x.seen, out: &out}
 	if err := m.fit(ctx, pending); err != nil {
 		return out, err
 	}

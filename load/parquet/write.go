@@ -36,8 +36,7 @@ func (m *merge) write(ctx context.Context, f *family) error {
 	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(m.lake.o.Writers)
 	for _, p := range plots {
-		m.next.Counter++
-		p.seg = &segment{ID: m.next.Counter, Table: f.t.Name, Part: p.part, Files: map[string]*file{}}
+		p.seg = m.next.newSegment(f.t.Name, p.part)
 		m.build(working, work, f, p)
 	}
 	edits := f.sorted()
@@ -204,10 +203,10 @@ func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan,
 			r := &f.supplied.rows[i]
 			words = append(words, r.fingerprint.Hi, r.fingerprint.Lo, r.mark)
 		}
-		if _, err := m.keep(p.seg.root(), words); err != nil {
+		if _, err := m.folder.keys.keep(p.seg.root(), words); err != nil {
 			return err
 		}
-		m.bits[p.seg.ID] = newBitset(p.seg.root().Rows).all(p.seg.root().Rows)
+		m.seen.here[p.seg.ID] = newBitset(p.seg.root().Rows).all(p.seg.root().Rows)
 	}
 	return nil
 }
@@ -216,14 +215,14 @@ func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segm
 	at := slices.Index(m.next.Segments, g.seg)
 	if s == nil || s.root() == nil {
 		m.next.Segments = slices.Delete(slices.Clone(m.next.Segments), at, at+1)
-		delete(m.bits, g.seg.ID)
+		delete(m.seen.here, g.seg.ID)
 		return nil
 	}
 	m.next.Segments[at] = s
 	if load.IsInternal(t.Name) {
 		return nil
 	}
-	carried, err := m.carried(ctx, g.seg)
+	carried, err := m.seen.in(ctx, t, g.seg)
 	if err != nil {
 		return err
 	}
@@ -239,5 +238,7 @@ func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segm
 	if len(removed) == 0 {
 		return nil
 	}
-	return m.renumber(ctx, g.seg, s, func(row uint32) bool { return removed[row] })
+	m.next.Counter++
+	s.ID = m.next.Counter // the indexes of its rows have changed
+	return m.seen.remove(ctx, t, g.seg, s, removed)
 }

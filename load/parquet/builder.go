@@ -1,0 +1,91 @@
+package parquet
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// builder makes the next generation of a stream: a manifest, and files for rows that are new or changed.
+type builder struct {
+	lake   *Lake
+	folder *folder
+	key    state.Key
+	from   state.Cursor // the cursor that the next generation replaces
+	base   *manifest    // the generation before; nil: nothing was committed yet
+	spec   load.Pass
+
+	next     *manifest // nil: open was not called yet
+	draft    pendingGeneration
+	when     time.Time // of the commit
+	stamp    time.Time // of changes of tables
+	log      *changeLog
+	internal map[string]*load.Staged // rows for internal tables without a key
+}
+
+func newBuilder(l *Lake, f *folder, k state.Key, base *manifest, spec load.Pass) builder {
+	return builder{lake: l, folder: f, key: k, from: cursorOf(base), base: base, spec: spec, internal: map[string]*load.Staged{}}
+}
+
+func (x *builder) open(ctx context.Context) (err error) {
+	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
+	if x.base != nil {
+		next = x.base.clone()
+		next.Moves, next.MovedAt = 0, time.Time{}
+		next.Pipeline = x.key.Pipeline
+		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
+	}
+	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
+	x.when = load.CommitTime(x.spec.Time(), committed(x.base))
+	x.stamp = load.CommitTime(x.when, next.Changed)
+	if x.draft, err = x.folder.store.draft(ctx); err != nil {
+		return err
+	}
+	x.next = next
+	return x.claim()
+}
+
+// newTable returns a new table, with what a catalog needs.
+func (x *builder) newTable(t schemas.Table, partition string) *table {
+	out := newTable(t, partition)
+	out.Made = x.spec.Run
+	if x.lake.o.Catalog == nil {
+		return out
+	}
+	if x.key.Source != "" {
+		out.Numbered = byName
+		out.owner = x.key.Source
+	}
+	out.number(nil)
+	out.Folder = x.lake.nameOf(t.Name)
+	return out
+}
+
+func (x *builder) create(t *table, part string) (*writer, error) {
+	if t.Numbered > 0 {
+		part = locationName(part)
+	}
+	name := filepath.Join(part, fileName(x.next.Sequence))
+	out, err := x.draft.create(t, name)
+	if err != nil {
+		return nil, err
+	}
+	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.pool), nil
+}
+
+// file writes a file of a table with the rows that fill adds.
+func (x *builder) file(ctx context.Context, t *table, part string, fill func(*writer) error) (*file, error) {
+	w, err := x.create(t, part)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(w); err != nil {
+		w.abandon()
+		return nil, err
+	}
+	return w.finish(ctx)
+}
