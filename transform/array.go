@@ -64,9 +64,7 @@ func (r *reader) list(f *field, i, row int) (end int) {
 		if r.scan.Kind != 0 && e.losesSign(&r.scan.Token) {
 			r.rejects.element(f, row, n-c.items, r.scan.Raw)
 		}
-		if b[i] <= ' ' {
-			i = jsonscan.Space(b, i)
-		}
+		i = skipSpace(b, i)
 		if b[i] == ']' {
 			c.items = n + 1
 			c.offsets[row+1] = int32(c.items)
@@ -139,9 +137,7 @@ func (r *reader) children(f *field, i, row int) (end int) {
 		if i < 0 {
 			return i
 		}
-		if b[i] <= ' ' {
-			i = jsonscan.Space(b, i)
-		}
+		i = skipSpace(b, i)
 		if b[i] == ']' {
 			return i + 1
 		}

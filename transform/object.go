@@ -63,9 +63,7 @@ func newObject(t *table, pointer string, depth, level int) *object {
 func (r *reader) members(o *object, i, row int) (end int) {
 	b := r.b
 	o.serial++
-	if b[i] <= ' ' {
-		i = jsonscan.Space(b, i)
-	}
+	i = skipSpace(b, i)
 	if b[i] == '}' {
 		return i + 1
 	}
@@ -85,9 +83,7 @@ func (r *reader) members(o *object, i, row int) (end int) {
 		}
 		f.seen = o.serial
 		last = f
-		if b[i] <= ' ' {
-			i = jsonscan.Space(b, i)
-		}
+		i = skipSpace(b, i)
 		if f.special {
 			i = r.specialValue(f, begin, i, row)
 		} else {
@@ -107,21 +103,24 @@ func (r *reader) members(o *object, i, row int) (end int) {
 				r.hash.pieces(r.b, begin, i)
 			}
 		}
-		if b[i] <= ' ' {
-			i = jsonscan.Space(b, i)
-		}
+		i = skipSpace(b, i)
 		if b[i] != ',' {
 			break
 		}
-		i++
-		if b[i] <= ' ' {
-			i = jsonscan.Space(b, i)
-		}
+		i = skipSpace(b, i+1)
 	}
 	if b[i] != '}' {
 		return refuseSyntax
 	}
 	return i + 1
+}
+
+// skipSpace does the same as [jsonscan.Space]. It is inlined, and calls that function only if there is space.
+func skipSpace(b []byte, i int) int {
+	if b[i] > ' ' {
+		return i
+	}
+	return jsonscan.Space(b, i)
 }
 
 func (f *field) hasRest(b []byte, i int) bool {

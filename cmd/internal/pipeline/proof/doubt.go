@@ -15,8 +15,6 @@ type Doubt struct {
 	reason  func(*Facts) string // the reason, as text for users
 }
 
-func (d *Doubt) applies(f *Facts) bool { return d.Name != f.without && d.holds(f) }
-
 const (
 	passing = false // another reading may be without the doubt
 	lasts   = true  // another reading would have the doubt too
@@ -97,6 +95,8 @@ var doubts = []Doubt{
 	}},
 	{"cache", Consistent, lasts, func(f *Facts) bool { return f.Stale > 0 }, func(*Facts) string { return "some pages came from a cache" }},
 }
+
+func (d *Doubt) applies(f *Facts) bool { return d.Name != f.without && d.holds(f) }
 
 func (f *Facts) repeated() string {
 	var words []string
