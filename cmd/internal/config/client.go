@@ -206,27 +206,6 @@ func (c *Config) details(lists []Stream) []Stream {
 	return all
 }
 
-// Stream returns the stream named name.
-func (c *Config) Stream(name string) (Stream, bool) {
-	return find(c.Streams, func(s Stream) bool { return s.Name == name })
-}
-
-// Surface returns the source's settings for one of the two APIs; nil if the API is not configured.
-func (s Source) Surface(which schemas.Surface) *Surface {
-	if which == schemas.SurfaceV2 {
-		return s.V2
-	}
-	return s.App
-}
-
-// NeedsClient reports whether a stream needs a client of its own, because it has its own origin, credential
-// or headers.
-func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
-
-func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
-
-func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
-
 // client returns the client of a stream with its own origin, credential or headers. It uses the headers and the
 // credential of a surface only for the surface's own origin. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
@@ -257,15 +236,6 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	return Client{st.Name, a.identity, o}, nil
 }
 
-func (s Source) surfaceAt(origin string) *Surface {
-	for _, f := range []*Surface{s.V2, s.App} {
-		if f != nil && (f.BaseURL == origin || strings.HasPrefix(f.BaseURL, origin+"/")) {
-			return f
-		}
-	}
-	return nil
-}
-
 func routes(streams []Stream, want func(Stream) bool) []wire.Route {
 	var all []wire.Route
 	for _, s := range streams {
@@ -274,4 +244,44 @@ func routes(streams []Stream, want func(Stream) bool) []wire.Route {
 		}
 	}
 	return all
+}
+
+// Scopes returns the scopes to request for a surface of a source. If the file states scopes, they are the result.
+// Otherwise Scopes returns for v2 the scopes that the streams of the pipelines need, and for app none, because that
+// surface documents no scopes.
+func (c *Config) Scopes(source string, surface schemas.Surface) []string {
+	src, _ := c.Source(source)
+	from := src.Surface(surface)
+	if from == nil || from.Auth.OAuth == nil {
+		return nil
+	}
+	if own := from.Auth.OAuth.Scopes; own != nil || surface != schemas.SurfaceV2 {
+		return own
+	}
+	var all []string
+	for _, p := range c.Pipelines {
+		if !p.Reads(source) {
+			continue
+		}
+		streams, err := c.Select(p, nil)
+		if err != nil {
+			continue
+		}
+		for _, s := range append(c.details(streams), c.withParents(streams)...) {
+			if s.Surface == schemas.SurfaceV2 && !s.NeedsClient() {
+				all = append(all, s.scope())
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// scope returns the scope that reading a stream needs. For streams outside the catalogue it guesses
+// MODULE.read, such as crm.read.
+func (s Stream) scope() string {
+	if s.Scope != "" {
+		return s.Scope
+	}
+	return s.Module + ".read"
 }

@@ -11,13 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ColumnMask is a stream's own mask for one of its columns.
-type ColumnMask struct {
-	At     Pos
-	Column string // path of the column
-	Mask   schemas.Mask
-}
-
 var typeWords = []string{"bool", "int64", "float64", "decimal(p,s)", "date", "timestamp", "text", "json"}
 
 func (s *Stream) readColumns(v value) {
@@ -86,14 +79,6 @@ func (s *Stream) readColumn(e entry) {
 	if m.Textual() && typed != (Pos{}) {
 		e.fault(typed, "%s: mask %s always produces text; remove type", e.what, m.Action)
 	}
-}
-
-// with returns a copy of a map that also has the value of a key.
-func with(all map[string]string, key, value string) map[string]string {
-	fresh := map[string]string{}
-	maps.Copy(fresh, all)
-	fresh[key] = value
-	return fresh
 }
 
 func (s *Stream) readRename(v value, path string) {

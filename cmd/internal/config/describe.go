@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -187,4 +189,69 @@ func enum(words []string) []any {
 		}
 	}
 	return all
+}
+
+// Steps of a place that are not fixed keys: an entry of a list, and a value under a key that the user chooses.
+const (
+	anyEntry = "[]"
+	anyKey   = "*"
+)
+
+// place is the path from the root of a file to a value.
+type place []string
+
+// String returns the path with dots, such as sources.*.v2.
+func (p place) String() string { return strings.Join(p, ".") }
+
+// file returns the smallest file with the value at p. For sources.*.v2 that is {"sources": {probe: {"v2": VALUE}}}.
+func (p place) file(value string) string {
+	for _, step := range slices.Backward(p) {
+		switch step {
+		case anyEntry:
+			value = "[" + value + "]"
+		case anyKey:
+			value = "{probe: " + value + "}"
+		default:
+			value = "{" + strconv.Quote(step) + ": " + value + "}"
+		}
+	}
+	return value
+}
+
+// node returns the value at p of a file that the method file has made.
+func (p place) node(root ast.Node) (ast.Node, error) {
+	for _, step := range p {
+		switch n := root.(type) {
+		case *ast.SequenceNode:
+			root = n.Values[0]
+		case ast.MapNode:
+			it := n.MapRange()
+			it.Next()
+			root = it.Value()
+		default:
+			return nil, fmt.Errorf("describe configuration: no %q in %T", step, root)
+		}
+	}
+	return root, nil
+}
+
+// look reads a file that has only the given value, at p. It returns how the reader read the value.
+func look(c *Config, in Input, p place, value string) (sighting, error) {
+	var all sighting
+	r := &reader{Input: in}
+	root := root(r, []byte(p.file(value)), wholeFile)
+	if !root.given() {
+		return all, r.faults.sorted()
+	}
+	target, err := p.node(root.node)
+	if err != nil {
+		return all, err
+	}
+	r.observer = func(n ast.Node, s sighting) {
+		if n == target {
+			all.add(s)
+		}
+	}
+	(&Config{presets: c.presets}).read(root)
+	return all, nil
 }

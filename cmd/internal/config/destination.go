@@ -84,3 +84,11 @@ func shownURL(s string) string {
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
 }
+
+func destinationNames(all []Destination) []string {
+	var ns []string
+	for _, d := range all {
+		ns = append(ns, d.Name)
+	}
+	return ns
+}

@@ -30,6 +30,8 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Col, f.Message)
 }
 
+const maxFaults = 100 // faults that are reported
+
 // Faults has all errors in a configuration, in the order of the file.
 type Faults []Fault
 

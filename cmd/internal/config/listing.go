@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,13 +28,6 @@ type Listing struct {
 	Secret []string // fields of a row whose values are secrets
 }
 
-// Row is one row of a listing.
-type Row struct {
-	File   string // the file that has the row; "" for a query or command
-	Line   int
-	Fields map[string]string
-}
-
 // ErrUnread is returned by [Input.Rows] if the verb does not need the list. Parse then leaves out the sources of
 // the list, without an error.
 var ErrUnread = errors.New("the list of sources is not read")
@@ -44,9 +38,8 @@ const DefaultListingTimeout = 30 * time.Second
 // mostSources is the largest number of rows in a list. // Invariant 15
 const mostSources = 100_000
 
-func readSources(v value, c *Config) []Source {
+func readSources(v value, destinations []Destination) (all []Source, l *Listing) {
 	var template value
-	var all []Source
 	es, ok := v.entries()
 	v.observe(sighting{fixedKeys: []string{"from", "template"}})
 	if ok && len(es) == 0 {
@@ -55,10 +48,10 @@ func readSources(v value, c *Config) []Source {
 	for _, e := range es {
 		switch {
 		case e.key == "from":
-			c.Listing = readListing(e.value, c)
+			l = readListing(e.value, destinations)
 		case e.key == "template":
 			template = e.value
-		case !isName(e.key):
+		case !IsName(e.key):
 			v.fault(e.at, "sources: %q is not a valid name; want letters, digits, - and _", e.key)
 		default:
 			all = append(all, readSource(e))
@@ -68,7 +61,7 @@ func readSources(v value, c *Config) []Source {
 		// The JSON Schema is made without rows. It describes the template as a source.
 		readSource(entry{"template", template.pos(), template})
 	}
-	switch l := c.Listing; {
+	switch {
 	case l == nil && !template.given():
 	case l == nil:
 		v.fault(template.pos(), "sources: template needs from, which lists the sources")
@@ -78,10 +71,10 @@ func readSources(v value, c *Config) []Source {
 		all = append(all, l.read(template, all)...)
 	}
 	v.r.checkCase(all)
-	return all
+	return all, l
 }
 
-func readListing(v value, c *Config) *Listing {
+func readListing(v value, destinations []Destination) *Listing {
 	l := &Listing{At: v.pos(), Name: "name", Timeout: DefaultListingTimeout}
 	ways := 0
 	way := func(read func(value)) func(value) { return func(v value) { ways++; read(v) } }
@@ -89,7 +82,7 @@ func readListing(v value, c *Config) *Listing {
 		"file":    way(text(&l.File)),
 		"query":   way(text(&l.Query)),
 		"command": way(set(&l.Command, value.words)),
-		"of":      func(v value) { l.readOf(v, c) },
+		"of":      func(v value) { l.readOf(v, destinations) },
 		"timeout": duration(&l.Timeout, time.Second, 10*time.Minute, "from 1s to 10m"),
 		"name":    text(&l.Name),
 		"hosts":   set(&l.Hosts, listingHosts),
@@ -107,9 +100,9 @@ func readListing(v value, c *Config) *Listing {
 	return l
 }
 
-func (l *Listing) readOf(v value, c *Config) {
+func (l *Listing) readOf(v value, destinations []Destination) {
 	s, ok := v.text()
-	switch d, known := c.Destination(s.value); {
+	switch d, known := find(destinations, func(d Destination) bool { return d.Name == s.value }); {
 	case !ok:
 	case strings.HasPrefix(s.value, "postgres:") || strings.HasPrefix(s.value, "postgresql:"):
 		l.URL = wire.Secret(s.value)
@@ -117,7 +110,7 @@ func (l *Listing) readOf(v value, c *Config) {
 	case known:
 		l.To, l.Destination = Ref{s.at, s.value}, d
 	default:
-		v.fault(s.at, "%s: no destination %q%s", v.what, s.raw, suggestion(s.raw, destinationNames(c)))
+		v.fault(s.at, "%s: no destination %q%s", v.what, s.raw, suggestion(s.raw, destinationNames(destinations)))
 	}
 }
 
@@ -147,7 +140,7 @@ func (l *Listing) read(template value, before []Source) []Source {
 	for _, row := range rows {
 		name := row.Fields[l.Name]
 		switch {
-		case !isName(name):
+		case !IsName(name):
 			r.rowFault(row, "%q is not a valid source name; want a letter, then letters, digits, - and _ in the field %s", name, l.Name)
 			continue
 		case taken[name]:
@@ -170,7 +163,7 @@ func (l *Listing) fromRow(row Row, template value) Source {
 		}
 	}
 	before, visited := len(r.faults), r.visited
-	template.row = &listedRow{row, l, row.Fields[l.Name]}
+	template.row = &listedRow{row, row.Fields[l.Name], l.Hosts}
 	s := readSource(entry{template.row.name, template.pos(), template})
 	r.visited = visited // the template does not count against maxNodes for each source
 	if len(r.faults) > before {
@@ -178,4 +171,19 @@ func (l *Listing) fromRow(row Row, template value) Source {
 		r.faults = r.faults[:before]
 	}
 	return s
+}
+
+var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
+
+func listingHosts(v value) []string {
+	hosts := []string{}
+	for _, s := range v.texts() {
+		pattern := strings.ToLower(s.value)
+		if !hostPattern.MatchString(pattern) {
+			v.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", v.what, s.raw)
+			continue
+		}
+		hosts = append(hosts, pattern)
+	}
+	return hosts
 }

@@ -11,57 +11,6 @@ import (
 // ofSource, in the URL or schema of a destination, is replaced by the name of a source.
 const ofSource = "{source}"
 
-// readFrom reads `from`: names and patterns of sources.
-func (p *Pipeline) readFrom(v value, c *Config) {
-	var patterns []Ref
-	known := sourceNames(c)
-	for _, s := range v.texts() {
-		name := strings.TrimPrefix(s.value, "!")
-		switch {
-		case strings.ContainsAny(name, `?[]\`):
-			v.fault(s.at, "%s: %q: only * is a wildcard", v.what, s.raw)
-		case strings.Contains(name, "*") || name != s.value:
-			p.MultiSource = true
-		case !slices.Contains(known, name):
-			v.fault(s.at, "%s: no source %q%s", v.what, s.raw, suggestion(s.raw, known))
-		case slices.ContainsFunc(patterns, func(o Ref) bool { return o.Text == s.value }):
-			v.fault(s.at, "%s names %q twice", v.what, s.raw)
-		}
-		patterns = append(patterns, Ref{s.at, s.value})
-	}
-	p.MultiSource = p.MultiSource || len(patterns) > 1
-	v.notEmpty(len(patterns))
-	if p.From = chosenSources(known, patterns); len(p.From) == 0 && len(v.r.faults) == 0 && c.Listing == nil {
-		v.fault(v.pos(), "%s selects no source", v.what)
-	}
-}
-
-// chosenSources returns the names that the patterns select. If several patterns match a name, the last of them
-// decides. Exclusions without another pattern, such as ["!test"], exclude from all names.
-func chosenSources(names []string, patterns []Ref) []Ref {
-	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
-		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
-	}
-	var chosen []Ref
-	for _, name := range names {
-		var by *Ref
-		for i := range patterns {
-			text, not := strings.CutPrefix(patterns[i].Text, "!")
-			switch {
-			case !matches(text, name):
-			case not:
-				by = nil
-			default:
-				by = &patterns[i]
-			}
-		}
-		if by != nil {
-			chosen = append(chosen, Ref{by.At, name})
-		}
-	}
-	return chosen
-}
-
 // ForSource returns a copy of the pipeline that reads only one source.
 func (p Pipeline) ForSource(source string) Pipeline {
 	i := slices.IndexFunc(p.From, func(r Ref) bool { return r.Text == source })
@@ -125,37 +74,6 @@ func (c *Config) SourcesOf(d Destination) (names []string) {
 		}
 	}
 	return names
-}
-
-// checkCase reports sources whose names differ only in case. Some file systems and databases could not
-// distinguish them. // Invariant 17
-func (r *reader) checkCase(sources []Source) {
-	seen := map[string]string{}
-	for _, s := range sources {
-		fold := strings.ToLower(s.Name)
-		if other, taken := seen[fold]; taken && other != s.Name {
-			r.fault(s.At, "sources %s and %s differ only in upper and lower case", other, s.Name)
-		}
-		seen[fold] = s.Name
-	}
-}
-
-// checkPlaces reports schema names that become too long for Postgres once {source} is replaced. It also reports
-// a path of published copies that is the same for several sources.
-func (r *reader) checkPlaces(c *Config) {
-	for _, p := range c.Pipelines {
-		for _, to := range p.To {
-			d, _ := c.Destination(to.Text)
-			for _, from := range p.From {
-				if place := d.For(from.Text).Schema; len(place) > 63 {
-					r.fault(d.At, "destination %s: schema %s has more than 63 bytes", d.Name, place)
-				}
-			}
-			if p.MultiSource && d.PerSource() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
-				r.fault(d.At, "destination %s: each source has its own place, but publish is the same for all; put {source} in it", d.Name)
-			}
-		}
-	}
 }
 
 // overlap reports whether p and q could write the same tables in d.

@@ -11,19 +11,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Mask is a pipeline's mask for a column.
-type Mask struct {
-	At     Pos
-	Stream string // name or pattern of streams
-	Column string // name or pattern of columns; "" if Preset is set
-	Preset string // name of a set of masks; "" if Mask is set
-	Mask   schemas.Mask
-}
-
-func (m Mask) rule() schemas.MaskRule {
-	return schemas.MaskRule{Column: m.Column, Exact: !strings.Contains(m.Stream+m.Column, "*"), Mask: m.Mask}
-}
-
 // shortestKey is the least length of a mask key in bytes.
 const shortestKey = 16
 

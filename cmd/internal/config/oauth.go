@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // OAuth configures a sign-in by OAuth 2.0, which a person makes with `penstock login`.
@@ -109,44 +108,4 @@ func scopes(v value) []string {
 		all = append(all, wire.ScopeWords(s.value)...)
 	}
 	return all
-}
-
-// Scopes returns the scopes to request for a surface of a source. If the file states scopes, they are the result.
-// Otherwise Scopes returns for v2 the scopes that the streams of the pipelines need, and for app none, because that
-// surface documents no scopes.
-func (c *Config) Scopes(source string, surface schemas.Surface) []string {
-	src, _ := c.Source(source)
-	from := src.Surface(surface)
-	if from == nil || from.Auth.OAuth == nil {
-		return nil
-	}
-	if own := from.Auth.OAuth.Scopes; own != nil || surface != schemas.SurfaceV2 {
-		return own
-	}
-	var all []string
-	for _, p := range c.Pipelines {
-		if !p.Reads(source) {
-			continue
-		}
-		streams, err := c.Select(p, nil)
-		if err != nil {
-			continue
-		}
-		for _, s := range append(c.details(streams), c.withParents(streams)...) {
-			if s.Surface == schemas.SurfaceV2 && !s.NeedsClient() {
-				all = append(all, s.scope())
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// scope returns the scope that reading a stream needs. For streams outside the catalogue it guesses
-// MODULE.read, such as crm.read.
-func (s Stream) scope() string {
-	if s.Scope != "" {
-		return s.Scope
-	}
-	return s.Module + ".read"
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Limits that keep a large or hostile file from exhausting memory and time.
@@ -20,7 +21,6 @@ const (
 	maxTokens = 50_000  // words and signs; the parser's time grows with the square of their number
 	maxDepth  = 64      // of nested mappings and lists
 	maxNodes  = 20_000  // values that are read; a value counts again for each alias of it
-	maxFaults = 100     // faults that are reported
 )
 
 // reader has a parsed file, and collects its faults and its secrets.
@@ -38,37 +38,37 @@ func (r *reader) fault(p Pos, format string, args ...any) {
 	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
 }
 
-// document parses a file. It returns a value without a node if the file is not a YAML document.
-func (r *reader) document(data []byte, what string) value {
+// document parses a file. It returns nil if the file is not a YAML document.
+func (r *reader) document(data []byte) ast.Node {
 	if len(data) > maxBytes {
 		r.fault(Pos{}, "larger than %d bytes, the maximum for a configuration", maxBytes)
-		return value{}
+		return nil
 	}
 	// The lexer counts lines wrongly if a comment ends in \r\n.
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if len(tokens) > maxTokens {
 		r.fault(Pos{}, "more than %d words and signs; list thousands of sources instead: `sources: {from: {file: …}, template: {…}}`", maxTokens)
-		return value{}
+		return nil
 	}
 	if p, deep := tooDeep(tokens); deep {
 		r.fault(p, "nested more than %d levels deep", maxDepth)
-		return value{}
+		return nil
 	}
 	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.syntax(err)
-		return value{}
+		return nil
 	}
 	if len(f.Docs) > 1 && f.Docs[1].Body != nil {
 		r.fault(posOf(f.Docs[1].Body), "a second document; want only one")
 	}
 	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
 		r.fault(Pos{Line: 1, Col: 1}, "empty; start with `version: 1`")
-		return value{}
+		return nil
 	}
 	r.anchors = map[string]ast.Node{}
 	ast.Walk(anchorer(r.anchors), f.Docs[0].Body)
-	return value{r: r, node: f.Docs[0].Body, what: what}
+	return f.Docs[0].Body
 }
 
 // tooDeep finds deep nesting before the parser runs. The parser is recursive, and could exhaust its stack.
@@ -150,4 +150,16 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 	}
 	r.fault(posOf(n), "alias refers to itself")
 	return nil
+}
+
+// Input is what Parse needs besides the file's bytes.
+type Input struct {
+	File             string                              // file name for messages
+	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
+	Read             func(path string) (string, error)   // returns the content for ${file:…}
+	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output; nil: commands are not run
+	DestinationsOnly bool                                // run only the commands of destinations and state
+	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings give no sources
+	Catalogue        []schemas.Stream                    // all endpoints, including writes
+	Schemes          []string                            // URL schemes of the destinations
 }

@@ -16,7 +16,7 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme
 	const what = "the learned scheme"
-	if root := r.document(data, what); root.given() {
+	if root := root(r, data, what); root.given() {
 		w := &Webhooks{Header: header}
 		root.mapping(fields{"scheme": func(v value) { s = w.readBlock(v.as(what), 0) }}, "scheme")
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -128,31 +127,6 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 		return fmt.Sprintf("belongs to the surface %s, which no source of the pipeline configures", s.Surface)
 	}
 	return ""
-}
-
-func matches(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return err == nil && ok
-}
-
-// badPattern returns what is wrong with a name or pattern of streams; "" if nothing.
-func badPattern(text string, all []Stream) string {
-	name := strings.TrimPrefix(text, "!")
-	if strings.ContainsAny(name, `?[]\`) {
-		return fmt.Sprintf("%q: only * is a wildcard", text)
-	}
-	i := slices.IndexFunc(all, func(s Stream) bool { return s.Class.Readable() && matches(name, s.Name) })
-	if i >= 0 {
-		return ""
-	}
-	if w := slices.IndexFunc(all, func(s Stream) bool { return s.Name == name }); w >= 0 {
-		return fmt.Sprintf("%s is a %s endpoint and can never be read", name, all[w].Class)
-	}
-	hint := didYouMean(name, readable(all))
-	if hint == "" {
-		hint = "; `penstock streams` lists them"
-	}
-	return fmt.Sprintf("no stream %q%s", name, hint)
 }
 
 // parentsFirst moves parents before their children. Otherwise the order stays.

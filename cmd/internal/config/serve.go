@@ -4,6 +4,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // ServeTLS is the TLS certificate of the daemon.
@@ -65,3 +67,25 @@ func readServeTLS(v value) *ServeTLS {
 	v.mapping(fields{"cert": text(&t.Cert), "key": text(&t.Key)}, "cert", "key")
 	return t
 }
+
+// Serve configures the daemon.
+type Serve struct {
+	At     Pos
+	Listen string
+	Hosts  []string     // host names that requests may use, besides localhost and IP addresses
+	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, everyone on this machine has access
+	TLS    *ServeTLS    // nil: no TLS
+
+	OTLP        *Collector // where traces are sent; nil: where the variables OTEL_… of the environment say, if they are set
+	OpenLineage *Collector // where run events are sent; nil: nowhere
+}
+
+// ServeToken gives access to the dashboard and its API, or only to the metrics.
+type ServeToken struct {
+	Name   string // unique; shown in the log
+	Secret wire.Secret
+	Role   string // one of ServeRoles
+}
+
+// ServeRoles returns the roles of tokens. Each role includes the roles before it.
+func ServeRoles() []string { return []string{"metrics", "read", "operate"} }

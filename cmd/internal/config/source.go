@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Source is one workspace of the platform, with one or both surfaces.
@@ -143,4 +144,38 @@ func percentage(v value) float64 {
 		n, err := strconv.Atoi(strings.TrimSpace(digits))
 		return float64(n) / 100, percent && err == nil && 0 <= n && n <= 90
 	})
+}
+
+// checkCase reports sources whose names differ only in case. Some file systems and databases could not
+// distinguish them. // Invariant 17
+func (r *reader) checkCase(sources []Source) {
+	seen := map[string]string{}
+	for _, s := range sources {
+		fold := strings.ToLower(s.Name)
+		if other, taken := seen[fold]; taken && other != s.Name {
+			r.fault(s.At, "sources %s and %s differ only in upper and lower case", other, s.Name)
+		}
+		seen[fold] = s.Name
+	}
+}
+
+// Surface returns the source's settings for one of the two APIs; nil if the API is not configured.
+func (s Source) Surface(which schemas.Surface) *Surface {
+	if which == schemas.SurfaceV2 {
+		return s.V2
+	}
+	return s.App
+}
+
+func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
+
+func (a Auth) needsSignIn() bool { return a.Login != nil || a.OAuth != nil }
+
+func (s Source) surfaceAt(origin string) *Surface {
+	for _, f := range []*Surface{s.V2, s.App} {
+		if f != nil && (f.BaseURL == origin || strings.HasPrefix(f.BaseURL, origin+"/")) {
+			return f
+		}
+	}
+	return nil
 }

@@ -3,11 +3,6 @@ package config
 import (
 	"cmp"
 	"maps"
-	"regexp"
-	"slices"
-	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -29,11 +24,6 @@ type Stream struct {
 	Settings   []Setting              // the stream's entry in the file, for display
 }
 
-var (
-	streamName  = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
-	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
-)
-
 var modes = []string{"merge", "append", "replace", "history"}
 
 // limits has max_columns and max_tables.
@@ -54,253 +44,37 @@ func (l limits) apply(streams []Stream) []Stream {
 	return streams
 }
 
-// readStreams returns the streams of the catalogue with the settings of the file, then the streams that the file adds.
-func (r *reader) readStreams(v value) []Stream {
-	all := make([]Stream, 0, len(r.Catalogue)+8)
-	at := map[string]int{}
-	for i, s := range r.Catalogue {
-		at[s.Name] = i
-		all = append(all, Stream{Stream: s})
-	}
-	if !v.given() {
-		return all
-	}
-	es, _ := v.entries()
-	for _, e := range es {
-		i, known := at[e.key]
-		if !known {
-			i = len(all)
-			all = append(all, addition(e, all))
-			at[e.key] = i
-		}
-		all[i].override(e, known)
-	}
-	r.checkStreams(all, at)
-	return all
+// NeedsClient reports whether a stream needs a client of its own, because it has its own origin, credential
+// or headers.
+func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
+
+// ColumnMask is a stream's own mask for one of its columns.
+type ColumnMask struct {
+	At     Pos
+	Column string // path of the column
+	Mask   schemas.Mask
 }
 
-// addition returns a new stream with defaults.
-func addition(e entry, all []Stream) Stream {
-	if !streamName.MatchString(e.key) || len(e.key) > 63 {
-		e.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, didYouMean(e.key, names(all)))
-	}
-	module, _, _ := strings.Cut(e.key, ".")
-	return Stream{Stream: schemas.Stream{
-		Table:   schemas.Table{Name: strings.ReplaceAll(e.key, ".", "_")},
-		Name:    e.key,
-		Module:  module,
-		Surface: schemas.SurfaceApp,
-		Method:  "GET",
-		Class:   schemas.ClassList,
-		Enabled: true,
-	}}
+// with returns a copy of a map that also has the value of a key.
+func with(all map[string]string, key, value string) map[string]string {
+	fresh := map[string]string{}
+	maps.Copy(fresh, all)
+	fresh[key] = value
+	return fresh
 }
 
-func names(all []Stream) []string {
-	ns := make([]string, len(all))
-	for i, s := range all {
-		ns[i] = s.Name
-	}
-	return ns
+// Contract says which changes of a table's schema are allowed: new tables, new columns, wider types. For each of
+// these three, the stream's setting applies, else the pipeline's, else evolve.
+type Contract struct {
+	At Pos
+	schemas.Contract
 }
 
-// override applies an entry of the file to a stream. The parameter known says whether the catalogue has the stream. If
-// not, the entry must have a path.
-func (s *Stream) override(e entry, known bool) {
-	s.At = e.at
-	v := e.as("stream " + e.key)
-	if known && !s.Class.Readable() {
-		v.fault(e.at, "%s is a %s endpoint and can never be read", v.what, s.Class)
-		return
+func readContract(v value) Contract {
+	c := Contract{At: v.pos()}
+	part := func(to *schemas.Policy) func(value) {
+		return choice(to, "evolve", "freeze", "discard_row", "discard_value")
 	}
-	located, ok := s.readImported(v)
-	f := s.fields(schemas.StatedConfigured, &located)
-	maps.Copy(f, fields{
-		"imported":    func(value) {}, // already read, with lower priority
-		"headers":     set(&s.Headers, headers),
-		"select":      set(&s.Rules.Select, selects),
-		"filter":      set(&s.Rules.Filter, filter),
-		"mode":        choice(&s.Mode, schemas.Merge, schemas.Append, schemas.Replace, schemas.History),
-		"schema":      set(&s.Schema, readContract),
-		"max_columns": number(&s.MaxColumns, 1, maxColumns),
-		"max_tables":  number(&s.MaxTables, 1, maxTables),
-		"changes":     func(v value) { is := v.boolean(); s.Changes = &is },
-	})
-	ok = s.readFields(v, f) && ok
-	checkHeaders(v, s.Headers, s.Credential)
-	if len(v.r.faults) == 0 {
-		s.Settings = settings(v)
-	}
-	if ok && !known && !located {
-		v.fault(e.at, "%s is not in the catalogue and has no path%s", v.what, didYouMean(e.key, v.r.catalogueNames()))
-	}
-}
-
-// fields returns the keys that both a stream's entry and its `imported` block may have. The parameter statedBy says
-// which of the two is read; it is recorded with each fact. If the key `path` is read, *located becomes true.
-func (s *Stream) fields(statedBy string, located *bool) fields {
-	f := fields{
-		"surface":     choice(&s.Surface, schemas.SurfaceV2, schemas.SurfaceApp),
-		"path":        func(v value) { s.readPath(v); *located = true },
-		"method":      choice(&s.Method, "GET", "POST"),
-		"class":       choice(&s.Class, "list", "board", "detail", "singleton", "lookup", "report"),
-		"records":     set(&s.Records, pointers),
-		"context":     text(&s.Context),
-		"key":         func(v value) { s.Key = schemas.KeyColumns(v.words()) },
-		"pagination":  set(&s.Pagination, readPagination),
-		"incremental": set(&s.Incremental, readIncremental),
-		"months":      set(&s.Months, readMonths),
-		"parent":      text(&s.Parent),
-		"description": text(&s.Description),
-		"reread":      number(&s.RereadPasses, 1, 10_000),
-		"columns":     s.readColumns,
-		"auth":        s.readAuth,
-	}
-	for _, fact := range []string{"path", "records", "key", "pagination", "incremental", "months", "parent"} {
-		read := f[fact]
-		f[fact] = func(v value) { read(v); s.Stated = with(s.Stated, fact, statedBy) }
-	}
-	return f
-}
-
-// readFields reads the keys of a stream, and then its parameters: where they are sent depends on the path and the
-// method.
-func (s *Stream) readFields(v value, f fields) bool {
-	var ofBody, ofParams value
-	f["body"], f["params"] = keep(&ofBody), keep(&ofParams)
-	ok := v.mapping(f)
-	if ofParams.given() || ofBody.given() {
-		s.Params = append(params(ofParams, s), body(ofBody)...)
-	}
-	return ok
-}
-
-// readImported reads the block that `penstock import` writes. It is called before the other keys of the entry are read,
-// because these keys override the block.
-func (s *Stream) readImported(v value) (located, ok bool) {
-	m, isMap := v.resolve().(ast.MapNode)
-	if !isMap {
-		return false, true
-	}
-	for it := m.MapRange(); it.Next(); {
-		if keyText(it.Key()) != "imported" {
-			continue
-		}
-		f := s.fields(schemas.StatedImported, &located)
-		delete(f, "method") // Invariant 9: only the catalogue can class a POST as a read
-		f["from"] = func(v value) { v.scalar() }
-		f["operation"] = f["from"]
-		f["off"] = func(v value) {
-			if why, ok := v.text(); ok {
-				s.Enabled, s.Reason = false, why.value
-			}
-		}
-		ok = s.readFields(v.child("imported", it.Value()), f)
-		if !s.Enabled {
-			s.Params = append(s.Params, unfed(s)...)
-		}
-		return located, ok
-	}
-	return false, true
-}
-
-// unfed returns a parameter without a value for each placeholder of the path that has no parameter. A disabled
-// stream may lack them.
-func unfed(s *Stream) []schemas.Param {
-	var all []schemas.Param
-	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
-		if !slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.Name == m[1] }) {
-			all = append(all, schemas.Param{Name: m[1], In: "path"})
-		}
-	}
-	return all
-}
-
-func (r *reader) catalogueNames() []string {
-	ns := make([]string, len(r.Catalogue))
-	for i, s := range r.Catalogue {
-		ns[i] = s.Name
-	}
-	return ns
-}
-
-// readPath reads a path below the base URL, or an absolute URL. [Config.Clients] decides which credential a request to
-// an absolute URL gets.
-func (s *Stream) readPath(v value) {
-	path, ok := v.text()
-	if !ok {
-		return
-	}
-	if strings.Contains(path.value, "://") {
-		u, bad := origin(path.value)
-		if bad != "" {
-			v.fault(path.at, "%s %s", v.what, bad)
-			return
-		}
-		s.Origin, s.Path = u.Scheme+"://"+u.Host, cmp.Or(u.Path, "/")
-		for _, k := range slices.Sorted(maps.Keys(u.Query())) {
-			s.Params = append(s.Params, schemas.Param{Name: k, In: "query", Value: u.Query().Get(k)})
-		}
-		return
-	}
-	s.Origin, s.Path = "", path.value
-	switch {
-	case !strings.HasPrefix(path.value, "/"):
-		v.fault(path.at, "%s %q: want a leading / or an absolute URL", v.what, path.raw)
-	case strings.ContainsAny(path.value, "?#%\\ ") || strings.Contains(path.value, "//") || strings.Contains(path.value, "/."):
-		v.fault(path.at, "%s %q: want plain segments; a query goes under params", v.what, path.raw)
-	}
-}
-
-func pointers(v value) []string {
-	var all []string
-	for _, item := range v.list() {
-		s, ok := item.scalar()
-		if !ok {
-			continue
-		}
-		if s.value != "" && !strings.HasPrefix(s.value, "/") {
-			v.fault(s.at, "%s %q: want a JSON pointer, such as /data/items", v.what, s.raw)
-			continue
-		}
-		all = append(all, s.value)
-	}
-	return all
-}
-
-func readPagination(v value) schemas.Pagination {
-	p := schemas.Pagination{}
-	types := schemas.Paging().Pagers()
-	if !v.isMapping() {
-		p.Type = v.choice(types...)
-		return p
-	}
-	v.mapping(fields{
-		"type":  choice(&p.Type, types...),
-		"page":  text(&p.Page),
-		"size":  text(&p.Size),
-		"limit": number(&p.Limit, 1, 100_000),
-		"zero":  boolean(&p.Zero),
-		"query": boolean(&p.Query),
-		"order": text(&p.Order),
-	})
-	return p
-}
-
-func (s *Stream) readAuth(v value) {
-	if v.isMapping() {
-		s.Credential = readAuth(v, "token", "api_key")
-		if s.Auth == schemas.AuthNone {
-			s.Auth = schemas.AuthBearer // otherwise the credential would not be sent
-		}
-		return
-	}
-	switch v.choice("bearer", "none", "whitelabel") {
-	case "bearer":
-		s.Auth = schemas.AuthBearer
-	case "none":
-		s.Auth = schemas.AuthNone
-	case "whitelabel":
-		s.Auth = schemas.AuthWhiteLabel
-	}
+	v.mapping(fields{"tables": part(&c.Tables), "columns": part(&c.Columns), "types": part(&c.Types)})
+	return c
 }

@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // baseURL reads the base URL of a surface. The surface's credential is sent only to this address. // Invariant 10
@@ -112,69 +110,4 @@ func hosts(v value) []string {
 		all = append(all, s.value)
 	}
 	return all
-}
-
-// readState reads a directory, the URL of a database, or a mapping.
-func readState(v value) State {
-	if !v.isMapping() {
-		return v.r.withStateKey(statePath(v), "")
-	}
-	st := State{At: v.pos(), Dir: DefaultState}
-	tokens := ""
-	var key wire.Secret
-	v.mapping(fields{
-		"path":   func(path value) { st = statePath(path.as(v.what)) },
-		"tokens": choice(&tokens, "file", "keyring"),
-		"key":    set(&key, identity),
-	})
-	st.Keyring = tokens == "keyring"
-	if st.Keyring && st.URL != "" {
-		v.fault(st.At, "state tokens: a shared database stores tokens itself, encrypted; remove keyring")
-	}
-	return v.r.withStateKey(st, key)
-}
-
-// StateKeyName is the default environment variable with the key of the state.
-const StateKeyName = "PENSTOCK_STATE_KEY"
-
-func (r *reader) withStateKey(st State, key wire.Secret) State {
-	if text, set := r.Env(StateKeyName); set && key == "" {
-		key = wire.Secret(strings.TrimSpace(text))
-		r.secrets = append(r.secrets, key)
-	}
-	st.Key = key
-	return st
-}
-
-func identity(v value) wire.Secret {
-	s, ok := v.text()
-	if !ok {
-		return ""
-	}
-	key := strings.TrimSpace(s.value)
-	for line := range strings.Lines(key) {
-		v.r.secrets = append(v.r.secrets, wire.Secret(strings.TrimSpace(line)))
-	}
-	return wire.Secret(key)
-}
-
-func statePath(v value) State {
-	s, ok := v.text()
-	if !ok {
-		return State{At: v.pos()}
-	}
-	scheme, _, isURL := strings.Cut(s.value, "://")
-	switch {
-	case !isURL:
-		return State{At: s.at, Dir: s.value}
-	case scheme == "postgres" || scheme == "postgresql":
-		if u, err := url.Parse(s.value); err == nil {
-			if password, set := u.User.Password(); set && password != "" {
-				v.r.secrets = append(v.r.secrets, wire.Secret(password))
-			}
-		}
-		return State{At: s.at, URL: wire.Secret(s.value)}
-	}
-	v.fault(s.at, "state is neither a directory nor a postgres:// URL")
-	return State{At: s.at}
 }

@@ -26,6 +26,11 @@ type value struct {
 	isURL  bool       // fields of row must fit a URL
 }
 
+// root returns the value that is a whole file. Messages call it what.
+func root(r *reader, data []byte, what string) value {
+	return value{r: r, node: r.document(data), what: what}
+}
+
 // entry is a key of a mapping, and its value.
 type entry struct {
 	key string
@@ -225,7 +230,7 @@ func named[T any](v value, read func(entry) T) []T {
 	}
 	var all []T
 	for _, e := range es {
-		if !isName(e.key) {
+		if !IsName(e.key) {
 			v.fault(e.at, "%s: %q is not a valid name; want letters, digits, - and _", v.what, e.key)
 			continue
 		}
@@ -377,4 +382,29 @@ func (v value) words() []string {
 		all = append(all, s.value)
 	}
 	return all
+}
+
+// IsName reports whether s is a valid name of a source, destination or pipeline.
+func IsName(s string) bool {
+	for i, c := range s {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 63
+}
+
+// Ref is a word of the file and its position.
+type Ref struct {
+	At   Pos
+	Text string
+}
+
+func find[T any](all []T, is func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
+	}
+	var none T
+	return none, false
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -204,19 +203,6 @@ func (w *Webhooks) check(v value, places []Pos) {
 		if served == 0 && len(v.r.faults) == before {
 			v.fault(w.At, "%s has no key for scheme %s: %s, %s and %s need a public_key, other algorithms a secret",
 				v.what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
-		}
-	}
-}
-
-// checkWebhooksRead reports a source that receives webhooks but is read by no pipeline. Its events would never be
-// applied, and would fill the inbox that all sources share.
-func (r *reader) checkWebhooksRead(c *Config) {
-	for _, s := range c.Sources {
-		read := func(p Pipeline) bool {
-			return p.Reads(s.Name)
-		}
-		if s.Webhooks != nil && !slices.ContainsFunc(c.Pipelines, read) {
-			r.fault(s.Webhooks.At, "source %s receives webhooks, but no pipeline reads it", s.Name)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestQuote(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringMatching(`[ -~äé\n\t]{0,20}`).Draw(rt, "text")
 		r := &reader{Input: Input{}}
-		n := r.document([]byte("k: "+Quote(text)+"\n"), "file")
+		n := root(r, []byte("k: "+Quote(text)+"\n"), "file")
 		require.True(rt, n.given(), Quote(text))
 		es, ok := n.entries()
 		require.True(rt, ok)

@@ -7,11 +7,18 @@ import (
 	"strings"
 )
 
+// Row is one row of a listing.
+type Row struct {
+	File   string // the file that has the row; "" for a query or command
+	Line   int
+	Fields map[string]string
+}
+
 // listedRow is a row of a listing from which a source is being made.
 type listedRow struct {
 	Row
-	of   *Listing
-	name string // of the source
+	name  string   // of the source
+	hosts []string // patterns of allowed hosts; nil: every host that the template allows
 }
 
 func (r *reader) rowFault(row Row, format string, args ...any) {
@@ -86,7 +93,7 @@ func (v value) url() (scalar, bool) {
 // fitsURL adds an error. The error does not quote the value, because the value may be secret. // Invariant 5
 func (v value) fitsURL(field, text, prefix, suffix string) bool {
 	_, rest, hasScheme := strings.Cut(prefix, "://")
-	hosts := v.row.of.Hosts != nil
+	hosts := v.row.hosts != nil
 	switch {
 	case prefix == "" && strings.HasPrefix(suffix, "://"):
 		if s := strings.ToLower(text); s == "https" || s == "http" {
@@ -128,7 +135,7 @@ func (v value) hostFits(u *url.URL) bool {
 	case v.row == nil:
 	case strings.Contains("."+host, ".."):
 		return v.unfit("its host has an empty part")
-	case v.row.of.Hosts != nil && !slices.ContainsFunc(v.row.of.Hosts, func(p string) bool { return hostMatches(p, host) }):
+	case v.row.hosts != nil && !slices.ContainsFunc(v.row.hosts, func(p string) bool { return hostMatches(p, host) }):
 		return v.unfit("its host is not in `hosts:` under from; add it there, or use *.example.com for all hosts below a domain")
 	}
 	return true
@@ -141,19 +148,4 @@ func hostMatches(pattern, host string) bool {
 		return len(host) > len(below) && strings.HasSuffix(host, below)
 	}
 	return host == pattern
-}
-
-var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
-
-func listingHosts(v value) []string {
-	hosts := []string{}
-	for _, s := range v.texts() {
-		pattern := strings.ToLower(s.value)
-		if !hostPattern.MatchString(pattern) {
-			v.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", v.what, s.raw)
-			continue
-		}
-		hosts = append(hosts, pattern)
-	}
-	return hosts
 }
