@@ -56,21 +56,6 @@ func (g cursor) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, 
 	return true, nil
 }
 
-func (p *Progress) token(at Position, s Signals) (next Position, sure bool) {
-	if at.Param != "" && at.Kind != KindNone {
-		return linkPosition(at.Param, s.Token), true
-	}
-	for name := range s.Next {
-		if s.Next.Get(name) == s.Token {
-			return linkPosition(name, s.Token), true
-		}
-	}
-	if g := pagerOf(p.Hint.Type); g != Pager(parameter{}) && g != Pager(header{}) && p.Hint.Page != "" {
-		return linkPosition(p.Hint.Page, s.Token), false
-	}
-	return linkPosition(p.tokenParams(s)[0], s.Token), false
-}
-
 func (p *Progress) tokenParams(s Signals) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.Next)) {
@@ -116,10 +101,6 @@ func withoutNext(name string) string {
 		return rest
 	}
 	return ""
-}
-
-func plainIdentifier(name string) bool {
-	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }
 
 // acceptsEmpty tests a cursor parameter that returned no records after the last record. After the first record, it

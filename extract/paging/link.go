@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -132,19 +131,6 @@ func (p *Progress) linked(q url.Values) (Position, bool) {
 		}
 	}
 	return Position{}, false
-}
-
-func linkPosition(name, v string) Position {
-	kind := KindCursor
-	if _, err := strconv.ParseUint(v, 10, 62); err == nil && len(v) < 16 {
-		switch words := schemas.Paging(); {
-		case slices.Contains(words.Parameters(schemas.ParamPage), name):
-			kind = KindPage
-		case slices.Contains(words.Parameters(schemas.ParamOffset), name):
-			kind = KindOffset
-		}
-	}
-	return Position{Kind: kind, Param: name, At: v}
 }
 
 // needsAll reports whether the server returns records only if it gets all parameters of the next link. One of

@@ -118,18 +118,3 @@ func (page) findBase(ctx context.Context, p *Probe, c Candidate) error {
 	}
 	return nil
 }
-
-func (p *Progress) page(at Position) int64 {
-	switch {
-	case at.Kind == KindPage:
-		return at.Number()
-	case p.Zero:
-		return 0
-	}
-	return 1
-}
-
-// PageAt returns the position of a page number.
-func (p *Progress) PageAt(at Position, n int64) Position {
-	return Position{Kind: KindPage, Param: at.or(KindPage, p.Named("page", "page", "none", "")), At: strconv.FormatInt(n, 10)}
-}

@@ -57,21 +57,6 @@ type Last struct {
 	Signals Signals
 }
 
-// pagers are all ways of paging. If several fit, the first one decides.
-var pagers = []Pager{page{}, header{}, offset{}, keyset{}, cursor{}, link{}, token{}, moment{}}
-
-// pagerOf returns the pager of a type. For other types, such as none, it returns one that has no candidates.
-func pagerOf(name string) Pager {
-	for _, g := range pagers {
-		if g.Type() == name {
-			return g
-		}
-	}
-	return parameter{}
-}
-
-func (at Position) pager() Pager { return pagerOf(string(at.Kind)) }
-
 // parameter has what most pagers share: the position is the value of one parameter.
 type parameter struct{}
 

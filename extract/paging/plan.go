@@ -98,28 +98,3 @@ func (e *evidence) hinted() (Candidate, bool) {
 	}
 	return c[0], true
 }
-
-// named returns the candidates of a pager for some parameters.
-func (e *evidence) named(g Pager, names []string) []Candidate {
-	var out []Candidate
-	for _, name := range names {
-		if e.fixed(name) {
-			continue
-		}
-		if at := g.Second(e, name); at.At != "" {
-			out = append(out, Candidate{pager: g, at: at})
-		}
-	}
-	return out
-}
-
-// fixed reports whether the stream itself sets a parameter to a value that paging must not change. Values like
-// page=1, offset=0 or cursor=* only say where the list begins, so they are not fixed.
-func (e *evidence) fixed(name string) bool {
-	words := schemas.Paging()
-	return slices.ContainsFunc(e.list.Values(name), func(v string) bool {
-		begins := (v == "0" || v == "1") && (words.Parameter(schemas.ParamPage, name) || words.Parameter(schemas.ParamOffset, name)) ||
-			words.FirstToken(v) && words.Parameter(schemas.ParamToken, name)
-		return !begins
-	})
-}

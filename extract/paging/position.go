@@ -1,6 +1,14 @@
 package paging
 
-import "strconv"
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
 
 // Position is one request of a list: a page number, offset, cursor, link or range. The zero value is the first
 // request.
@@ -21,33 +29,56 @@ func (at Position) Number() int64 {
 	return n
 }
 
-// Counts reports whether the position is the number of a page or of a record. Then a record that is deleted shifts all
-// records after it.
-func (at Position) Counts() bool { return at.pager().Traits().Counts }
+// Kind is the form of a position.
+type Kind string
 
-// Valid reports whether a position that was stored can be requested.
-func (at Position) Valid() bool {
-	if at.Kind == KindNone {
-		return at.At == "" && at.Param == ""
+const (
+	KindNone   Kind = "" // the first request
+	KindPage   Kind = "page"
+	KindOffset Kind = "offset"
+	KindCursor Kind = "cursor"
+	KindLink   Kind = "link"  // all parameters of a next link, as a query string
+	KindRange  Kind = "range" // value of a Range header
+)
+
+func (at Position) or(kind Kind, usual string) string {
+	if at.Kind == kind {
+		return at.Param
 	}
-	return at.pager() != Pager(parameter{}) && at.pager().Valid(at)
+	return usual
 }
 
-// Send sets the parameters that request the position. ranged is the value of the Range header, or "".
-func (at Position) Send(set func(name, value string)) (ranged string) {
-	if at.Kind == KindNone {
-		return ""
+func linkPosition(name, v string) Position {
+	kind := KindCursor
+	if _, err := strconv.ParseUint(v, 10, 62); err == nil && len(v) < 16 {
+		switch words := schemas.Paging(); {
+		case slices.Contains(words.Parameters(schemas.ParamPage), name):
+			kind = KindPage
+		case slices.Contains(words.Parameters(schemas.ParamOffset), name):
+			kind = KindOffset
+		}
 	}
-	return at.pager().Send(at, set)
+	return Position{Kind: kind, Param: name, At: v}
 }
 
-// String describes the position in an error message.
-func (at Position) String() string {
-	if at.Extra != "" {
-		return "a probe with " + at.Extra
+// Query has parameters of a probe.
+type Query map[string]string
+
+// Add adds a parameter, unless it has a value.
+func (q Query) Add(name, value string) {
+	if _, ok := q[name]; !ok && value != "" {
+		q[name] = value
 	}
-	if at.Kind == KindNone {
-		return "the first page"
-	}
-	return at.pager().Describe(at)
 }
+
+// Encode returns a query string.
+func (q Query) Encode() string {
+	v := make(url.Values, len(q))
+	for name, value := range q {
+		v.Set(name, value)
+	}
+	return v.Encode()
+}
+
+// Names returns the names, sorted.
+func (q Query) Names() string { return strings.Join(slices.Sorted(maps.Keys(q)), ", ") }

@@ -2,31 +2,12 @@ package paging
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// evidence is what candidates are chosen by: the first page of a list, and what earlier answers showed.
-type evidence struct {
-	list     List
-	s        *schemas.Stream // of the list; probes change its Pagination, which takes effect with the next request
-	progress *Progress
-	First    *Page
-	lastID   string // id of the last record of the first page
-
-	server   attitude
-	takes    []string // parameters whose values the server refused, so it knows the parameters
-	fromZero bool     // with one of the parameters, page 1 is not the first page
-}
-
-// attitude is how the server treats parameters that it does not know.
-type attitude struct {
-	controlled bool     // a request with noParameter was sent; no server knows this parameter
-	answers    bool     // the server answered noParameter
-	lenient    bool     // the server ignored noParameter
-	refuses    bool     // the server refuses or filters by them, so each candidate takes a request of its own
-	strange    []string // words of the refusal of noParameter
-}
 
 // Probe finds out how a list continues after its first page. It tries parameters, and accepts the one that
 // returns other records. If none does, the first page is the whole list.
@@ -55,25 +36,6 @@ type Probe struct {
 	known         bool // the last parameter returned the first page again
 }
 
-// Limits for the requests that search for the paging parameter. maxSearch is for a list that announces more.
-// maxSingleSearch applies if each parameter takes a request of its own. maxSilentSearch is for a list that announces
-// nothing, so that the first page is probably all of it.
-const (
-	maxSearch       = 34
-	maxSingleSearch = 44
-	maxSilentSearch = 22
-)
-
-func (p *Probe) most(silent bool) int {
-	switch {
-	case silent:
-		return maxSilentSearch
-	case p.server.refuses:
-		return maxSingleSearch
-	}
-	return maxSearch
-}
-
 const maxReread = 3
 
 // NewProbe returns a probe for a list whose first page was read.
@@ -88,72 +50,6 @@ func NewProbe(l List, progress *Progress, first *Page, lastID string) *Probe {
 func (p *Probe) Release() {
 	if p.Second != nil {
 		p.list.Release(p.Second)
-	}
-}
-
-// Run looks for the second page. If the list does not announce more records, it first sends all parameters in one
-// request. Only if the list changes does it look for the parameter that changed it.
-func (p *Probe) Run(ctx context.Context) error {
-	silent := p.First.Rule != "" && len(p.First.Signals.Doubts(int64(p.First.N))) == 0
-	if silent {
-		done, err := p.sweep(ctx)
-		if done && err == nil && Round(p.First.N) {
-			return p.tryShrink(ctx)
-		}
-		if done || err != nil {
-			return err
-		}
-		if err := p.lowerSize(ctx); err != nil {
-			return err
-		}
-		if hint := p.progress.Hint; hint.Type == "none" && p.progress.Settled && p.server.refuses && !Round(p.First.N) {
-			p.reacted = false
-			return p.decideUnpaged(ctx) // everything was tried when the convention was learned
-		}
-	}
-	if done, err := p.tryGroups(ctx, silent); done || err != nil {
-		return err
-	}
-	if (p.Broken != Position{}) {
-		return nil // the pass may isolate the broken record
-	}
-	if !silent {
-		return p.Unexplained("the list announces more than its first page (" + p.First.Signals.describe() + ")")
-	}
-	if err := p.decideUnpaged(ctx); err != nil || !p.Whole || !p.Unproved {
-		return err
-	}
-	return p.tryShrink(ctx)
-}
-
-func (p *Probe) tryShrink(ctx context.Context) error {
-	found, err := p.shrink(ctx)
-	if found {
-		p.Whole, p.Unproved, p.Shrank = false, false, true
-	}
-	return err
-}
-
-// tryGroups tries the groups of candidates. Once the server refuses requests with several parameters, the groups are
-// different, so tryGroups starts again.
-func (p *Probe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
-	for {
-		refuses := p.server.refuses
-		for _, g := range p.groups() {
-			if p.list.Requests() > p.most(silent) {
-				p.noteTried("the other parameters", "not tried, limit of probes reached")
-				return false, nil
-			}
-			if done, err := p.group(ctx, g, silent); done || err != nil {
-				return done, err
-			}
-			if p.server.refuses != refuses {
-				break
-			}
-		}
-		if p.server.refuses == refuses {
-			return false, nil
-		}
 	}
 }
 
@@ -181,4 +77,108 @@ func (p *Probe) Again(ctx context.Context) (moved bool, err error) {
 	p.list.Release(p.First)
 	p.First.Answer, p.First.Doc, p.First.Hashes = fresh.Answer, fresh.Doc, fresh.Hashes
 	return true, nil
+}
+
+const noParameter = "no_such_parameter"
+
+// control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, the next
+// requests try one candidate each.
+func (p *Probe) control(ctx context.Context) error {
+	p.server.controlled = true
+	st, like, err := p.request(ctx, Position{Extra: noParameter + "=1", Placed: true})
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		p.server.refuses, p.server.strange = true, wordsWithout(strings.Join(p.words, " "), noParameter)
+		return nil
+	}
+	p.list.Release(st)
+	p.server.answers = true
+	p.server.refuses = like == NoRecords
+	p.server.lenient = like == SameRecords
+	return nil
+}
+
+// filters reports whether the server treats unknown parameters as filters: it returns no records for noParameter.
+func (p *Probe) filters(ctx context.Context) (bool, error) {
+	if !p.server.controlled {
+		if err := p.control(ctx); err != nil {
+			return false, err
+		}
+	}
+	return p.server.answers && p.server.refuses, nil
+}
+
+func (p *Probe) place(at Position) Position {
+	at.Placed = p.s.Pagination.Query
+	return at
+}
+
+// knowsParameter reports whether the server refused only the value. It accepts unknown parameters, or refuses them
+// with another message.
+func (p *Probe) knowsParameter() bool {
+	return p.server.controlled && (p.server.answers || !slices.Equal(p.words, p.server.strange))
+}
+
+func (p *Probe) request(ctx context.Context, at Position) (st *Page, like Likeness, err error) {
+	name := at.Param + "=" + Short(at.At)
+	if at.Extra != "" {
+		name = at.Extra
+	}
+	if at.Kind == KindLink {
+		name = "all parameters of the link"
+	}
+	st, err = p.list.Look(ctx, at)
+	if Refused(err) {
+		if at.Extra == "" && mayHoldBrokenRecord(at, err) && (p.Broken == Position{}) {
+			p.Broken = at
+		}
+		if _, ok := EndStatus(err); ok {
+			p.refused++
+			p.words = wordsWithout(err.Error(), at.Param, at.At)
+		}
+		p.noteTried(name, err.Error())
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	like = p.Compare(st)
+	if like == OtherRecords && len(p.s.Key) == 0 {
+		unstable, err := p.unstable(ctx)
+		if err != nil {
+			p.list.Release(st)
+			return nil, 0, err
+		}
+		if unstable {
+			p.First.Note = "each reading returns other records, so pages cannot be compared"
+			like = MostlySame
+		}
+	}
+	p.noteTried(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
+	return st, like, nil
+}
+
+func (p *Probe) unstable(ctx context.Context) (bool, error) {
+	st, err := p.list.Look(ctx, Position{})
+	if err != nil {
+		return false, err
+	}
+	defer p.list.Release(st)
+	return Compare(p.First.Hashes, st.Hashes) == OtherRecords, nil
+}
+
+func (p *Probe) accept(c Candidate) {
+	p.Paging.Type, p.Paging.Page, p.Paging.Field, p.Paging.Query = c.pager.Type(), c.at.Param, c.field, p.s.Pagination.Query
+	p.Paging.One, p.Paging.Zero = false, false
+}
+
+func (p *Probe) noteTried(what, result string) {
+	p.Tried = append(p.Tried, what+": "+wire.Excerpt(result))
+}
+
+// Unexplained returns the error of a list that may be longer than what the probes can read. // Invariant 14
+func (p *Probe) Unexplained(what string) error {
+	return &UnexplainedError{Seen: what, Tried: p.Tried}
 }

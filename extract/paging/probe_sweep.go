@@ -2,9 +2,6 @@ package paging
 
 import (
 	"context"
-	"maps"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -124,25 +121,3 @@ func (e *evidence) pageOne() string {
 	}
 	return one.Encode()
 }
-
-// Query has parameters of a probe.
-type Query map[string]string
-
-// Add adds a parameter, unless it has a value.
-func (q Query) Add(name, value string) {
-	if _, ok := q[name]; !ok && value != "" {
-		q[name] = value
-	}
-}
-
-// Encode returns a query string.
-func (q Query) Encode() string {
-	v := make(url.Values, len(q))
-	for name, value := range q {
-		v.Set(name, value)
-	}
-	return v.Encode()
-}
-
-// Names returns the names, sorted.
-func (q Query) Names() string { return strings.Join(slices.Sorted(maps.Keys(q)), ", ") }

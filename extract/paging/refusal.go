@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -63,4 +65,20 @@ func FailsOnData(e *wire.Error) bool {
 func mayHoldBrokenRecord(at Position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && FailsOnData(fault) && (at.Kind == KindPage || at.Kind == KindOffset)
+}
+
+func wordsWithout(text string, omitted ...string) []string {
+	words := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(`"':;,.()`, c) })
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(omitted, w) })
+}
+
+// UnexplainedError says that the list may be longer than what the probes can read.
+type UnexplainedError struct {
+	Seen  string   // what the probes saw
+	Tried []string // rejected candidates, each with the reason
+}
+
+// Error returns what the probes saw and tried.
+func (e *UnexplainedError) Error() string {
+	return strings.Join(append([]string{e.Seen}, e.Tried...), ", ")
 }

@@ -2,14 +2,9 @@ package paging
 
 import (
 	"fmt"
-	"math"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
-	"github.com/penstock-data/penstock/extract/jsondoc"
-	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -89,46 +84,6 @@ const (
 	No
 )
 
-// ReadSignals reads what an answer with n records states beside them.
-func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status int) Signals {
-	s := NoSignals
-	r := signalReader{words: schemas.Paging(), d: d, n: n, s: &s, skip: map[int]bool{}}
-	for _, v := range f.Above {
-		r.skip[v.Start] = true
-	}
-	for _, p := range f.Places {
-		if p.Form == records.FormEntries {
-			r.entries = p.Value
-			continue
-		}
-		r.skip[p.Value.Start] = true
-		r.skip[p.In.Object.Start] = r.skip[p.In.Object.Start] || p.In.Object.OK()
-	}
-	tokens := strings.Split(f.Pointer, "/")
-	for i, v := range f.Above {
-		r.object(v, strings.Join(tokens[:i+1], "/"), scope{trusted: true, name: lastName(tokens[:i+1]), top: true})
-	}
-	r.header(h)
-	if status == http.StatusPartialContent && !s.ranged && h.Get("Content-Range") == "" {
-		s.addIncomplete("status 206")
-	}
-	s.settle()
-	return s
-}
-
-func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
-
-// settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
-// in their place. A text would not do: texts that are the same on every page are ignored.
-func (s *Signals) settle() {
-	if s.Remaining > 0 && s.More == unstated {
-		s.More = Yes
-	}
-	if s.skipped {
-		s.Unread = append(s.Unread, Unread{Pointer: "beside the records", Value: "not all read", Number: math.MaxInt64})
-	}
-}
-
 // AdoptToken takes an unread text as the token of the next page: "x" in {"additional": {"next_cursor": "x"}}. A text
 // that is the same on every page is no token, unless it is the token of this page.
 func (s *Signals) AdoptToken(at Position, constant map[string]bool) {
@@ -172,4 +127,12 @@ func (s *Signals) describe() string {
 // AnnouncesMore reports whether the answer states that there are more records.
 func (s *Signals) AnnouncesMore() bool {
 	return s.More == Yes || s.Token != "" || s.Next != nil || s.Remaining > 0
+}
+
+// Short shortens a value for a message.
+func Short(v string) string {
+	if len(v) > 16 {
+		return v[:12] + "…"
+	}
+	return v
 }

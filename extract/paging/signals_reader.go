@@ -1,35 +1,15 @@
 package paging
 
 import (
+	"math"
+	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-type signalReader struct {
-	words *schemas.Vocabulary
-	d     *jsondoc.Doc
-	n     int // number of records in the answer
-	s     *Signals
-	skip  map[int]bool // offsets of the records and of the objects around them
-
-	entries jsondoc.Value // an object whose members hold the records
-
-	doubted int // number of examined members without a role
-}
-
-const maxBeside = 5
-
-type scope struct {
-	name    string
-	trusted bool // the object is about paging, so its names have the usual meaning
-	top     bool // the records are in this object, at any depth
-	total   bool // the object holds a total: {"value": 87, "relation": "eq"}
-	next    bool // the object describes the next page: {"href": …}, {"cursor": …}
-	ignored bool // only statements about missing records count
-	depth   int
-}
 
 func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 	before, numbered := *r.s, false
@@ -231,18 +211,42 @@ func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string,
 	}
 }
 
-func (r *signalReader) first(v jsondoc.Value, names ...string) jsondoc.Value {
-	for _, name := range names {
-		if m := r.d.Get(v, name); m.OK() {
-			return m
-		}
+// ReadSignals reads what an answer with n records states beside them.
+func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status int) Signals {
+	s := NoSignals
+	r := signalReader{words: schemas.Paging(), d: d, n: n, s: &s, skip: map[int]bool{}}
+	for _, v := range f.Above {
+		r.skip[v.Start] = true
 	}
-	return jsondoc.Missing
+	for _, p := range f.Places {
+		if p.Form == records.FormEntries {
+			r.entries = p.Value
+			continue
+		}
+		r.skip[p.Value.Start] = true
+		r.skip[p.In.Object.Start] = r.skip[p.In.Object.Start] || p.In.Object.OK()
+	}
+	tokens := strings.Split(f.Pointer, "/")
+	for i, v := range f.Above {
+		r.object(v, strings.Join(tokens[:i+1], "/"), scope{trusted: true, name: lastName(tokens[:i+1]), top: true})
+	}
+	r.header(h)
+	if status == http.StatusPartialContent && !s.ranged && h.Get("Content-Range") == "" {
+		s.addIncomplete("status 206")
+	}
+	s.settle()
+	return s
 }
 
-func (r *signalReader) plain(v jsondoc.Value) string {
-	if r.d.Kind(v) == '"' {
-		return r.d.Text(v)
+func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
+
+// settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
+// in their place. A text would not do: texts that are the same on every page are ignored.
+func (s *Signals) settle() {
+	if s.Remaining > 0 && s.More == unstated {
+		s.More = Yes
 	}
-	return string(r.d.Raw(v))
+	if s.skipped {
+		s.Unread = append(s.Unread, Unread{Pointer: "beside the records", Value: "not all read", Number: math.MaxInt64})
+	}
 }

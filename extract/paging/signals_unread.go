@@ -83,5 +83,3 @@ func isPagingLink(t string) bool {
 	s.query(t)
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s.Next)), leads)
 }
-
-func epochLike(n int64) bool { return n >= 1_000_000_000 }

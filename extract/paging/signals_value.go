@@ -81,3 +81,45 @@ func parseFlag(text string) tristate {
 	}
 	return unstated
 }
+
+type signalReader struct {
+	words *schemas.Vocabulary
+	d     *jsondoc.Doc
+	n     int // number of records in the answer
+	s     *Signals
+	skip  map[int]bool // offsets of the records and of the objects around them
+
+	entries jsondoc.Value // an object whose members hold the records
+
+	doubted int // number of examined members without a role
+}
+
+const maxBeside = 5
+
+type scope struct {
+	name    string
+	trusted bool // the object is about paging, so its names have the usual meaning
+	top     bool // the records are in this object, at any depth
+	total   bool // the object holds a total: {"value": 87, "relation": "eq"}
+	next    bool // the object describes the next page: {"href": …}, {"cursor": …}
+	ignored bool // only statements about missing records count
+	depth   int
+}
+
+func (r *signalReader) first(v jsondoc.Value, names ...string) jsondoc.Value {
+	for _, name := range names {
+		if m := r.d.Get(v, name); m.OK() {
+			return m
+		}
+	}
+	return jsondoc.Missing
+}
+
+func (r *signalReader) plain(v jsondoc.Value) string {
+	if r.d.Kind(v) == '"' {
+		return r.d.Text(v)
+	}
+	return string(r.d.Raw(v))
+}
+
+func epochLike(n int64) bool { return n >= 1_000_000_000 }

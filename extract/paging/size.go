@@ -12,10 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (e *evidence) sizeNames() []string {
-	return SizeNames(e.s.Pagination, e.First.Signals)
-}
-
 // SizeNames returns the parameters that may set the page size, the likeliest first.
 func SizeNames(hint schemas.Pagination, s Signals) []string {
 	words := schemas.Paging()
@@ -101,4 +97,8 @@ func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evi
 		}
 	}
 	return nil, nil, nil, nil
+}
+
+func plainIdentifier(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }

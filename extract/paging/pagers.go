@@ -1,0 +1,57 @@
+package paging
+
+import "fmt"
+
+// pagers are all ways of paging. If several fit, the first one decides.
+var pagers = []Pager{page{}, header{}, offset{}, keyset{}, cursor{}, link{}, token{}, moment{}}
+
+// pagerOf returns the pager of a type. For other types, such as none, it returns one that has no candidates.
+func pagerOf(name string) Pager {
+	for _, g := range pagers {
+		if g.Type() == name {
+			return g
+		}
+	}
+	return parameter{}
+}
+
+func (at Position) pager() Pager { return pagerOf(string(at.Kind)) }
+
+// Counts reports whether the position is the number of a page or of a record. Then a record that is deleted shifts all
+// records after it.
+func (at Position) Counts() bool { return at.pager().Traits().Counts }
+
+// Valid reports whether a position that was stored can be requested.
+func (at Position) Valid() bool {
+	if at.Kind == KindNone {
+		return at.At == "" && at.Param == ""
+	}
+	return at.pager() != Pager(parameter{}) && at.pager().Valid(at)
+}
+
+// Send sets the parameters that request the position. ranged is the value of the Range header, or "".
+func (at Position) Send(set func(name, value string)) (ranged string) {
+	if at.Kind == KindNone {
+		return ""
+	}
+	return at.pager().Send(at, set)
+}
+
+// String describes the position in an error message.
+func (at Position) String() string {
+	if at.Extra != "" {
+		return "a probe with " + at.Extra
+	}
+	if at.Kind == KindNone {
+		return "the first page"
+	}
+	return at.pager().Describe(at)
+}
+
+// Check returns an error if next does not lead forward.
+func (at Position) Check(next Position) error {
+	if next == at || next.Kind == at.Kind && next.Counts() && next.Number() <= at.Number() {
+		return fmt.Errorf("the position after %s is %s, which does not lead forward", at, next)
+	}
+	return nil
+}
