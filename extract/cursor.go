@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"time"
 
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
@@ -128,3 +129,43 @@ func (m passCursor) valid() bool {
 func (m passCursor) position() paging.Position {
 	return paging.Position{Kind: m.Kind, Param: m.Param, At: m.At}
 }
+
+// recall is what a pass of an incremental stream leaves to the next pass, in the cursor.
+//
+// The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
+// to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
+// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or later. The edge
+// at which the next pass may begin is called settled. The edge of the first pass is settled at once, because there is
+// no earlier one. If two passes miss a change, the next whole pass finds it.
+type recall struct {
+	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
+	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
+	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page with only records changed before Before
+	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: records changed earlier cannot be new
+	Top       time.Time `json:"top,omitzero"`        // latest time of change seen so far, at most Began
+	Began     time.Time `json:"began,omitzero"`      // changes during this pass have this time or a later one
+	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
+	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
+	Edge      time.Time `json:"edge,omitzero"`       // the edge of the last finished pass
+	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
+	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
+}
+
+// nextRecall returns what this pass leaves to the next. If this pass has several pages, it may have missed changes
+// before its own edge. So it settles only the edge of the pass before.
+func (m *passCursor) nextRecall() recall {
+	if m.ClockBack {
+		return recall{By: m.By}
+	}
+	edge := m.Top
+	if m.Began.Before(edge) {
+		edge = m.Began
+	}
+	settled := edge
+	if m.Pages > 1 && !m.Edge.IsZero() {
+		settled = m.Edge
+	}
+	return recall{By: m.By, Top: m.Top, Edge: edge, Settled: settled, Whole: m.Whole}
+}
+
+func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Plan.Part }

@@ -9,18 +9,6 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved
-// between pages, or the pages do not fit together. Each field counts pages or records.
-type Drift struct {
-	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
-	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again
-	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
-	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see repetition
-	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // pages, not the last and not requested by cursor, with fewer records than others
-	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache
-}
-
 type drift struct {
 	Drift
 	total   int64
@@ -97,4 +85,11 @@ func (d *drift) note() string {
 		out = notes(out, fmt.Sprintf("the server printed %q before its JSON", d.notice))
 	}
 	return out
+}
+
+func notes(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
 }

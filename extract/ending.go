@@ -35,8 +35,3 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	}
 	return nil
 }
-
-type ends struct {
-	at    paging.Position
-	print uint64
-}

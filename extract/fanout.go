@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -19,8 +16,6 @@ const (
 	gatherBytes   = 128 << 10
 	gatherParents = 200
 )
-
-const allGone = 5
 
 // tuples are the requests of a stream. A tuple is the parameter values of one request. Every iteration yields the
 // tuples in the same order.
@@ -353,21 +348,30 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	}), nil), nil
 }
 
-func someOf(have, more []string) []string {
-	for _, text := range more {
-		if len(have) < paging.MaxStatements && !slices.Contains(have, text) {
-			have = append(have, text)
-		}
+func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		w := newWindows(p.s, p.mark.Plan)
+		f := &fanPass{pass: p, over: w, fed: w.fed(), windows: w, done: fnvBasis}
+		f.execute(ctx, yield)
 	}
-	return have
 }
 
-func gone(err error) bool {
-	e, ok := errors.AsType[*wire.Error](err)
-	return ok && e.Class == wire.Missing && !noRoute(e.Message)
+func (f *fanPass) reach() int {
+	if f.windows != nil && f.mark.Plan.openStart() {
+		return min(f.c.parallel, 4)
+	}
+	return f.c.parallel
 }
 
-func noRoute(message string) bool {
-	m := strings.ToLower(message)
-	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")
+func (w *windows) end(f *fanPass) *End {
+	m := &f.mark
+	e := &End{
+		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,
+		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Plan.Part,
+		Incomplete: m.Incomplete, Unexplained: m.Unexplained,
+	}
+	if e.Partial {
+		e.Since = m.Plan.From
+	}
+	return e
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/paging"
-	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -79,18 +77,6 @@ func (l *listReader) usePaging(p schemas.Pagination) {
 	l.pager.Zero = l.pager.Zero || p.Zero
 }
 
-func (st *step) ending() string {
-	if st.Rule == RuleTotal {
-		return RuleTotal
-	}
-	return RuleOnePage
-}
-
-// page returns what probes need to know of a step.
-func (st *step) page() *paging.Page {
-	return &paging.Page{At: st.at, Hashes: st.batch.Hashes, Doc: st.a.d, Signals: st.signals, Total: st.total, Rule: st.Rule, Note: st.note, Answer: st.a}
-}
-
 // adopt takes over what probes have changed in the page of a step: they may have read it again.
 func (l *listReader) adopt(st *step, p *paging.Page) error {
 	st.total, st.signals.Total, st.note = p.Total, p.Signals.Total, p.Note
@@ -105,38 +91,3 @@ func (l *listReader) adopt(st *step, p *paging.Page) error {
 	}
 	return l.assemble(st) // a pass needs the records
 }
-
-// Stream returns the stream with the paging of the next requests.
-func (l *listClient) Stream() *schemas.Stream { return &l.s }
-
-// Values returns the values that the stream sends for a parameter.
-func (l *listClient) Values(param string) []string {
-	var all []string
-	for _, b := range l.params {
-		if b.Name == param {
-			all = append(all, b.text())
-		}
-	}
-	return all
-}
-
-// Look requests a position without counting it as a page.
-func (l *listClient) Look(ctx context.Context, at paging.Position) (*paging.Page, error) {
-	st, err := l.look(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return st.page(), nil
-}
-
-// Release returns the memory of an answer.
-func (l *listClient) Release(p *paging.Page) { l.c.release(p.Answer.(*answer)) }
-
-// Locate finds the records of an answer.
-func (l *listClient) Locate(d *jsondoc.Doc) (records.Found, error) { return l.locate(d) }
-
-// ID returns the id of a record.
-func (l *listClient) ID(d *jsondoc.Doc, record jsondoc.Value) string { return l.idOf(d, record) }
-
-// Requests returns the number of requests since the last step.
-func (l *listClient) Requests() int { return l.requests }

@@ -1,38 +1,15 @@
 package extract
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// recall is what a pass of an incremental stream leaves to the next pass, in the cursor.
-//
-// The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
-// to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
-// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or later. The edge
-// at which the next pass may begin is called settled. The edge of the first pass is settled at once, because there is
-// no earlier one. If two passes miss a change, the next whole pass finds it.
-type recall struct {
-	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
-	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
-	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page with only records changed before Before
-	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: records changed earlier cannot be new
-	Top       time.Time `json:"top,omitzero"`        // latest time of change seen so far, at most Began
-	Began     time.Time `json:"began,omitzero"`      // changes during this pass have this time or a later one
-	ClockBack bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
-	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
-	Edge      time.Time `json:"edge,omitzero"`       // the edge of the last finished pass
-	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
-	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
-}
 
 func (c *Client) by(s schemas.Stream) string {
 	switch i := s.Incremental; {
@@ -96,25 +73,6 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// nextRecall returns what this pass leaves to the next. If this pass has several pages, it may have missed changes
-// before its own edge. So it settles only the edge of the pass before.
-func (m *passCursor) nextRecall() recall {
-	if m.ClockBack {
-		return recall{By: m.By}
-	}
-	edge := m.Top
-	if m.Began.Before(edge) {
-		edge = m.Began
-	}
-	settled := edge
-	if m.Pages > 1 && !m.Edge.IsZero() {
-		settled = m.Edge
-	}
-	return recall{By: m.By, Top: m.Top, Edge: edge, Settled: settled, Whole: m.Whole}
-}
-
-func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Plan.Part }
-
 func (m *passCursor) bounds(s schemas.Stream) []bound {
 	if m.Since.IsZero() {
 		return nil
@@ -123,23 +81,9 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 
-// skew is the largest difference between two texts of one moment if they do not state their time zones.
-const skew = 26 * time.Hour
-
 // unknownClock is used if the source does not report its time. The clock [Config.Now] is assumed to be at most this
 // far ahead of the source's clock.
 const unknownClock = time.Hour
-
-const westOfUTC = 12 * time.Hour
-
-// earliest returns the earliest time that a record can state for a change at the given time.
-func earliest(at time.Time, format string) time.Time {
-	at = at.UTC()
-	if zoneless(format) {
-		at = at.Add(-westOfUTC)
-	}
-	return at.Truncate(stepOf(format))
-}
 
 // clock sets Began to the time of the first page's request, by the source's clock. The pass may miss later changes.
 func (p *pass) clock(a *answer) {
@@ -153,11 +97,6 @@ func (p *pass) clock(a *answer) {
 	}
 	m.Began = earliest(at.Add(-a.resp.Elapsed-time.Second), i.Format)
 	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
-}
-
-type observed struct {
-	records int64
-	stale   int64
 }
 
 // observe reports for each record whether it was changed before m.Before. records is a JSON array. a is nil for a
@@ -250,47 +189,4 @@ func (p *pass) rangeEndNote() string {
 		return ""
 	}
 	return "the source accepts no end of a range: it was read up to the present"
-}
-
-func momentAt(d *jsondoc.Doc, v jsondoc.Value, format string) (time.Time, bool) {
-	if !v.OK() {
-		return time.Time{}, false
-	}
-	return parseMoment(bound{value: d.Raw(v)}.text(), format)
-}
-
-var layouts = map[string]string{
-	schemas.MomentRFC3339:  time.RFC3339Nano,
-	schemas.MomentDateTime: "2006-01-02 15:04:05",
-	schemas.MomentDate:     time.DateOnly,
-}
-
-func parseMoment(text, format string) (time.Time, bool) {
-	switch format {
-	case schemas.MomentUnix, schemas.MomentUnixMS:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return time.Time{}, false
-		}
-		if format == schemas.MomentUnix {
-			return time.Unix(n, 0).UTC(), true
-		}
-		return time.UnixMilli(n).UTC(), true
-	}
-	at, err := time.Parse(layouts[format], text)
-	return at.UTC(), err == nil
-}
-
-// momentJSON truncates a time to the precision of the format. It never rounds up.
-func momentJSON(at time.Time, format string) []byte {
-	switch format {
-	case schemas.MomentUnix:
-		return strconv.AppendInt(nil, at.Unix(), 10)
-	case schemas.MomentUnixMS:
-		return strconv.AppendInt(nil, at.UnixMilli(), 10)
-	case schemas.MomentRFC3339:
-		at = at.Truncate(time.Second)
-	}
-	text, _ := json.Marshal(at.UTC().Format(layouts[format]))
-	return text
 }

@@ -58,20 +58,6 @@ const (
 	maxGaps      = 100 // gaps in one list, or in a fan-out
 )
 
-type gaps struct {
-	all  []Gap
-	tail string
-	open bool // no record after the last gap was read yet
-
-	pages int
-}
-
-func (g *gaps) close(key string) {
-	if g.open {
-		g.all[len(g.all)-1].Before, g.open = key, false
-	}
-}
-
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.N == 0 {
@@ -340,3 +326,5 @@ func (i *isolation) explain(err error) *wire.Error {
 	e.Message += fmt.Sprintf(" (%s in smaller pages: %v)", i.st.at, err)
 	return &e
 }
+
+func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }

@@ -2,43 +2,13 @@ package extract
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
-	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// endpointTraits is what is known about an endpoint. The lists of all parents of a child stream share it.
-type endpointTraits struct {
-	layout    records.Found       // only pointer and form are set
-	whole     int                 // length of the longest list for which probes found no further page; 0 for none
-	paging    *schemas.Pagination // what probes have found out about paging; nil if nothing yet
-	announces bool                // the list says when it has more pages
-
-	isolating int // requests spent on finding broken records
-}
-
-// listClient requests positions of one list, and finds the records and signals in the answers.
-type listClient struct {
-	c      *Client
-	s      schemas.Stream
-	params []bound
-	traits *endpointTraits
-	asm    assembler
-
-	volatility *volatility     // nil in a pass, which needs no negotiation
-	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
-	constant   map[string]bool // texts of the first page with unknown meaning, by pointer and value
-
-	budget   int // maximum number of requests for probes; 0 for no limit
-	requests int // requests since the last step
-	bytes    int64
-}
 
 // listReader follows a list from page to page.
 type listReader struct {
@@ -96,90 +66,6 @@ func stated(s schemas.Stream) bool {
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
 }
 
-type step struct {
-	at    paging.Position
-	batch batch
-	total int64
-	paging.Continuation
-	signals   paging.Signals
-	reread    bool
-	note      string
-	bare      bool // the answer has no array of records: the array is null or missing
-	afterLast bool // page N of N pages; it may not exist, because pages are numbered from 0
-	gaps      []Gap
-	file      *File
-
-	a *answer
-}
-
-// walk yields the pages of a list. Each step is valid until the next one is requested. If first is not nil, it is the
-// answer for the position at.
-func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
-	return func(yield func(*step, error) bool) {
-		q := &ahead[paging.Position]{c: l.c, fetch: func(ctx context.Context, p paging.Position) (*answer, error) {
-			return l.c.fetch(ctx, l.s, l.params, p)
-		}}
-		defer q.stop()
-		if first != nil {
-			q.put(at, first)
-		}
-		for {
-			st, err := l.step(ctx, q, at)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if st.Rule == "" {
-				q.fill(ctx, st.Next, l.following)
-			}
-			more := yield(st, nil)
-			l.c.release(st.a)
-			if !more || st.Rule != "" {
-				return
-			}
-			at = st.Next
-		}
-	}
-}
-
-func (l *listReader) following(at paging.Position) (paging.Position, bool) {
-	if l.stepwise {
-		return paging.Position{}, false
-	}
-	return l.pager.Following(at)
-}
-
-func (l *listReader) step(ctx context.Context, q *ahead[paging.Position], at paging.Position) (*step, error) {
-	a, err := q.take(ctx, at)
-	if err != nil {
-		ended, over := l.past(ctx, at, err)
-		if over {
-			return ended, nil
-		}
-		return l.recover(ctx, at, err)
-	}
-	st := &step{at: at, a: a}
-	if err = l.read(st); err == nil && st.Open {
-		err = l.findPaging(ctx, q, st)
-	}
-	if err == nil && l.outsized(st) {
-		err = l.resize(ctx, q, st)
-	}
-	for _, check := range []func(context.Context, *step) error{
-		l.confirm, l.clamps, l.beyond, l.checkConstantToken, l.renamedPage,
-		func(context.Context, *step) error { return l.guard(st) }, l.rereadShortPages,
-	} {
-		if err == nil {
-			err = check(ctx, st)
-		}
-	}
-	if err != nil {
-		l.c.release(st.a)
-		return nil, err
-	}
-	return st, nil
-}
-
 func (l *listReader) read(st *step) error {
 	a := st.a
 	l.requests += a.requests
@@ -192,7 +78,7 @@ func (l *listReader) read(st *step) error {
 	if err := l.records(st, f); err != nil {
 		return err
 	}
-	l.volatility.observe(&l.listClient, a.d, f)
+	l.volatility.observe(&l.asm, a.d, f)
 	st.total, st.file = -1, a.kept
 	s := a.signals(f, st.batch.N)
 	if a.d.Err() != nil {
@@ -254,12 +140,6 @@ func (l *listReader) records(st *step, f records.Found) error {
 	return nil
 }
 
-func (l *listClient) adoptToken(s *paging.Signals, at paging.Position, constant map[string]bool) {
-	if t := l.s.Pagination.Type; t == "" || t == "cursor" {
-		s.AdoptToken(at, constant)
-	}
-}
-
 // counting reports whether the total is only the number of records on each page. Then the totals of all pages are
 // ignored.
 func (l *listReader) counting(total int64, n int) bool {
@@ -279,36 +159,6 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 		return l.s.Class.Single() || s.More != paging.Yes && s.Token == "" && s.Next == nil && s.LastPage <= 1 && s.Total <= 1
 	}
 	return st.batch.N == 0 && absentObject(l.s.Class)
-}
-
-// maxIDBytes limits a record's id that a request for the next page holds. The id is a part of the URL. Probes may
-// send it under many names in one request.
-const maxIDBytes = 1024
-
-func (l *listClient) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
-	var id jsondoc.Value
-	switch field := l.s.Pagination.Field; {
-	case field != "":
-		id = records.MemberAt(d, record, field)
-	case len(l.asm.stream.Key) == 1:
-		id = l.asm.member(d, record, 0)
-	}
-	if !id.OK() || id.Nested() {
-		id = d.Get(record, "id")
-	}
-	if !id.OK() || id.Nested() || id.End-id.Start > maxIDBytes || string(d.Raw(id)) == "null" {
-		return ""
-	}
-	return bound{value: d.Raw(id)}.text()
-}
-
-// changed wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to
-// another negotiation.
-func (l *listClient) changed(err error) error {
-	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
 func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
@@ -344,4 +194,71 @@ func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 		return nil
 	}
 	return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, s.Page))
+}
+
+// outsized reports whether the first page is shorter than requested, although there may be more pages. Some servers
+// limit the page size, but calculate the positions of pages with the requested size. Then records are missing.
+func (l *listReader) outsized(st *step) bool {
+	n, p := st.batch.N, l.s.Pagination
+	if st.at.Kind != paging.KindNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.Limit == int64(n) {
+		return false
+	}
+	if st.Rule == RuleLastPage || st.Rule == RuleNoNext && st.signals.More == paging.No {
+		return paging.Round(n) && st.signals.Total < 0
+	}
+	return st.Rule == "" && st.Next.Kind == paging.KindPage
+}
+
+func (l *listReader) resize(ctx context.Context, q *ahead[paging.Position], st *step) error {
+	q.reset()
+	l.s.Pagination.Limit = st.batch.N
+	fresh, err := l.first(ctx, st)
+	if err != nil {
+		return err
+	}
+	*st = *fresh
+	return nil
+}
+
+func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
+	a, err := l.c.fetch(ctx, l.s, l.params, paging.Position{})
+	if err != nil {
+		l.requests += requestsOf(err)
+		return nil, err
+	}
+	l.c.release(st.a)
+	st.a = nil
+	fresh := &step{a: a}
+	l.pager.Rows, l.pager.Step, l.pager.EmptyPages = 0, 0, 0
+	if err := l.read(fresh); err != nil {
+		l.c.release(a)
+		return nil, err
+	}
+	fresh.note = st.note
+	return fresh, nil
+}
+
+type ends struct {
+	at    paging.Position
+	print uint64
+}
+
+type gaps struct {
+	all  []Gap
+	tail string
+	open bool // no record after the last gap was read yet
+
+	pages int
+}
+
+func (g *gaps) close(key string) {
+	if g.open {
+		g.all[len(g.all)-1].Before, g.open = key, false
+	}
+}
+
+type shortPage struct {
+	ends
+	n    int
+	bare bool // the list in the answer was null or missing
 }

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/records"
-	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -56,47 +54,6 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 		return Convention{Requests: n.out.Requests}, fmt.Errorf("%s: %w", doing, err)
 	}
 	return n.out, nil
-}
-
-type negotiation struct {
-	c    *Client
-	s    schemas.Stream
-	l    *listReader
-	at   records.Found
-	rows []records.Row
-	now  time.Time
-	out  Convention
-
-	thorough bool
-}
-
-type keyRepeatsError struct{ key []string }
-
-// Error names the key.
-func (e *keyRepeatsError) Error() string {
-	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
-}
-
-// keyRepeats returns an error if two different records share the key. It returns nil if the first page has changed
-// meanwhile.
-func (n *negotiation) keyRepeats(ctx context.Context, h *paging.Probe) error {
-	if !h.Renamed || n.s.Stated["key"] != "" {
-		return nil
-	}
-	fresh, err := n.l.look(ctx, paging.Position{})
-	if err != nil {
-		return err
-	}
-	defer n.c.release(fresh.a)
-	if paging.Sum(fresh.batch.Content) != paging.Sum(h.First.Content) {
-		return nil // the records change whenever they are read
-	}
-	return &keyRepeatsError{n.l.s.Key}
-}
-
-func (n *negotiation) isPagingError(err error) bool {
-	_, ok := errors.AsType[*UnsettledError](err)
-	return ok
 }
 
 func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*negotiation, error) {
@@ -154,7 +111,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	if n.at.ByPath {
 		n.l.others = nil
 	}
-	n.l.others.observe(&n.l.listClient, paging.Position{}, a.d, n.at)
+	n.l.others.observe(n.c.seed, paging.Position{}, a.d, n.at)
 	n.envelope(a.d)
 	n.key()
 	err = n.l.read(st)
@@ -222,17 +179,6 @@ func (n *negotiation) envelope(d *jsondoc.Doc) {
 	}
 }
 
-// owned reports whether the user defined the stream. Only such streams learn keys: the catalogue states the keys of
-// its own streams.
-func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
-
-func (n *negotiation) stated(about string) Provenance {
-	if p := n.s.Stated[about]; p != "" {
-		return Provenance(p)
-	}
-	return Learned
-}
-
 func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
@@ -277,45 +223,6 @@ func (n *negotiation) checkKey() {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("present and different in all %d records", len(n.rows)))
 }
 
-func (n *negotiation) keyFields() []string {
-	key := slices.Clone(n.s.Key)
-	if len(key) == 0 {
-		key = slices.Clone(n.out.Key)
-	}
-	have := records.Fields(n.rows)
-	for i, column := range key {
-		if slices.Contains(have, column) {
-			continue
-		}
-		if at := slices.IndexFunc(have, func(f string) bool { return schemas.Column(f) == column }); at >= 0 {
-			key[i] = have[at]
-		}
-	}
-	return key
-}
-
-func (n *negotiation) record(about, value string, evidence ...string) {
-	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
-}
-
-// open returns the fact, and adds it if there is none. The pointer is valid until another fact is added.
-func (n *negotiation) open(about string) *Fact {
-	for i := range n.out.Facts {
-		if n.out.Facts[i].About == about {
-			return &n.out.Facts[i]
-		}
-	}
-	n.out.Facts = append(n.out.Facts, Fact{About: about, From: Learned})
-	return &n.out.Facts[len(n.out.Facts)-1]
-}
-
-func (n *negotiation) see(p *paging.Page) {
-	f, err := n.l.locate(p.Doc)
-	if err == nil {
-		n.rows = append(n.rows, records.RowsOf(p.Doc, f)...)
-	}
-}
-
 func successOf(d *jsondoc.Doc) (evidence, value string) {
 	if d.IsObject(d.Root()) {
 		for name, v := range d.Members(d.Root()) {
@@ -331,11 +238,21 @@ func successOf(d *jsondoc.Doc) (evidence, value string) {
 	return "only the status code of the first page reports success", "status 200"
 }
 
-var errProbes = errors.New("no result within the limit of probes")
-
-func (l *listClient) checkBudget() error {
-	if l.budget > 0 && l.requests >= l.budget {
-		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}
+// volatile adds the volatile fields to the convention. They are not part of a row's hash. Otherwise every run would
+// write every row again.
+func (n *negotiation) volatile() {
+	v := n.l.volatility
+	names := slices.DeleteFunc(v.fields(), func(name string) bool {
+		return slices.Contains(n.keyFields(), name) || slices.Contains(n.s.Volatile, name)
+	})
+	if len(names) == 0 {
+		return
 	}
-	return nil
+	n.out.Volatile = names
+	f := Fact{About: FactVolatile, Value: strings.Join(names, ", "), From: Learned}
+	for _, name := range names {
+		m := v.members[v.names[name]]
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d repeated records; a row is not rewritten if nothing else changes", name, m.differ, m.shared))
+	}
+	n.out.Facts = append(n.out.Facts, f)
 }

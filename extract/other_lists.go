@@ -19,7 +19,7 @@ type otherLists struct {
 	changed string
 }
 
-func (o *otherLists) observe(l *listClient, at paging.Position, d *jsondoc.Doc, f records.Found) {
+func (o *otherLists) observe(seed maphash.Seed, at paging.Position, d *jsondoc.Doc, f records.Found) {
 	if o == nil || o.changed != "" {
 		return
 	}
@@ -28,7 +28,7 @@ func (o *otherLists) observe(l *listClient, at paging.Position, d *jsondoc.Doc, 
 		if place == f.Pointer || strings.HasPrefix(f.Pointer, place+"/") || !v.OK() {
 			continue
 		}
-		h := maphash.Bytes(l.c.seed, d.Raw(v))
+		h := maphash.Bytes(seed, d.Raw(v))
 		before, known := o.first[place]
 		switch {
 		case o.first == nil:

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/paging"
@@ -104,3 +105,24 @@ const (
 	RuleWindows   = "windows" // all time windows were requested, and each list reached its own end
 	RuleOlder     = "older"   // all records of a page were changed before the edge, in an incremental run
 )
+
+// Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved
+// between pages, or the pages do not fit together. Each field counts pages or records.
+type Drift struct {
+	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
+	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again
+	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
+	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see repetition
+	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
+	Uneven  int `json:"uneven,omitempty"`  // pages, not the last and not requested by cursor, with fewer records than others
+	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache
+}
+
+func someOf(have, more []string) []string {
+	for _, text := range more {
+		if len(have) < paging.MaxStatements && !slices.Contains(have, text) {
+			have = append(have, text)
+		}
+	}
+	return have
+}

@@ -20,9 +20,6 @@ import (
 // spoolMemory limits the bytes of a spool in memory. The rest goes to a file.
 const spoolMemory = 1 << 20
 
-// maxTupleValue limits the JSON of a parent's value in a request, in bytes. // Invariant 6
-const maxTupleValue = 64 << 10
-
 // paramSpool stores tuples. A tuple is a JSON array of the values that one request to a child stream takes from a
 // parent's record: [12,"a"]. Each tuple is stored once, in the order of the parent's records. First the spool is
 // filled, then sealed. Then many goroutines may read it.

@@ -73,8 +73,6 @@ func (f *fanPass) withoutAnswer() (n int64) {
 	return n
 }
 
-func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
-
 // oneParent reports whether an error concerns only the requested parent. The server fails on its records, or rejects
 // its value, or a path cannot contain the value. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
@@ -117,4 +115,16 @@ func (f *fanPass) answers(ctx context.Context, line string) bool {
 	f.bytes += a.bytes
 	_, err = f.c.newListReader(f.s, params, &f.traits).locate(a.d)
 	return err == nil
+}
+
+const allGone = 5
+
+func gone(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Class == wire.Missing && !noRoute(e.Message)
+}
+
+func noRoute(message string) bool {
+	m := strings.ToLower(message)
+	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")
 }

@@ -130,7 +130,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 			require.NoError(t, d.Scan([]byte("["+b.String()[1:]+"]")))
 			f, err := records.Find(d, s)
 			require.NoError(t, err)
-			v.observe(&c.newListReader(s, nil, &endpointTraits{}).listClient, d, f)
+			v.observe(&c.newListReader(s, nil, &endpointTraits{}).asm, d, f)
 		}
 		return v
 	}

@@ -75,16 +75,6 @@ func (l *listReader) full() bool {
 	}
 }
 
-func (l *listClient) refusedAgain(ctx context.Context, at paging.Position, status int) bool {
-	a, err := l.probe(ctx, at)
-	if err == nil {
-		l.c.release(a)
-		return false
-	}
-	also, ok := paging.EndStatus(err)
-	return ok && also == status
-}
-
 // clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
 // records, the second page repeats it. To be sure, clamps requests the second page in the server's own page size.
 // That page must begin with another record of the first page.
@@ -137,21 +127,6 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 		return nil // the records change whenever they are read
 	}
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
-}
-
-// deepen returns the records of st with hashes of their content. Until the caller calls shallow, the assembler hashes
-// the content of all records.
-func (l *listClient) deepen(st *step) (here batch, shallow func(), err error) {
-	deep := l.asm.deep
-	l.asm.deep = true
-	f, err := l.locate(st.a.d)
-	if err == nil {
-		err = l.asm.assemble(st.a.d, f, &here)
-	}
-	if err != nil {
-		err = malformed(l.s, st.at, err)
-	}
-	return here, func() { l.asm.deep = deep }, err
 }
 
 // checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some

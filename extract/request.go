@@ -176,3 +176,6 @@ func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	}
 	return params, d.Err()
 }
+
+// maxTupleValue limits the JSON of a parent's value in a request, in bytes. // Invariant 6
+const maxTupleValue = 64 << 10

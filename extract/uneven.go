@@ -11,12 +11,6 @@ import (
 // // Invariant 15
 const maxShortRereads = 3
 
-type shortPage struct {
-	ends
-	n    int
-	bare bool // the list in the answer was null or missing
-}
-
 // rereadShortPages requests the short pages before st again if st holds records, because then the list did not end
 // there. If a short page is unchanged, the server may leave out records that the user may not see. l.incomplete notes
 // two faults: the page now has other records, or the answer has no list.

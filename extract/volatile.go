@@ -2,10 +2,8 @@ package extract
 
 import (
 	"bytes"
-	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/records"
@@ -43,15 +41,15 @@ func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-func (v *volatility) observe(l *listClient, d *jsondoc.Doc, f records.Found) {
-	if v == nil || len(l.asm.stream.Key) == 0 {
+func (v *volatility) observe(asm *assembler, d *jsondoc.Doc, f records.Found) {
+	if v == nil || len(asm.stream.Key) == 0 {
 		return
 	}
 	came := map[uint64]jsondoc.Value{}
 	all, seen := 0, 0
 	for p := range f.All(d) {
 		for _, r := range p.Records(d) {
-			key, ok := l.asm.key(d, r)
+			key, ok := asm.key(d, r)
 			if !ok {
 				continue
 			}
@@ -138,23 +136,4 @@ func (v *volatility) fields() []string {
 	}
 	slices.Sort(found)
 	return found
-}
-
-// volatile adds the volatile fields to the convention. They are not part of a row's hash. Otherwise every run would
-// write every row again.
-func (n *negotiation) volatile() {
-	v := n.l.volatility
-	names := slices.DeleteFunc(v.fields(), func(name string) bool {
-		return slices.Contains(n.keyFields(), name) || slices.Contains(n.s.Volatile, name)
-	})
-	if len(names) == 0 {
-		return
-	}
-	n.out.Volatile = names
-	f := Fact{About: FactVolatile, Value: strings.Join(names, ", "), From: Learned}
-	for _, name := range names {
-		m := v.members[v.names[name]]
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d repeated records; a row is not rewritten if nothing else changes", name, m.differ, m.shared))
-	}
-	n.out.Facts = append(n.out.Facts, f)
 }

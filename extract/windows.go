@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -89,21 +88,6 @@ func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.openStart() && f.exhausted()
 }
 
-func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
-	return func(yield func(Page, error) bool) {
-		w := newWindows(p.s, p.mark.Plan)
-		f := &fanPass{pass: p, over: w, fed: w.fed(), windows: w, done: fnvBasis}
-		f.execute(ctx, yield)
-	}
-}
-
-func (f *fanPass) reach() int {
-	if f.windows != nil && f.mark.Plan.openStart() {
-		return min(f.c.parallel, 4)
-	}
-	return f.c.parallel
-}
-
 // check returns an error for a record outside the range. The server ignores the parameters, so each window would read
 // the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
@@ -143,42 +127,6 @@ func (w *windows) checkRange(d *jsondoc.Doc, r jsondoc.Value, line string) error
 		return fmt.Errorf("%[3]s=%[4]s returned a record with %[1]s %[2]s: the list ignores the parameter", i.Field, at.Format(time.RFC3339), i.Until, bounds[1])
 	}
 	return nil
-}
-
-func (w *windows) end(f *fanPass) *End {
-	m := &f.mark
-	e := &End{
-		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,
-		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Plan.Part,
-		Incomplete: m.Incomplete, Unexplained: m.Unexplained,
-	}
-	if e.Partial {
-		e.Since = m.Plan.From
-	}
-	return e
-}
-
-func stepOf(format string) time.Duration {
-	switch format {
-	case schemas.MomentDate:
-		return 24 * time.Hour
-	case schemas.MomentUnixMS:
-		return time.Millisecond
-	}
-	return time.Second
-}
-
-// slack returns how far before its beginning a range is requested. It is one step of the time format, because the
-// server may exclude the bound. If times have no zone, it is skew.
-func slack(format string) time.Duration {
-	if zoneless(format) {
-		return skew
-	}
-	return stepOf(format)
-}
-
-func zoneless(format string) bool {
-	return format == schemas.MomentDate || format == schemas.MomentDateTime
 }
 
 func presentMonth(s schemas.Stream, now time.Time) ([]bound, error) {

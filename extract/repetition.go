@@ -1,0 +1,87 @@
+package extract
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/penstock-data/penstock/extract/paging"
+)
+
+// repetition recognizes pages and records that came before.
+type repetition struct {
+	seen      map[uint64]bool // fingerprints of pages
+	before    []uint64        // keys of the previous page, sorted
+	firstKeys []uint64        // keys of the first page, sorted; for records without a key, hashes of their content
+	hasEqual  bool            // a page held two records with the same content
+}
+
+// check returns an error if a page has no record that the page before lacks, or repeats an earlier one. It counts
+// repeated records in d.
+func (r *repetition) check(keys []uint64, keyed bool, pages int, d *Drift) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	print := paging.Sum(keys)
+	if r.seen[print] {
+		return errors.New("the page repeats an earlier one")
+	}
+	r.seen[print] = true
+	now := slices.Clone(keys)
+	slices.Sort(now)
+	overlap := common(now, r.before)
+	fresh := len(r.before) == 0 || overlap < len(keys)
+	doubled := len(now) - distinctIn(now)
+	if keyed {
+		d.Overlap += overlap
+		d.Doubled += doubled
+	} else {
+		d.Alike += r.alike(now, doubled, overlap, pages)
+	}
+	r.before = slices.Compact(now)
+	if !fresh {
+		return errors.New("the page has only records of the page before")
+	}
+	return nil
+}
+
+// alike counts records without a key that were also on the page before or on the first page. If a page holds two equal
+// records, records may be equal by chance. Then a page counts only if at least two records, and at least half of them,
+// are repeated.
+func (r *repetition) alike(now []uint64, doubled, overlap, pages int) int {
+	r.hasEqual = r.hasEqual || doubled > 0
+	if pages == 1 {
+		r.firstKeys = slices.Compact(slices.Clone(now))
+	} else if pages > 2 {
+		overlap = max(overlap, common(now, r.firstKeys))
+	}
+	if overlap > 0 && !r.hasEqual || overlap > 1 && 2*overlap >= len(now) {
+		return overlap
+	}
+	return 0
+}
+
+func common(keys, set []uint64) int {
+	n := 0
+	for _, k := range keys {
+		for len(set) > 0 && set[0] < k {
+			set = set[1:]
+		}
+		if len(set) == 0 {
+			break
+		}
+		if set[0] == k {
+			n++
+		}
+	}
+	return n
+}
+
+func distinctIn(keys []uint64) int {
+	n := 0
+	for i, k := range keys {
+		if i == 0 || keys[i-1] != k {
+			n++
+		}
+	}
+	return n
+}
