@@ -3,11 +3,14 @@ package parquet
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"golang.org/x/sync/errgroup"
 )
 
 // builder makes the next generation of a stream: a manifest, and files for rows that are new or changed.
@@ -88,4 +91,35 @@ func (x *builder) file(ctx context.Context, t *table, part string, fill func(*wr
 		return nil, err
 	}
 	return w.finish(ctx)
+}
+
+// each calls f for every segment that has a file of the table, and replaces the segment by f's result. If the result
+// is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same time.
+func (x *builder) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(x.lake.o.Writers)
+	for i, s := range x.next.Segments {
+		if s.Files[t.Name] == nil {
+			continue
+		}
+		work.Go(func() (err error) {
+			x.next.Segments[i], err = f(ctx, s)
+			return err
+		})
+	}
+	err := work.Wait()
+	kept := x.next.Segments[:0:0]
+	for _, s := range x.next.Segments {
+		if s != nil && s.root() != nil {
+			kept = append(kept, s)
+		}
+	}
+	x.next.Segments = kept
+	return err
+}
+
+type changeLog struct {
+	mu  sync.Mutex
+	b   *array.RecordBuilder
+	buf []byte
 }

@@ -3,7 +3,6 @@ package parquet
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -22,12 +21,6 @@ const (
 )
 
 const logRows = 16 << 10
-
-type changeLog struct {
-	mu  sync.Mutex
-	b   *array.RecordBuilder
-	buf []byte
-}
 
 type rowAt struct {
 	columns []arrow.Array

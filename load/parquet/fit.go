@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -95,31 +94,6 @@ func (x *builder) carryOut(ctx context.Context, t *table, p load.Plan) error {
 		}
 	}
 	return nil
-}
-
-// each calls f for every segment that has a file of the table, and replaces the segment by f's result. If the result
-// is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same time.
-func (x *builder) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(x.lake.o.Writers)
-	for i, s := range x.next.Segments {
-		if s.Files[t.Name] == nil {
-			continue
-		}
-		work.Go(func() (err error) {
-			x.next.Segments[i], err = f(ctx, s)
-			return err
-		})
-	}
-	err := work.Wait()
-	kept := x.next.Segments[:0:0]
-	for _, s := range x.next.Segments {
-		if s != nil && s.root() != nil {
-			kept = append(kept, s)
-		}
-	}
-	x.next.Segments = kept
-	return err
 }
 
 func (x *builder) reshape(ctx context.Context, old, t *table) error {

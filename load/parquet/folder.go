@@ -2,9 +2,11 @@ package parquet
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -51,29 +53,11 @@ func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error)
 	return m, err
 }
 
-type cleaner interface {
-	clean(ctx context.Context, m *manifest) error
-}
+// sourcePrefix begins the name of a source's folder, which is in the folder of the shared stream. Each source has its
+// own generations, so sources commit independently. The folder has the name of a Hive partition of the source column.
+// So without a catalog, the files have no source column.
+const sourcePrefix = schemas.ColSource + "="
 
-// tidy removes leftovers of all streams. It leaves out shared streams, and streams to which another process is
-// committing.
-func (l *Lake) tidy(ctx context.Context) error {
-	folders, err := l.folders(ctx)
-	if err != nil {
-		return err
-	}
-	for _, f := range folders {
-		c, ok := f.store.(cleaner)
-		if !ok || f.shared() { // a shared stream may have thousands of folders; each one is tidied before its next commit
-			continue
-		}
-		m, err := f.manifest(ctx)
-		if err == nil {
-			err = c.clean(ctx, m)
-		}
-		if err != nil {
-			l.o.Log.Warn("cannot tidy up a stream's folder", "folder", f.store.where(), "error", err)
-		}
-	}
-	return nil
-}
+func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }
+
+func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }

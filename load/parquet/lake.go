@@ -195,3 +195,30 @@ func (l *Lake) Close() error {
 }
 
 func (l *Lake) step(name string) error { return load.Step(l.o.Step, name) }
+
+type cleaner interface {
+	clean(ctx context.Context, m *manifest) error
+}
+
+// tidy removes leftovers of all streams. It leaves out shared streams, and streams to which another process is
+// committing.
+func (l *Lake) tidy(ctx context.Context) error {
+	folders, err := l.folders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range folders {
+		c, ok := f.store.(cleaner)
+		if !ok || f.shared() { // a shared stream may have thousands of folders; each one is tidied before its next commit
+			continue
+		}
+		m, err := f.manifest(ctx)
+		if err == nil {
+			err = c.clean(ctx, m)
+		}
+		if err != nil {
+			l.o.Log.Warn("cannot tidy up a stream's folder", "folder", f.store.where(), "error", err)
+		}
+	}
+	return nil
+}

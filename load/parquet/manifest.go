@@ -287,3 +287,71 @@ func (m *manifest) clone() *manifest {
 }
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+func sequenceOf(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Sequence
+}
+
+func ownGenerations(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Sequence - m.Beside
+}
+
+func committed(m *manifest) time.Time {
+	switch {
+	case m == nil:
+		return time.Time{}
+	case m.MovedAt.After(m.At):
+		return m.MovedAt
+	}
+	return m.At
+}
+
+func movesOf(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Moves
+}
+
+func cursorOf(m *manifest) state.Cursor {
+	if m == nil {
+		return ""
+	}
+	return state.Cursor(m.Cursor)
+}
+
+func (m *manifest) rootOf(t *table) string {
+	best := t.Name
+	for _, r := range m.Tables {
+		if !load.Child(r.schema) && load.IsChildOf(t.as(), r.Name) {
+			best = r.Name
+		}
+	}
+	return best
+}
+
+func (m *manifest) owner() load.Owner {
+	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
+}
+
+func (m *manifest) rootTable() string {
+	for _, t := range m.Tables {
+		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
+			return t.Name
+		}
+	}
+	return m.Stream
+}
+
+func cursorFor(m *manifest, k state.Key) state.Cursor {
+	if m == nil || m.key() != k {
+		return ""
+	}
+	return cursorOf(m)
+}

@@ -12,50 +12,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge merges staged rows into the next generation.
-type merge struct {
-	*builder
-	seen *seenRows
-	out  *load.Outcome
-}
-
-// family is a root table with its child tables, their staged rows, and the edits to existing rows that result.
-type family struct {
-	t        *table
-	staged   *staged
-	supplied *batchIndex
-	edits    map[int64]*segmentEdits
-
-	children []*childRows
-}
-
-type childRows struct {
-	t      *table
-	staged *staged // nil: no rows were staged
-}
-
-type segmentEdits struct {
-	seg   *segment
-	edits []edit
-}
-
-type edit struct {
-	row  uint32
-	kind kind
-	by   int32 // the index of the staged row that causes the edit; -1: none
-	at   int64 // time at which the row ends, in microseconds
-}
-
-type kind uint8
-
-const (
-	logOnly  kind = iota // no change; the row is only logged
-	replace              // the staged row replaces it
-	remove               // the row and its child rows are removed
-	end                  // the row ends, because another version follows
-	markDead             // the row gets a tombstone
-)
-
 func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.next.table(p.Name)
@@ -150,14 +106,6 @@ func (f *family) release() {
 	}
 }
 
-func pick(columns []arrow.Array, places []int) []arrow.Array {
-	out := make([]arrow.Array, len(places))
-	for i, p := range places {
-		out[i] = columns[p]
-	}
-	return out
-}
-
 func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordinals *array.Int64) {
 	n := ordinals.Len()
 	h.bound(keys[0])
@@ -245,27 +193,4 @@ func (m *merge) decideDuplicates(f *family) {
 		}
 	}
 	m.out.Unchanged += int64(len(f.supplied.rows)) - int64(f.supplied.open)
-}
-
-func (f *family) edit(s *segment, e edit) {
-	g := f.edits[s.ID]
-	if g == nil {
-		g = &segmentEdits{seg: s}
-		f.edits[s.ID] = g
-	}
-	g.edits = append(g.edits, e)
-}
-
-func (g *segmentEdits) sort() {
-	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
-}
-
-func (m *manifest) rootOf(t *table) string {
-	best := t.Name
-	for _, r := range m.Tables {
-		if !load.Child(r.schema) && load.IsChildOf(t.as(), r.Name) {
-			best = r.Name
-		}
-	}
-	return best
 }

@@ -2,7 +2,6 @@ package parquet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,19 +9,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
-
-func (m *manifest) owner() load.Owner {
-	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
-}
-
-func (m *manifest) rootTable() string {
-	for _, t := range m.Tables {
-		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
-			return t.Name
-		}
-	}
-	return m.Stream
-}
 
 // StreamState implements [load.Destination].
 func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
@@ -55,21 +41,6 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 	}
 	slices.Sort(s.Gone)
 	return s, nil
-}
-
-func (x *tx) head(ctx context.Context) (*manifest, error) {
-	m, err := x.lake.manifestFor(ctx, x.folder, x.key)
-	if _, another := errors.AsType[*load.OwnerError](err); another && x.spec.Claim.Adopt {
-		return x.folder.manifest(ctx)
-	}
-	return m, err
-}
-
-func cursorFor(m *manifest, k state.Key) state.Cursor {
-	if m == nil || m.key() != k {
-		return ""
-	}
-	return cursorOf(m)
 }
 
 // claim checks that the stream owns the tables, and records a new owner. // Invariant 13

@@ -1,7 +1,6 @@
 package parquet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,31 +45,6 @@ func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	out := *m
 	out.Cursor, out.Run, out.Moves, out.MovedAt = p.Cursor, p.Run, p.Moves, p.At
 	return &out, nil
-}
-
-func (x *tx) idle() (bool, error) {
-	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // in a catalog, a new cursor is a commit of the stream's head table
-	}
-	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
-		return false, nil
-	}
-	before, err := x.base.content()
-	if err != nil {
-		return false, err
-	}
-	after, err := x.next.content()
-	return bytes.Equal(before, after), err
-}
-
-func (m *manifest) content() ([]byte, error) {
-	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
-}
-
-func (x *tx) moved() *manifest {
-	out := *x.base
-	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
-	return &out
 }
 
 // move stores a cursor. The caller must have held the lock since it called checkFence. // Invariants 2, 13

@@ -28,8 +28,6 @@ type suppliedRow struct {
 	begin   int64 // in mode history: start of the row's validity
 }
 
-type ref struct{ batch, row int32 }
-
 type rowOutcome uint8
 
 const (
@@ -37,19 +35,6 @@ const (
 	inserted
 	replacing
 )
-
-// batchIndex indexes the staged rows of one table by their fingerprints.
-type batchIndex struct {
-	rows   []suppliedRow
-	slots  []int32 // hash table; a slot has the index of the first row with a fingerprint, plus one; 0: empty
-	shift  int
-	filter []uint64 // a bitmap of the highest bits of all fingerprints
-	open   int
-
-	ints  [2]int64
-	texts [2]string
-	kind  byte // which bounds are used: 'i', 't', or 0 for none
-}
 
 const filterBits = 20
 

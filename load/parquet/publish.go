@@ -1,10 +1,14 @@
 package parquet
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -75,4 +79,44 @@ func (x *tx) collect(ctx context.Context) {
 	if err := x.folder.store.tidy(ctx, x.next); err != nil {
 		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.store.where(), "error", err)
 	}
+}
+
+func (x *tx) idle() (bool, error) {
+	if _, tabled := x.draft.(*tableGeneration); tabled {
+		return false, nil // in a catalog, a new cursor is a commit of the stream's head table
+	}
+	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
+		return false, nil
+	}
+	before, err := x.base.content()
+	if err != nil {
+		return false, err
+	}
+	after, err := x.next.content()
+	return bytes.Equal(before, after), err
+}
+
+func (m *manifest) content() ([]byte, error) {
+	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
+}
+
+func (x *tx) moved() *manifest {
+	out := *x.base
+	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
+	return &out
+}
+
+// Commit implements [load.Tx].
+func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	if x.done {
+		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
+	}
+	defer x.Rollback()
+	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := x.commit(ctx, next); err != nil {
+		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
+	}
+	return nil
 }

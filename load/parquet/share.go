@@ -14,11 +14,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sourcePrefix begins the name of a source's folder, which is in the folder of the shared stream. Each source has its
-// own generations, so sources commit independently. The folder has the name of a Hive partition of the source column.
-// So without a catalog, the files have no source column.
-const sourcePrefix = schemas.ColSource + "="
-
 var _ load.Sharer = (*Lake)(nil)
 
 // Share implements [load.Sharer].
@@ -35,10 +30,6 @@ type ofSource struct {
 func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	return p.lake.tablesOf(ctx, p.Source, name)
 }
-
-func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }
-
-func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }
 
 // Scan implements [load.Destination].
 func (l *Lake) Scan(ctx context.Context, name string, columns []string, visit func(arrow.RecordBatch) error) error {

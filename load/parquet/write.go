@@ -11,13 +11,6 @@ import (
 
 const splitRows = 32 << 10
 
-type segmentPlan struct {
-	part string
-	rows []int32
-	refs map[string][]ref
-	seg  *segment
-}
-
 func (m *merge) write(ctx context.Context, f *family) error {
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/zeebo/xxh3"
 
 	"github.com/penstock-data/penstock/load"
@@ -83,3 +85,18 @@ func (w *writer) finish(ctx context.Context) (*file, error) {
 }
 
 func (w *writer) abandon() { w.f.abandon() }
+
+func (w *writer) withSource(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
+	if w.t.owner == "" {
+		return columns, func() {}
+	}
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	b.Reserve(rows)
+	b.ReserveData(rows * len(w.t.owner))
+	for range rows {
+		b.Append(w.t.owner)
+	}
+	names := b.NewArray()
+	return append(columns[:len(columns):len(columns)], names), names.Release
+}
