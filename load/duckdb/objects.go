@@ -10,16 +10,16 @@ import (
 )
 
 // Objects implements [sqlmerge.Reader]. It reads the catalog once after the file was attached, because no other process
-// can change the file then. If fresh is set, it reads the catalog again.
-func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge.Object, error) {
+// can change the file then.
+func (s *session) Objects(ctx context.Context, _ []string) (map[string]*sqlmerge.Object, error) {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known != nil && !fresh {
+	if e.known != nil {
 		return e.known, nil
 	}
 	all, err := readObjects(ctx, s)
-	if err == nil && !fresh {
+	if err == nil {
 		e.known = all
 	}
 	return all, err

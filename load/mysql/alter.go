@@ -38,12 +38,11 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 			return err
 		}
 	}
-	found, err := s.readObjects(ctx, name)
+	found, err := s.readObject(ctx, name)
 	if err != nil {
 		return err
 	}
 	live := found[name]
-	s.known = nil
 	if a.Create {
 		return s.create(ctx, a.Table, live)
 	}
@@ -184,11 +183,10 @@ func (s *session) convert(ctx context.Context, table string, w load.Widening, ag
 
 // View implements [sqlmerge.Session].
 func (s *session) View(ctx context.Context, name, query string) error {
-	s.known = nil
 	if query == "" {
 		return s.ddl(ctx, "DROP VIEW IF EXISTS "+s.b.Place(name))
 	}
-	visible, err := s.readObjects(ctx, name)
+	visible, err := s.readObject(ctx, name)
 	if err := errors.Join(err, s.hidePending(ctx, visible)); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	}
 	err := d.b.Read(ctx, func(r sqlmerge.Reader) error {
 		s := r.(*session)
-		all, err := s.readObjects(ctx, table)
+		all, err := s.readObject(ctx, table)
 		require.NoError(t, err)
 		if all[table] == nil {
 			return nil

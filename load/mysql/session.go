@@ -19,10 +19,9 @@ import (
 type session struct {
 	b       *backend
 	conn    *sql.Conn
-	touched map[string]bool             // tables that this transaction has used, so that no other session can alter them
-	temps   []string                    // temporary tables that this transaction has created
-	pending []load.Change               // changes to tables that this transaction will record; see announce
-	known   map[string]*sqlmerge.Object // as last read
+	touched map[string]bool // tables that this transaction has used, so that no other session can alter them
+	temps   []string        // temporary tables that this transaction has created
+	pending []load.Change   // changes to tables that this transaction will record; see announce
 }
 
 // Exec implements [sqlmerge.Session].
@@ -150,25 +149,27 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 }
 
 // Objects implements [sqlmerge.Reader]. Changes that other transactions have announced and not recorded are hidden.
-func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge.Object, error) {
-	if s.known != nil && !fresh {
-		return s.known, nil
+func (s *session) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
+	stored := make([]string, len(names))
+	for i, n := range names {
+		stored[i] = escape(n)
 	}
-	all, err := s.readObjects(ctx, "")
+	all, err := s.readObjects(ctx, sqlmerge.FamilySQL(s.b, "table_name", stored))
 	if err != nil {
 		return nil, err
 	}
 	delete(all, pendingTable)
-	s.known = all
 	return all, s.hidePending(ctx, all)
 }
 
-// readObjects reads the named table or view, or all if the name is "".
-func (s *session) readObjects(ctx context.Context, name string) (map[string]*sqlmerge.Object, error) {
-	where := " WHERE table_schema = " + s.b.Literal(s.b.database)
-	if name != "" {
-		where += " AND table_name = " + s.b.Literal(escape(name))
-	}
+// readObject reads the named table or view.
+func (s *session) readObject(ctx context.Context, name string) (map[string]*sqlmerge.Object, error) {
+	return s.readObjects(ctx, "table_name = "+s.b.Literal(escape(name)))
+}
+
+// readObjects reads the tables and views for which the condition holds.
+func (s *session) readObjects(ctx context.Context, condition string) (map[string]*sqlmerge.Object, error) {
+	where := " WHERE table_schema = " + s.b.Literal(s.b.database) + " AND " + condition
 	all := map[string]*sqlmerge.Object{}
 	err := s.Query(ctx, "SELECT table_name, table_type FROM information_schema.tables"+where, func(v []driver.Value) error {
 		switch v[1] {

@@ -17,6 +17,8 @@ import (
 type session struct {
 	b    *backend
 	conn *sql.Conn
+
+	known map[string]*sqlmerge.Object // as read first, before this transaction changed tables
 }
 
 // Exec implements [sqlmerge.Session].
@@ -54,12 +56,13 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 }
 
 // Objects implements [sqlmerge.Reader]. It caches what is committed, by the version of the schema.
-func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge.Object, error) {
-	if fresh {
-		return s.readObjects(ctx)
+func (s *session) Objects(ctx context.Context, _ []string) (known map[string]*sqlmerge.Object, err error) {
+	if s.known != nil {
+		return s.known, nil
 	}
+	defer func() { s.known = known }()
 	version := int64(0)
-	err := s.Query(ctx, "PRAGMA main.schema_version", func(v []driver.Value) error {
+	err = s.Query(ctx, "PRAGMA main.schema_version", func(v []driver.Value) error {
 		version, _ = v[0].(int64)
 		return nil
 	})
@@ -67,7 +70,7 @@ func (s *session) Objects(ctx context.Context, fresh bool) (map[string]*sqlmerge
 		return nil, err
 	}
 	s.b.mu.Lock()
-	known := s.b.known
+	known = s.b.known
 	if s.b.version != version {
 		known = nil
 	}

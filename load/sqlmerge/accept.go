@@ -26,16 +26,16 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	if err := x.take(ctx); err != nil {
 		return nil, err
 	}
-	c, err := x.db.readCatalog(ctx, x.s, load.Ancestors(table), false)
-	if err != nil {
+	family := load.Ancestors(table)
+	if err := x.c.read(ctx, family...); err != nil {
 		return nil, err
 	}
-	changes, err := c.accept(table)
+	changes, err := x.c.accept(table)
 	if err != nil || len(changes) == 0 {
 		return nil, err
 	}
 	m := &merge{tx: x, ctx: ctx}
-	m.know(c)
+	m.know(family)
 	for _, step := range []func() error{
 		func() error { return x.record(ctx, changes) },
 		func() error { return m.clearHashes(table, "") },
@@ -52,12 +52,11 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 
 // recreateView recreates the view of a table, because a column that the old view names may be gone.
 func (m *merge) recreateView(table string) error {
-	c, err := m.db.readCatalog(m.ctx, m.s, []string{table}, false)
-	if err != nil {
+	if err := m.c.read(m.ctx, table); err != nil {
 		return err
 	}
-	t := c.made[table]
-	f := &fitting{merge: m, c: c, altered: map[string]load.Plan{table: {Table: t, OldMode: t.Mode}}}
+	t := m.c.made[table]
+	f := &fitting{merge: m, altered: map[string]load.Plan{table: {Table: t, OldMode: t.Mode}}}
 	return f.createCurrentView(&target{Table: t})
 }
 
@@ -71,5 +70,5 @@ func (c *catalog) accept(name string) ([]load.Change, error) {
 		return nil, err
 	}
 	t := c.made[name]
-	return load.Accept(t, c.typesOf(t), live.Types, c.d.Lattice)
+	return load.Accept(t, c.typesOf(t), live.Types, c.store.b.Lattice)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,56 +13,131 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog describes some tables, both as penstock has recorded them and as they are in the database.
+// catalog describes families of tables, both as penstock has recorded them and as they are in the database. A family is
+// a table, its child tables, and the views of their current rows. Each family is read once. After that, the catalog
+// follows the changes that its own transaction makes.
 type catalog struct {
-	d     Dialect
-	made  map[string]schemas.Table
-	views map[string]bool // names of the views that penstock made
-	live  map[string]*Object
+	store *Store
+	r     Reader
+
+	live   map[string]*Object
+	looked []string // names that were looked up
+
+	changes  []load.Change   // as recorded, of the families in replayed
+	replayed map[string]bool // by the name of the table
+	stale    bool            // changes were added after made and views were computed
+	made     map[string]schemas.Table
+	views    map[string]bool // names of the views that penstock made
 }
 
-// readCatalog reads the named tables and their children. A transaction that has changed tables must set fresh.
-func (d *Store) readCatalog(ctx context.Context, r Reader, names []string, fresh bool) (*catalog, error) {
-	live, err := objects(ctx, r, fresh)
-	if err != nil {
-		return nil, err
-	}
-	c := &catalog{d: d.b, live: live}
-	var changes []load.Change
-	if c.live[load.Changes.Name] != nil {
-		if changes, err = d.readChanges(ctx, r, names); err != nil {
-			return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
+// newCatalog returns a catalog that knows nothing yet.
+func (d *Store) newCatalog(r Reader) *catalog {
+	return &catalog{store: d, r: r, live: map[string]*Object{}, replayed: map[string]bool{}}
+}
+
+// readCatalog returns a catalog with the families of the named tables.
+func (d *Store) readCatalog(ctx context.Context, r Reader, names ...string) (*catalog, error) {
+	c := d.newCatalog(r)
+	return c, c.read(ctx, names...)
+}
+
+// viewSuffix ends the names of the views of current rows.
+const viewSuffix = "_current"
+
+// look finds out which objects of the named tables' families exist.
+func (c *catalog) look(ctx context.Context, names ...string) error {
+	var missing, folded []string
+	for _, n := range names {
+		for _, name := range []string{n, n + viewSuffix} {
+			if name != n && load.IsInternal(n) || slices.Contains(c.looked, name) || slices.Contains(missing, name) {
+				continue
+			}
+			missing, folded = append(missing, name), append(folded, strings.ToLower(name))
 		}
 	}
-	c.views = load.Views(changes)
-	if c.made, err = load.Replay(changes); err != nil {
-		return nil, err
+	if missing == nil {
+		return nil
 	}
-	if c.live[load.Changes.Name] != nil && slices.Contains(names, load.Changes.Name) {
+	found, err := c.r.Objects(ctx, missing)
+	if err != nil {
+		return fmt.Errorf("read the database's catalog: %w", err)
+	}
+	for name, o := range found {
+		if inFamilies(strings.ToLower(name), folded) && !inFamilies(name, c.looked) { // this transaction may have changed the others
+			c.live[name] = o
+		}
+	}
+	c.looked = append(c.looked, missing...)
+	return nil
+}
+
+// inFamilies reports whether the name is one of the names, or that of a child table.
+func inFamilies(name string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		rest, ok := strings.CutPrefix(name, n)
+		return ok && (rest == "" || strings.HasPrefix(rest, "__"))
+	})
+}
+
+// read reads the families of the named tables.
+func (c *catalog) read(ctx context.Context, names ...string) error {
+	if err := c.look(ctx, append([]string{load.Changes.Name}, names...)...); err != nil {
+		return err
+	}
+	var missing []string
+	for _, n := range names {
+		if !c.replayed[n] {
+			c.replayed[n] = true
+			missing = append(missing, n)
+		}
+	}
+	if missing != nil {
+		if err := c.readChanges(ctx, missing); err != nil {
+			return fmt.Errorf("read %s: %w", load.Changes.Name, err)
+		}
+	}
+	if c.made != nil && !c.stale {
+		return nil
+	}
+	var err error
+	c.views, c.stale = load.Views(c.changes), false
+	if c.made, err = load.Replay(c.changes); err != nil {
+		return err
+	}
+	if c.replayed[load.Changes.Name] && c.live[load.Changes.Name] != nil {
 		c.made[load.Changes.Name] = load.Changes // changes to this table itself are not recorded
 	}
-	return c, nil
+	return nil
 }
 
-func (d *Store) readChanges(ctx context.Context, r Reader, names []string) (changes []load.Change, err error) {
-	query := "SELECT " + d.b.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + d.b.Place(load.Changes.Name) +
-		" WHERE action = " + d.b.Literal(load.ActionView) + " OR " + family(d.b, `"table"`, names)
-	err = r.Query(ctx, query, func(v []driver.Value) error {
-		var c load.Change
+// readChanges adds what is recorded about the families of the named tables.
+func (c *catalog) readChanges(ctx context.Context, names []string) error {
+	c.stale = true
+	if c.live[load.Changes.Name] == nil {
+		return nil
+	}
+	b := c.store.b
+	views := make([]string, len(names))
+	for i, n := range names {
+		views[i] = b.Literal(n + viewSuffix)
+	}
+	query := "SELECT " + b.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + b.Place(load.Changes.Name) +
+		" WHERE " + FamilySQL(b, `"table"`, names) + " OR action = " + b.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + ")"
+	return c.r.Query(ctx, query, func(v []driver.Value) error {
+		var change load.Change
 		at, _ := v[0].(int64)
-		c.At = time.UnixMicro(at)
-		for i, p := range []*string{&c.Table, &c.Column, &c.Source, &c.Action, &c.From, &c.To} {
+		change.At = time.UnixMicro(at)
+		for i, p := range []*string{&change.Table, &change.Column, &change.Source, &change.Action, &change.From, &change.To} {
 			*p, _ = v[i+1].(string)
 		}
-		changes = append(changes, c)
+		c.changes = append(c.changes, change)
 		return nil
 	})
-	return changes, err
 }
 
-// family returns the condition that the column holds one of the given names of tables, or the name of a child table of
+// FamilySQL returns the condition that the column holds one of the given names of tables, or the name of a child table of
 // one of these tables.
-func family(d Dialect, column string, names []string) string {
+func FamilySQL(d Dialect, column string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
 		or = append(or, column+" = "+d.Literal(n), fmt.Sprintf("substr(%s, 1, %d) = %s", column, len([]rune(n))+2, d.Literal(n+"__")))
@@ -115,7 +191,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
-		types[f.Name] = c.d.Type(schemas.TypeOf(f))
+		types[f.Name] = c.store.b.Type(schemas.TypeOf(f))
 	}
 	return types
 }
@@ -149,7 +225,26 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	if mode == schemas.History {
 		mode = schemas.Merge
 	}
-	return load.Adopt(want, mode, o.Types, c.d.Lattice)
+	return load.Adopt(want, mode, o.Types, c.store.b.Lattice)
+}
+
+// altered follows a change of a table by this transaction.
+func (c *catalog) altered(p load.Plan) {
+	o := Object{}
+	if there := c.live[p.Table.Name]; there != nil {
+		o = *there
+	}
+	columns := p.Add
+	if o.Types = maps.Clone(o.Types); p.Create {
+		o.Types, columns = map[string]string{}, p.Table.Columns.Fields()
+	}
+	for _, f := range columns {
+		o.Types[f.Name] = c.store.b.Type(schemas.TypeOf(f))
+	}
+	for _, w := range p.Widen {
+		o.Types[w.Column.Name] = c.store.b.Type(schemas.TypeOf(w.Column))
+	}
+	c.live[p.Table.Name] = &o
 }
 
 // findObject returns the table or view of that name, ignoring case.
@@ -185,5 +280,6 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 		}
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
 	}
+	x.c.changes, x.c.stale = append(x.c.changes, changes...), true
 	return x.s.Exec(ctx, "INSERT INTO "+x.b.Place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
 }

@@ -81,9 +81,9 @@ type Reader interface {
 	// Stream calls each with batches of the result, which have the given columns. A batch is valid until each returns.
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
-	// Objects returns all tables and views, by name. A transaction that has changed tables sets fresh, to bypass a
-	// cache. The caller does not change the map.
-	Objects(ctx context.Context, fresh bool) (map[string]*Object, error)
+	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__".
+	// It may return others too. It need not show what this transaction has changed. The caller does not change the map.
+	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 
 // Session is a transaction that writes. Temporary tables that it creates stay after its commit until the backend

@@ -96,8 +96,8 @@ func (m *merge) rootOf(name string) *target {
 // repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root was
 // dropped, it deletes the rows of the children. If a child was dropped, it clears the hashes of the records, so that
 // they are written again.
-func (m *merge) repairFamily(c *catalog, t *target) error {
-	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
+func (m *merge) repairFamily(t *target) error {
+	if _, dropped := m.c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil
 	}
 	if load.Child(t.Columns) {

@@ -2,7 +2,6 @@ package sqlmerge
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/penstock-data/penstock/load"
@@ -12,7 +11,6 @@ import (
 // fitting is the first part of an Apply: it creates and alters tables so that all staged rows fit.
 type fitting struct {
 	*merge
-	c       *catalog
 	pending []*load.Staged
 	altered map[string]load.Plan // plans carried out, by table
 	after   []func() error       // changes to rows, to be made when all tables are altered
@@ -37,25 +35,26 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 	if s.Table != "" {
 		names = append(names, s.Table)
 	}
-	c, err := m.db.readCatalog(m.ctx, m.s, names, m.ddl)
-	if err != nil {
+	if err := m.c.read(m.ctx, names...); err != nil {
 		return err
 	}
-	m.know(c)
+	m.know(names)
 	if m.tables[s.Table] != nil {
-		if _, err := c.table(s.Table); err != nil {
+		if _, err := m.c.table(s.Table); err != nil {
 			return err
 		}
 	}
-	f := &fitting{merge: m, c: c, pending: pending, altered: map[string]load.Plan{}}
+	f := &fitting{merge: m, pending: pending, altered: map[string]load.Plan{}}
 	return f.run()
 }
 
-// know sets the tables of the merge to those that exist.
-func (m *merge) know(c *catalog) {
+// know sets the tables of the merge to those that exist in the families of the named tables.
+func (m *merge) know(names []string) {
 	m.tables = map[string]*target{}
-	for _, t := range load.ExistingTables(c.made, c.live) {
-		m.tables[t.Name] = &target{Table: t, userColumns: c.userColumns(t)}
+	for _, t := range load.ExistingTables(m.c.made, m.c.live) {
+		if inFamilies(t.Name, names) {
+			m.tables[t.Name] = &target{Table: t, userColumns: m.c.userColumns(t)}
+		}
 	}
 }
 
@@ -69,7 +68,7 @@ func (f *fitting) run() error {
 		return err
 	}
 	for _, p := range f.pending {
-		if err := f.repairFamily(f.c, f.tables[p.Name]); err != nil {
+		if err := f.repairFamily(f.tables[p.Name]); err != nil {
 			return err
 		}
 	}
@@ -93,7 +92,6 @@ func (f *fitting) fitTable(p *load.Staged) error {
 		if err := f.s.View(f.ctx, p.Name, ""); err != nil {
 			return err
 		}
-		f.c.live = maps.Clone(f.c.live) // the map holds the committed state
 		delete(f.c.live, p.Name)
 	}
 	have, err := f.c.table(p.Name)
@@ -156,7 +154,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if len(p.Add)+len(p.Widen) > 0 {
 		delete(f.changed, p.Table.Name) // the backend had to copy the table
 	}
-	f.ddl = true
+	f.c.altered(p)
 	f.altered[p.Table.Name] = p
 	for _, w := range p.Widen {
 		if !w.Exact() {

@@ -23,14 +23,14 @@ func (d *Store) StreamState(ctx context.Context, k state.Key, table string) (s l
 }
 
 func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table string) (s load.StreamState, err error) {
-	c, err := d.readCatalog(ctx, r, []string{table}, false)
+	c, err := d.readCatalog(ctx, r, table)
 	if err != nil || c.live[load.Changes.Name] == nil {
 		return s, err
 	}
-	if s.Owner, err = d.ownerOf(ctx, r, table); err != nil {
+	if s.Owner, err = c.owner(table); err != nil {
 		return s, err
 	}
-	if s.Made, err = d.lastChange(ctx, r, "run", table, load.ActionCreate); err != nil {
+	if s.Made, err = d.runThatMade(ctx, r, table); err != nil {
 		return s, err
 	}
 	for name := range c.made {
@@ -49,24 +49,26 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	return s, err
 }
 
-// ownerOf returns the recorded owner of a table.
-func (d *Store) ownerOf(ctx context.Context, r Reader, table string) (*load.Owner, error) {
-	text, err := d.lastChange(ctx, r, "to_type", table, load.ActionOwner)
-	if err != nil {
-		return nil, err
+// owner returns the recorded owner of a table.
+func (c *catalog) owner(table string) (*load.Owner, error) {
+	var last load.Change
+	for _, change := range c.changes {
+		if change.Table == table && change.Action == load.ActionOwner && !change.At.Before(last.At) {
+			last = change
+		}
 	}
-	return load.ParseOwner(text)
+	return load.ParseOwner(last.To)
 }
 
-// lastChange returns a column of the last recorded change of a kind to a table.
-func (d *Store) lastChange(ctx context.Context, r Reader, column, table, action string) (text string, err error) {
-	query := fmt.Sprintf(`SELECT %s FROM %s WHERE "table" = %s AND action = %s ORDER BY "at" DESC LIMIT 1`,
-		column, d.b.Place(load.Changes.Name), d.b.Literal(table), d.b.Literal(action))
+// runThatMade returns the run that has created a table.
+func (d *Store) runThatMade(ctx context.Context, r Reader, table string) (run string, err error) {
+	query := fmt.Sprintf(`SELECT run FROM %s WHERE "table" = %s AND action = %s ORDER BY "at" DESC LIMIT 1`,
+		d.b.Place(load.Changes.Name), d.b.Literal(table), d.b.Literal(load.ActionCreate))
 	err = r.Query(ctx, query, func(v []driver.Value) error {
-		text, _ = v[0].(string)
+		run, _ = v[0].(string)
 		return nil
 	})
-	return text, err
+	return run, err
 }
 
 // claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
@@ -79,15 +81,12 @@ func (x *tx) claim(ctx context.Context) error {
 	if c.Table == "" || ok && seen == (claimed{c, x.at}) {
 		return nil
 	}
-	live, err := objects(ctx, x.s, false)
-	if err != nil {
+	if err := x.c.read(ctx, c.Table); err != nil {
 		return err
 	}
-	var have *load.Owner
-	if live[load.Changes.Name] != nil {
-		if have, err = x.db.ownerOf(ctx, x.s, c.Table); err != nil {
-			return fmt.Errorf("read owner of %s: %w", c.Table, err)
-		}
+	have, err := x.c.owner(c.Table)
+	if err != nil {
+		return fmt.Errorf("read owner of %s: %w", c.Table, err)
 	}
 	owner, record, err := c.Owned(x.key, x.from, have)
 	if err != nil || !record {

@@ -48,7 +48,7 @@ func (d *Store) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 // position reads a stream's position from the database.
 func (d *Store) position(ctx context.Context, k state.Key) (p position, err error) {
 	err = d.b.Read(ctx, func(r Reader) error {
-		p, err = d.readPosition(ctx, r, k)
+		p, err = d.readPosition(ctx, d.newCatalog(r), k)
 		return err
 	})
 	if err != nil {
@@ -60,17 +60,18 @@ func (d *Store) position(ctx context.Context, k state.Key) (p position, err erro
 	return p, nil
 }
 
-func (d *Store) readPosition(ctx context.Context, r Reader, k state.Key) (p position, err error) {
-	live, err := objects(ctx, r, false)
-	if err != nil || live[load.State.Name] == nil {
+func (d *Store) readPosition(ctx context.Context, c *catalog, k state.Key) (p position, err error) {
+	err = c.look(ctx, load.State.Name)
+	there := c.live[load.State.Name]
+	if err != nil || there == nil {
 		return p, err
 	}
-	_, shared := live[load.State.Name].Types[schemas.ColSource]
+	_, shared := there.Types[schemas.ColSource]
 	if err := load.CheckSharing(shared, k.Source); err != nil {
 		return p, err
 	}
 	query := `SELECT "cursor", sequence, ` + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE " + d.whereKey(k)
-	err = r.Query(ctx, query, func(v []driver.Value) error {
+	err = c.r.Query(ctx, query, func(v []driver.Value) error {
 		cursor, _ := v[0].(string)
 		p.cursor = state.Cursor(cursor)
 		p.sequence, _ = v[1].(int64)
@@ -78,14 +79,6 @@ func (d *Store) readPosition(ctx context.Context, r Reader, k state.Key) (p posi
 		return nil
 	})
 	return p, err
-}
-
-func objects(ctx context.Context, r Reader, fresh bool) (map[string]*Object, error) {
-	live, err := r.Objects(ctx, fresh)
-	if err != nil {
-		return nil, fmt.Errorf("read the database's catalog: %w", err)
-	}
-	return live, nil
 }
 
 func (d *Store) whereKey(k state.Key) string {
@@ -99,7 +92,7 @@ func (d *Store) whereKey(k state.Key) string {
 // Tables returns a table and its children; see [load.Destination].
 func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
 	err = d.b.Read(ctx, func(r Reader) error {
-		c, err := d.readCatalog(ctx, r, []string{name}, false)
+		c, err := d.readCatalog(ctx, r, name)
 		if err != nil {
 			return err
 		}
@@ -188,7 +181,7 @@ func (d *Store) scanOf(ctx context.Context, source, table string, columns []stri
 // readTable returns the named table, and false if it does not exist. It returns an error if the table was changed by
 // hand, or was not made by penstock.
 func (d *Store) readTable(ctx context.Context, r Reader, name string) (schemas.Table, bool, error) {
-	c, err := d.readCatalog(ctx, r, []string{name}, false)
+	c, err := d.readCatalog(ctx, r, name)
 	if err != nil {
 		return schemas.Table{}, false, err
 	}

@@ -32,13 +32,13 @@ type tx struct {
 	when time.Time // time of the commit, set when the database's transaction has begun
 	pass *pass
 
-	pending []*load.Staged // in the order of their first batch
-	s       Session        // nil before the first Apply
-	carried *carried       // pass.carried plus this transaction's keys
-	dropped []string       // tables of carried keys that this transaction has dropped
-	kept    bool           // the temporary table of kept rows was made
-	stamp   time.Time      // time of this transaction's changes to tables, see record
-	ddl     bool
+	pending []*load.Staged  // in the order of their first batch
+	s       Session         // nil before the first Apply
+	c       *catalog        // as this transaction sees it
+	carried *carried        // pass.carried plus this transaction's keys
+	dropped []string        // tables of carried keys that this transaction has dropped
+	kept    bool            // the temporary table of kept rows was made
+	stamp   time.Time       // time of this transaction's changes to tables, see record
 	changed map[string]bool // tables in which this transaction has deleted or updated rows
 	timed   bool            // the field when is later than the times of all existing rows; see advanceTime
 	owner   *load.Owner     // owner of the stream's table, if it must be recorded
@@ -89,7 +89,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 }
 
 // start begins the database's transaction. It returns an error if the stream's cursor has changed.
-func (x *tx) start(ctx context.Context) error {
+func (x *tx) start(ctx context.Context, s load.Sweep) error {
 	if x.s != nil {
 		return nil
 	}
@@ -99,6 +99,18 @@ func (x *tx) start(ctx context.Context) error {
 	x.db.mu.Lock()
 	x.carried = x.pass.carried
 	x.db.mu.Unlock()
+	names := []string{load.State.Name, load.Changes.Name}
+	for _, p := range x.pending {
+		names = append(names, p.Name)
+	}
+	for _, name := range []string{s.Table, x.of.Claim.Table} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	if err := x.c.look(ctx, names...); err != nil { // all in one query
+		return err
+	}
 	return x.checkPosition(ctx)
 }
 
@@ -111,13 +123,13 @@ func (x *tx) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.s = s
+	x.s, x.c = s, x.db.newCatalog(s)
 	return x.dropCarried(ctx)
 }
 
 // checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
 func (x *tx) checkPosition(ctx context.Context) error {
-	now, err := x.db.readPosition(ctx, x.s, x.key)
+	now, err := x.db.readPosition(ctx, x.c, x.key)
 	if err != nil {
 		return fmt.Errorf("read cursor: %w", err)
 	}
@@ -142,7 +154,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 			x.failed = err
 		}
 	}()
-	if err := x.start(ctx); err != nil {
+	if err := x.start(ctx, s); err != nil {
 		return out, err
 	}
 	pending := x.pending
@@ -221,7 +233,7 @@ func (x *tx) settle(ctx context.Context, failed error, to position) error {
 		return failed
 	}
 	return x.b.Read(context.WithoutCancel(ctx), func(r Reader) error {
-		now, err := x.db.readPosition(ctx, r, x.key)
+		now, err := x.db.readPosition(ctx, x.db.newCatalog(r), x.key)
 		if err != nil || now != to {
 			return errors.Join(failed, err)
 		}
@@ -264,18 +276,15 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 
 // ownTables creates the tables that the destination writes itself, if they do not exist.
 func (x *tx) ownTables(ctx context.Context) error {
-	live, err := objects(ctx, x.s, x.ddl)
-	if err != nil {
-		return err
-	}
 	for _, t := range []schemas.Table{load.State, load.Changes} {
-		if live[t.Name] != nil {
+		if x.c.live[t.Name] != nil {
 			continue
 		}
-		if err := x.s.Alter(ctx, Alteration{Plan: load.Plan{Table: x.ownTable(t), Create: true}}); err != nil {
+		p := load.Plan{Table: x.ownTable(t), Create: true}
+		if err := x.s.Alter(ctx, Alteration{Plan: p}); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
-		x.ddl = true
+		x.c.altered(p)
 	}
 	return nil
 }

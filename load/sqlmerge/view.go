@@ -24,11 +24,10 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 	if err := x.take(ctx); err != nil {
 		return err
 	}
-	c, err := x.db.readCatalog(ctx, x.s, []string{name}, false)
-	if err != nil {
+	if err := x.c.read(ctx, name); err != nil {
 		return err
 	}
-	there, ours := c.findObject(name), c.views[name]
+	there, ours := x.c.findObject(name), x.c.views[name]
 	if there != nil && !(ours && there.View) {
 		return load.ErrTaken // Invariant 16
 	}
@@ -59,7 +58,7 @@ func (f *fitting) createCurrentViews() error {
 }
 
 func (f *fitting) createCurrentView(t *target) error {
-	name := t.Name + "_current"
+	name := t.Name + viewSuffix
 	there, ours := f.c.findObject(name), f.c.views[name]
 	plan, altered := f.altered[t.Name]
 	switch {
@@ -69,12 +68,12 @@ func (f *fitting) createCurrentView(t *target) error {
 		if there == nil || !plan.ChangesMode() {
 			return nil
 		}
-		f.ddl = true
+		delete(f.c.live, name)
 		return f.s.View(f.ctx, name, "")
 	case there != nil && !altered, there == nil && ours && !t.empty:
 		return nil // the view is up to date, or a user has dropped it
 	}
-	f.ddl = true
+	f.c.live[name] = &Object{View: true}
 	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM " + f.b.ViewPlace(t.Name) + " WHERE " + t.currentSQL("")
 	if err := f.s.View(f.ctx, name, query); err != nil {
 		return err
