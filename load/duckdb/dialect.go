@@ -45,6 +45,9 @@ func (dialect) Micros(expr string) string { return "epoch_us(" + expr + ")" }
 // Latest implements [sqlmerge.Dialect].
 func (dialect) Latest(value, by string) string { return "arg_max(" + value + ", " + by + ")" }
 
+// InnerFirst implements [sqlmerge.Dialect].
+func (dialect) InnerFirst() bool { return true }
+
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
 	return "greatest(" + strings.Join(append([]string{first}, more...), ", ") + ")"

@@ -53,6 +53,9 @@ func (dialect) Latest(value, by string) string {
 	return text
 }
 
+// InnerFirst implements [sqlmerge.Dialect].
+func (dialect) InnerFirst() bool { return false }
+
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
 	all := first

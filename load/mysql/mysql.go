@@ -32,12 +32,14 @@
 //
 // # Two servers
 //
-// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs.
+// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot read
+// a temporary table twice in one statement. So the merge reads each once: see [dialect.InnerFirst].
 package mysql
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -328,8 +330,10 @@ func (b *backend) lock(ctx context.Context, conn *sql.Conn) error {
 	}
 }
 
-// lockName returns an expression for the name of the lock, which is valid for the whole server.
-func (b *backend) lockName() string { return "concat('penstock ', md5(" + b.Literal(b.database) + "))" }
+// lockName returns the name of the lock, which is valid for the whole server. It has at most 64 characters.
+func (b *backend) lockName() string {
+	return fmt.Sprintf("'penstock %.16x'", sha256.Sum256([]byte(b.database)))
+}
 
 // end lets the next transaction begin.
 func (b *backend) end() {

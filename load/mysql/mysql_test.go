@@ -61,6 +61,8 @@ func TestConformance(t *testing.T) {
 			return load.Comment(schemas.DescriptionOf(f[0]), schemas.Source(f[0]))
 		},
 		Views: true,
+		// The function json_valid of MySQL refuses numbers that no DOUBLE can hold.
+		Skip: func(name string) bool { return name == "log of values" && !server.IsMariaDB() },
 		// MySQL ignores accents. A stream that has e gets none of these; see schemas.Namer.
 		Reserved: []string{"é", "è", "ß"},
 		LastTime: func(text string) string {

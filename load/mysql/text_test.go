@@ -13,7 +13,6 @@ func TestTranslate(t *testing.T) {
 		"DELETE FROM `d`.`x`":                       "DELETE FROM `d`.`x`",
 		"UPDATE `d`.`x` AS t SET \"a\" = 1 WHERE b": "UPDATE `d`.`x` AS t SET \"a\" = 1 WHERE b",
 		"UPDATE `d`.`x` AS t SET a = ' FROM ', \"b, c\" = greatest(1, 2) FROM (SELECT 1 FROM y WHERE 1) AS s WHERE s.a = 1": "UPDATE `d`.`x` AS t, (SELECT 1 FROM y WHERE 1) AS s SET t.a = ' FROM ', t.\"b, c\" = greatest(1, 2) WHERE s.a = 1",
-		"WITH s AS MATERIALIZED (SELECT 1) SELECT * FROM s":                                                                 "WITH s AS (SELECT 1) SELECT * FROM s",
 	} {
 		got, _ := translate(from)
 		require.Equal(t, want, got)

@@ -38,10 +38,9 @@ func unescape(stored string) string {
 	return b.String()
 }
 
-// translate writes a statement of sqlmerge in the dialect of MySQL: the names of columns, DELETE with an alias, UPDATE
-// with FROM, and WITH. It also returns the tables that are not temporary.
+// translate writes a statement of sqlmerge in the dialect of MySQL: the names of columns, DELETE with an alias, and
+// UPDATE with FROM. It also returns the tables that are not temporary.
 func translate(q string) (string, []string) {
-	q = strings.Replace(q, "WITH s AS MATERIALIZED (", "WITH s AS (", 1)
 	switch {
 	case strings.HasPrefix(q, "DELETE FROM "):
 		if at := tokens(q, " AS t WHERE "); at[0] > 0 {

@@ -46,6 +46,9 @@ func (dialect) Micros(expr string) string {
 // Latest implements [sqlmerge.Dialect]. In a query with max, SQLite takes other columns from the row of the maximum.
 func (dialect) Latest(value, _ string) string { return value }
 
+// InnerFirst implements [sqlmerge.Dialect].
+func (dialect) InnerFirst() bool { return false }
+
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
 	for _, expr := range more {

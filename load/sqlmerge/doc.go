@@ -50,6 +50,9 @@ type Dialect interface {
 	// also selects max(by).
 	Latest(value, by string) string
 
+	// InnerFirst reports whether an inner join with a large table costs less than an outer join.
+	InnerFirst() bool
+
 	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
 	Greatest(first string, more ...string) string
 }

@@ -52,28 +52,33 @@ func (m *merge) logWritten(t *target, n counts) error {
 		if len(t.Key) > 0 {
 			c.action = "CASE WHEN s.st = " + isNew + " THEN 'insert' WHEN s.revived THEN 'revive' ELSE 'update' END"
 			c.key = m.keyDocument("r.", t)
-			c.before = "p.d"
-			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS p ON p.o = s.o WHERE s.st < %s",
-				m.b.Temp(status), from, schemas.ColOrdinal, m.previousSQL(t), isUnchanged)
+			c.before = "s.d"
+			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", m.writtenSQL(t), from, schemas.ColOrdinal, isUnchanged)
 		}
 		return m.logRow(t, c)
 	})
 }
 
-// previousSQL returns a query for the previous rows of the records that get a new row. The column o is the ordinal of
-// the new row, and d is the document of the previous row.
-func (m *merge) previousSQL(t *target) string {
-	rows := fmt.Sprintf("FROM %s AS s JOIN %s AS t ON %s%s WHERE s.st IN (%s, %s)",
-		m.b.Temp(status), m.b.Place(t.Name), on("s", t.Key), m.ownRowsSQL(t, "t."), isChanged, isNext)
-	if t.Mode != schemas.Append && t.Mode != schemas.History {
-		return "SELECT s.o, " + m.document("t.", t) + " AS d " + rows
+// writtenSQL returns a FROM item with the records that get a new row. The column d is the document of the previous row,
+// or null. See storedSQL for the kinds of joins.
+func (m *merge) writtenSQL(t *target) string {
+	columns, first := m.document("t.", t)+" AS d", ""
+	if t.Mode == schemas.Append || t.Mode == schemas.History {
+		order := "t." + schemas.ColRun + " DESC, t." + schemas.ColSyncedAt + " DESC"
+		if t.Mode == schemas.History {
+			order = t.currentSQL("t.") + " DESC, " + order
+		}
+		columns += ", row_number() OVER (PARTITION BY s.o ORDER BY " + order + ") AS i"
+		first = " WHERE i = 1"
 	}
-	order := "t." + schemas.ColRun + " DESC, t." + schemas.ColSyncedAt + " DESC"
-	if t.Mode == schemas.History {
-		order = t.currentSQL("t.") + " DESC, " + order
+	stored := m.b.Place(t.Name) + " AS t ON " + on("s", t.Key) + m.ownRowsSQL(t, "t.")
+	replaces := fmt.Sprintf("s.st IN (%s, %s)", isChanged, isNext)
+	if m.b.InnerFirst() {
+		previous := fmt.Sprintf("SELECT s.o, %s FROM %s AS s JOIN %s WHERE %s", columns, m.b.Temp(status), stored, replaces)
+		return fmt.Sprintf("(SELECT s.o, s.st, s.revived, p.d FROM %s AS s LEFT JOIN (SELECT o, d FROM (%s) AS p%s) AS p ON p.o = s.o)", m.b.Temp(status), previous, first)
 	}
-	return fmt.Sprintf("SELECT o, d FROM (SELECT s.o, %s AS d, row_number() OVER (PARTITION BY s.o ORDER BY %s) AS i %s) AS v WHERE i = 1",
-		m.document("t.", t), order, rows)
+	return fmt.Sprintf("(SELECT o, st, revived, CASE WHEN %s THEN d END AS d FROM (SELECT s.o, s.st, s.revived, %s FROM %s AS s LEFT JOIN %s WHERE s.st < %s) AS s%s)",
+		replaces, columns, m.b.Temp(status), stored, isUnchanged, first)
 }
 
 // logMissing logs the rows that a sweep is about to delete.

@@ -19,6 +19,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -169,6 +170,16 @@ func (s *Server) Connect(database string) *sql.DB {
 	connector, err := mysql.NewConnector(c)
 	require.NoError(s.t, err)
 	return sql.OpenDB(connector)
+}
+
+// IsMariaDB reports whether the server is MariaDB and not MySQL.
+func (s *Server) IsMariaDB() bool {
+	s.t.Helper()
+	db := s.Connect("")
+	defer db.Close()
+	version := ""
+	require.NoError(s.t, db.QueryRowContext(context.Background(), "SELECT version()").Scan(&version))
+	return strings.Contains(version, "MariaDB")
 }
 
 // Exec runs statements as an administrator.
