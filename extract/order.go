@@ -70,7 +70,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 		return nil
 	}
 	f := n.open(FactSort)
-	for _, pattern := range schemas.Paging().Sorts()[:maxSorts] {
+	for _, pattern := range schemas.Paging().Sorts[:maxSorts] {
 		order := strings.ReplaceAll(pattern, "%s", url.QueryEscape(key[0]))
 		probe, err := n.l.look(ctx, paging.Position{Extra: order})
 		if paging.Refused(err) {

@@ -3,6 +3,7 @@ package schemas
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,58 +55,80 @@ const (
 
 // Vocabulary contains the words that list answers use beside the records, and the parameters of paging. It is
 // immutable and safe for concurrent use. Names are compared in folded form (see [FoldName]) unless a method says
-// otherwise. Callers must not change returned slices.
+// otherwise. Callers must not change the lists.
 type Vocabulary struct {
-	file       vocabularyFile
+	Words
 	roles      map[string]Role
 	headers    map[string]Role
-	states     map[string]bool
-	beside     map[string]bool
-	ignored    map[string]bool
 	parameters map[string]map[string]bool // folded, by family
 }
 
-type vocabularyFile struct {
-	Roles     map[Role][]string `yaml:"roles"`
-	States    []string          `yaml:"states"`
-	Beside    []string          `yaml:"beside"`
-	Ignored   []string          `yaml:"ignored"`
-	Relations []string          `yaml:"relations"`
-	Links     struct{ Relation, Target, Marks []string }
-	Addresses struct{ Members, Parts []string }
-	Totals    struct {
-		Members     []string
-		LowerBounds []string `yaml:"lower_bounds"`
+// Names is a list of names, the usual ones first.
+type Names []string
+
+// Has reports whether the list has a name, in any spelling.
+func (n Names) Has(name string) bool { return slices.Contains(n, FoldName(name)) }
+
+// Words are the lists of vocabulary.yaml.
+type Words struct {
+	Roles   map[Role][]string
+	Headers map[Role][]string
+
+	States    Names // words that say that the answer is incomplete: {"status": "partial"}
+	Beside    Names // objects beside the records that are about paging
+	Ignored   Names // objects beside the records that are unrelated to the list
+	Relations Names // relations of links to pages of the list other than the next: prev, first, last
+
+	// Links has the members of a link: its relation, such as rel, its target, such as href, and the members that show
+	// that an object is a link.
+	Links struct{ Relation, Target, Marks Names }
+
+	// Addresses has the members that hold an address inside an object for the next page: {"next": {"href": …}}. Parts of
+	// a name say that the value is an address: nextPageUrl.
+	Addresses struct{ Members, Parts Names }
+
+	// Totals has the members that hold the number inside an object for the total, and the relations beside it that mean
+	// "at least": {"value": 10000, "relation": "gte"}.
+	Totals struct {
+		Members     Names
+		LowerBounds Names `yaml:"lower_bounds"`
 	}
-	PageCounts   []string `yaml:"page_counts"`
-	NoToken      []string `yaml:"no_token"`
-	FirstTokens  []string `yaml:"first_tokens"`
-	Estimates    []string
-	Continuation struct {
-		Parts, Without []string
-		NotFirst       []string `yaml:"not_first"`
+	PageCounts    Names `yaml:"page_counts"` // beside such a member, "number" and "size" are the page number and the page size
+	NoTokens      Names `yaml:"no_token"`
+	FirstTokens   Names `yaml:"first_tokens"`
+	EstimateParts Names `yaml:"estimates"`
+	Continuation  struct {
+		Parts, Without Names
+		NotFirst       Names `yaml:"not_first"`
 	}
-	NotCounts       struct{ Last, Anywhere []string } `yaml:"not_counts"`
-	Lists           []string
-	Wrappers        []string
-	NotRecords      struct{ Names, First []string }   `yaml:"not_records"`
-	ListTypes       struct{ Members, Parts []string } `yaml:"list_types"`
-	ListMembers     []string                          `yaml:"list_members"`
-	EnvelopeMembers []string                          `yaml:"envelope_members"`
-	EnvelopeWords   []string                          `yaml:"envelope_words"`
-	Fields          struct{ Keys, Labels, Times, Changed, Created, Money []string }
-	RecordTokens    []string `yaml:"record_tokens"`
-	Pagers          []struct {
+	NotCounts       struct{ Last, Anywhere Names } `yaml:"not_counts"`
+	Lists           Names                          // members that usually hold the records
+	Wrappers        Names                          // members that usually hold the payload
+	NoRecords       struct{ Names, First Names }   `yaml:"not_records"`
+	ListTypes       struct{ Members, Parts Names } `yaml:"list_types"`       // members in which an object states its type
+	ListMembers     Names                          `yaml:"list_members"`     // they mark an object with an id as a list
+	EnvelopeMembers Names                          `yaml:"envelope_members"` // they mark an object without an id as an envelope around the payload
+	EnvelopeWords   Names                          `yaml:"envelope_words"`   // common beside the records and unrelated to paging
+	Fields          struct {
+		Keys, Labels          Names // fields that identify records, and fields that often do
+		Times, Changed, Money Names
+		Created               Names
+	}
+	RecordTokens Names `yaml:"record_tokens"` // members of the last record whose value may request the next page
+
+	PagerTypes []struct {
 		Type       string
-		Parameters []string
-	}
-	Parameters      map[string][]string
-	Sorts           []string
-	TokenParameters map[string][]string `yaml:"token_parameters"`
-	PageObjects     []string            `yaml:"page_objects"`
-	Headers         map[Role][]string
-	HeaderParts     struct{ Paging, Other []string } `yaml:"header_parts"`
-	Sandbox         map[string][]string
+		Parameters Names
+	} `yaml:"pagers"`
+	Families    map[string]Names              `yaml:"parameters"`
+	Sorts       Names                         // query parameters that request an order; %s stands for the field
+	SentTokens  map[string]Names              `yaml:"token_parameters"`
+	PageObjects Names                         `yaml:"page_objects"` // a token inside such an object may also be sent as page[cursor]
+	HeaderParts struct{ Paging, Other Names } `yaml:"header_parts"`
+
+	// Sandbox has the names from which the sandbox chooses at random, by kind. Common names are repeated, so that the
+	// sandbox chooses them more often.
+	Sandbox map[string]Names
 }
 
 // Paging returns the embedded vocabulary. It panics if the vocabulary is invalid. Tests make sure that it is valid.
@@ -118,24 +141,28 @@ var Paging = sync.OnceValue(func() *Vocabulary {
 })
 
 func parseVocabulary(text []byte) (*Vocabulary, error) {
-	var file vocabularyFile
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+	v := &Vocabulary{roles: map[string]Role{}, headers: map[string]Role{}, parameters: map[string]map[string]bool{}}
+	if err := yaml.UnmarshalWithOptions(text, &v.Words, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("read paging vocabulary: %w", err)
 	}
-	v := &Vocabulary{
-		file: file, roles: map[string]Role{}, headers: map[string]Role{},
-		states: set(file.States), beside: set(file.Beside), ignored: set(file.Ignored), parameters: map[string]map[string]bool{},
+	for _, p := range v.PagerTypes {
+		v.Families[p.Type] = p.Parameters
 	}
-	for _, p := range file.Pagers {
-		file.Parameters[p.Type] = p.Parameters
+	for family, names := range v.Families {
+		v.parameters[family] = map[string]bool{}
+		for _, name := range names {
+			v.parameters[family][FoldName(name)] = true
+		}
 	}
-	for family, names := range file.Parameters {
-		v.parameters[family] = set(names)
+	for _, names := range []Names{v.States, v.Beside, v.Ignored} {
+		for i, name := range names {
+			names[i] = FoldName(name)
+		}
 	}
 	for _, table := range []struct {
 		from map[Role][]string
 		to   map[string]Role
-	}{{file.Roles, v.roles}, {file.Headers, v.headers}} {
+	}{{v.Roles, v.roles}, {v.Headers, v.headers}} {
 		for role, words := range table.from {
 			for _, w := range words {
 				if other, ok := table.to[FoldName(w)]; ok && other != role {
@@ -146,14 +173,6 @@ func parseVocabulary(text []byte) (*Vocabulary, error) {
 		}
 	}
 	return v, nil
-}
-
-func set(words []string) map[string]bool {
-	all := make(map[string]bool, len(words))
-	for _, w := range words {
-		all[FoldName(w)] = true
-	}
-	return all
 }
 
 // Role returns the role of a member with this name, or "".

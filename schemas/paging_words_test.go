@@ -12,14 +12,14 @@ func TestVocabularyWords(t *testing.T) {
 		is      func(string) bool
 		yes, no string
 	}{
-		"incomplete":       {v.Incomplete, "Timed_Out", "done"},
-		"beside":           {v.Beside, "_meta", "customer"},
-		"ignored":          {v.Ignored, "facetCounts", "customer"},
-		"relation":         {v.PageRelation, "Prev", "self"},
-		"address":          {v.Address, "href", "id"},
+		"incomplete":       {v.States.Has, "Timed_Out", "done"},
+		"beside":           {v.Beside.Has, "_meta", "customer"},
+		"ignored":          {v.Ignored.Has, "facetCounts", "customer"},
+		"relation":         {v.Relations.Has, "Prev", "self"},
+		"address":          {v.Addresses.Members.Has, "href", "id"},
 		"names an address": {v.NamesAddress, "nextPageUrl", "nextPage"},
-		"lower bound":      {v.LowerBound, "gte", "eq"},
-		"page count":       {v.CountsPages, "totalPages", "total"},
+		"lower bound":      {v.Totals.LowerBounds.Has, "gte", "eq"},
+		"page count":       {v.PageCounts.Has, "totalPages", "total"},
 		"no token":         {v.NoToken, "None", "2"},
 		"no token at all":  {v.NoToken, "", " "},
 		"continues":        {v.Continues, "xMarker", "colour"},
@@ -27,14 +27,14 @@ func TestVocabularyWords(t *testing.T) {
 		"synchronizes":     {v.Continues, "cursor9", "syncCursor"},
 		"never counts":     {v.NeverCounts, "itemId", "idle"},
 		"is worth":         {v.NeverCounts, "totalAmountDue", "amounting"},
-		"list":             {v.NamesList, "Rows", "customers"},
-		"payload":          {v.NamesPayload, "queryResponse", "customers"},
+		"list":             {v.Lists.Has, "Rows", "customers"},
+		"payload":          {v.Wrappers.Has, "queryResponse", "customers"},
 		"not records":      {v.NotRecords, "breadcrumbs", "Breadcrumbs"},
 		"a chart":          {v.NotRecords, "chartData", "data"},
 		"list type":        {v.ListType, "CustomerList", "customer"},
-		"envelope word":    {v.EnvelopeWord, "status_code", "email"},
+		"envelope word":    {v.EnvelopeWords.Has, "status_code", "email"},
 		"header":           {v.HeaderOfPages, "X-Next-Thing", "X-RateLimit-Limit"},
-		"page object":      {v.PageObject, "Pagination", "meta"},
+		"page object":      {v.PageObjects.Has, "Pagination", "meta"},
 		"time":             {v.TimeField, "paidOn_date", "dated"},
 		"change":           {v.ChangeField, "lastModified", "exchange_at"},
 		"creation":         {v.CreationField, "createdAt", "recreation_updated"},
@@ -44,8 +44,8 @@ func TestVocabularyWords(t *testing.T) {
 		require.False(t, c.is(c.no), "%s: %s", what, c.no)
 	}
 	for what, names := range map[string][]string{
-		"relations": v.LinkRelations(), "targets": v.LinkTargets(), "marks": v.LinkMarks(), "totals": v.TotalMembers(), "lists": v.Lists(), "wrappers": v.Wrappers(),
-		"types": v.TypeMembers(), "list members": v.ListMembers(), "envelope": v.EnvelopeMembers(), "record tokens": v.RecordTokens(), "sandbox": v.Drawn("page"), "keys": v.KeyFields(), "labels": v.LabelFields(), "sorts": v.Sorts(),
+		"relations": v.Links.Relation, "targets": v.Links.Target, "marks": v.Links.Marks, "totals": v.Totals.Members, "lists": v.Lists, "wrappers": v.Wrappers,
+		"types": v.ListTypes.Members, "list members": v.ListMembers, "envelope": v.EnvelopeMembers, "record tokens": v.RecordTokens, "sandbox": v.Sandbox["page"], "keys": v.Fields.Keys, "labels": v.Fields.Labels, "sorts": v.Sorts,
 		"token": v.TokenParameters("end_cursor"),
 	} {
 		require.NotEmpty(t, names, what)

@@ -71,7 +71,7 @@ func (p *Progress) tokenParams(s Signals) []string {
 		if bare != "" && bare != plain {
 			names = append(names, in+"["+bare+"]")
 		}
-		if words.PageObject(in) {
+		if words.PageObjects.Has(in) {
 			names = append(names, in+"[cursor]", in+"["+plain+"]")
 		}
 	}

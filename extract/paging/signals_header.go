@@ -35,7 +35,7 @@ func (r *signalReader) header(h http.Header) {
 		target, attributes, _ := strings.Cut(link, ">")
 		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
 		relations := relationsOf(plain)
-		s.Linked = s.Linked || slices.ContainsFunc(relations, func(rel string) bool { return leadsOn(rel) || r.words.PageRelation(rel) })
+		s.Linked = s.Linked || slices.ContainsFunc(relations, func(rel string) bool { return leadsOn(rel) || r.words.Relations.Has(rel) })
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}

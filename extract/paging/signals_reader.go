@@ -21,7 +21,7 @@ func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 		below := pointer + "/" + jsondoc.Escape(name)
 		switch {
 		case !m.Nested():
-			numbered = numbered || r.words.CountsPages(name)
+			numbered = numbered || r.words.PageCounts.Has(name)
 			r.scalar(name, m, below, in)
 		case r.d.IsList(m):
 			r.list(name, m, below, in)
@@ -48,8 +48,8 @@ func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 //
 //	{"value": 10000, "relation": "gte"}
 func (r *signalReader) lowerBound(v jsondoc.Value, pointer string) {
-	if r.words.LowerBound(r.d.Text(r.d.Get(v, "relation"))) {
-		r.s.Total, r.s.Bound = -1, pointer+": at least "+Short(r.plain(r.first(v, r.words.TotalMembers()...)))
+	if r.words.Totals.LowerBounds.Has(r.d.Text(r.d.Get(v, "relation"))) {
+		r.s.Total, r.s.Bound = -1, pointer+": at least "+Short(r.plain(r.first(v, r.words.Totals.Members...)))
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *signalReader) parameters(v jsondoc.Value, before Signals) {
 
 func (r *signalReader) inner(name string, v jsondoc.Value, pointer string, in scope) {
 	role := r.words.Role(name)
-	next := role == schemas.RoleNext && !r.words.Ignored(name)
+	next := role == schemas.RoleNext && !r.words.Ignored.Has(name)
 	switch {
 	case in.depth >= maxBeside:
 	case role == schemas.RoleFaults:
@@ -81,11 +81,11 @@ func (r *signalReader) inner(name string, v jsondoc.Value, pointer string, in sc
 	case role == schemas.RoleTotal:
 		r.object(v, pointer, scope{name: name, trusted: true, total: true, depth: in.depth + 1})
 	case role == schemas.RoleOther:
-	case in.trusted && (next || r.words.Beside(name)):
+	case in.trusted && (next || r.words.Beside.Has(name)):
 		r.object(v, pointer, scope{name: name, trusted: true, next: next, depth: in.depth + 1})
-	case r.d.Get(v, "id").OK() && r.words.Ignored(name):
+	case r.d.Get(v, "id").OK() && r.words.Ignored.Has(name):
 	default:
-		r.object(v, pointer, scope{name: name, ignored: in.ignored || r.words.Ignored(name), depth: in.depth + 1})
+		r.object(v, pointer, scope{name: name, ignored: in.ignored || r.words.Ignored.Has(name), depth: in.depth + 1})
 	}
 }
 
@@ -111,19 +111,19 @@ func (r *signalReader) list(name string, v jsondoc.Value, pointer string, in sco
 		if !r.d.IsObject(e) {
 			return
 		}
-		if r.words.Beside(name) && !r.first(e, r.words.LinkMarks()...).OK() && in.depth < maxBeside {
+		if r.words.Beside.Has(name) && !r.first(e, r.words.Links.Marks...).OK() && in.depth < maxBeside {
 			r.object(e, pointer+"/0", scope{name: name, trusted: true, depth: in.depth + 1})
 			return
 		}
-		relation := r.d.Text(r.first(e, r.words.LinkRelations()...))
-		target := r.first(e, r.words.LinkTargets()...)
+		relation := r.d.Text(r.first(e, r.words.Links.Relation...))
+		target := r.first(e, r.words.Links.Target...)
 		switch {
 		case relation == "" || !target.OK():
 			return
 		case r.words.Role(relation) == schemas.RoleNext:
 			r.link(r.d.Text(target))
 		default:
-			r.s.Linked = r.s.Linked || r.words.PageRelation(relation)
+			r.s.Linked = r.s.Linked || r.words.Relations.Has(relation)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (r *signalReader) scalar(name string, v jsondoc.Value, pointer string, in s
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
 	case schemas.RoleOther:
-		if in.next && r.words.Address(name) {
+		if in.next && r.words.Addresses.Members.Has(name) {
 			r.link(r.d.Text(v))
 		}
 	case schemas.RoleConstant:

@@ -51,7 +51,7 @@ func (r *signalReader) completeness(role schemas.Role, name string, v jsondoc.Va
 	case schemas.RoleComplete:
 		incomplete = raw == "false" || raw == "no"
 	case schemas.RoleState:
-		incomplete = r.d.Kind(v) == '"' && r.words.Incomplete(raw)
+		incomplete = r.d.Kind(v) == '"' && r.words.States.Has(raw)
 	case schemas.RoleFaults:
 		incomplete = r.d.Kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
 	}

@@ -21,7 +21,7 @@ func (g token) Candidates(e *evidence) []Candidate { return slices.Concat(g.grou
 func (g token) groups(e *evidence) [][]Candidate {
 	d, last, words := e.First.Doc, e.First.Last, schemas.Paging()
 	var all [][]Candidate
-	for _, field := range words.RecordTokens() {
+	for _, field := range words.RecordTokens {
 		v := d.Get(last, field)
 		if !v.OK() || v.Nested() || d.IsEmpty(v) {
 			continue

@@ -33,7 +33,7 @@ func (f *finder) detect(v jsondoc.Value, path string, depth int) bool {
 	if f.detectByPath(v, path) {
 		return true
 	}
-	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
+	if f.detectIn(v, words.Wrappers, path, depth) || f.detectIn(v, words.Lists, path, depth) || f.detectNamed(v, path) {
 		return true
 	}
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.declaresList(v)) && f.detectOne(v, path)
@@ -105,7 +105,7 @@ func (f *finder) filled(v jsondoc.Value) bool {
 	words := schemas.Paging()
 	for raw, m := range f.d.Members(v) {
 		name := jsondoc.Unquote(raw)
-		if m.Nested() && !f.d.IsEmpty(m) && (words.NamesList(name) || words.NamesPayload(name)) {
+		if m.Nested() && !f.d.IsEmpty(m) && (words.Lists.Has(name) || words.Wrappers.Has(name)) {
 			return true
 		}
 	}

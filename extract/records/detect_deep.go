@@ -59,7 +59,7 @@ func (f *finder) detectEmpty(v jsondoc.Value, path string) bool {
 	only, containers := "", 0
 	for raw, m := range f.d.Members(v) {
 		name := jsondoc.Unquote(raw)
-		if !m.Nested() || schemas.Paging().NotRecords(name) || schemas.Paging().Beside(name) {
+		if !m.Nested() || schemas.Paging().NotRecords(name) || schemas.Paging().Beside.Has(name) {
 			continue
 		}
 		containers++
@@ -75,11 +75,11 @@ func (f *finder) emptyPlaces() []string {
 	words := schemas.Paging()
 	for raw, m := range f.d.Members(f.d.Root()) {
 		name := jsondoc.Unquote(raw)
-		list := words.NamesList(name)
+		list := words.Lists.Has(name)
 		switch {
 		case words.NotRecords(name) || !m.Nested() && words.Role(name) != "":
 		case m.Nested() && !f.d.IsEmpty(m):
-			if list || !words.Beside(name) {
+			if list || !words.Beside.Has(name) {
 				return nil // the records would be in this member
 			}
 		case f.d.IsEmpty(m) && (f.d.IsList(m) || f.d.Kind(m) == 'n'):
@@ -98,7 +98,7 @@ func (f *finder) ambiguous() string {
 	words := schemas.Paging()
 	for raw, m := range f.d.Members(f.d.Root()) {
 		name := jsondoc.Unquote(raw)
-		if f.d.IsList(m) && !f.d.IsEmpty(m) && recordList(f.d, m) && (words.NamesList(name) || slices.Contains(f.names, name)) {
+		if f.d.IsList(m) && !f.d.IsEmpty(m) && recordList(f.d, m) && (words.Lists.Has(name) || slices.Contains(f.names, name)) {
 			return "/" + jsondoc.Escape(name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 func (f *finder) declaresList(v jsondoc.Value) bool {
 	words := schemas.Paging()
-	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.Text(f.d.Get(v, name))) })
+	return slices.ContainsFunc(words.ListTypes.Members, func(name string) bool { return words.ListType(f.d.Text(f.d.Get(v, name))) })
 }
 
 func (f *finder) column(v jsondoc.Value) bool {
@@ -70,7 +70,7 @@ func (f *finder) sameKindLists(v jsondoc.Value) bool {
 // paged reports whether the object v has members about paging. Then it is a list, even if it has an id.
 func (f *finder) paged(v jsondoc.Value) bool {
 	words := schemas.Paging()
-	if f.hasAny(v, words.ListMembers()) {
+	if f.hasAny(v, words.ListMembers) {
 		return true
 	}
 	for raw, m := range f.d.Members(v) {
@@ -88,7 +88,7 @@ func (f *finder) enveloped(v jsondoc.Value) bool {
 	if f.record(v) {
 		return false
 	}
-	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.Get(v, "status").OK() && f.d.Get(v, "message").OK()
+	return f.hasAny(v, schemas.Paging().EnvelopeMembers) || f.d.Get(v, "status").OK() && f.d.Get(v, "message").OK()
 }
 
 func (f *finder) hasAny(v jsondoc.Value, names []string) bool {

@@ -61,12 +61,12 @@ func keyCandidates(s schemas.Stream, rows []Row) []string {
 			}
 		}
 	}
-	add(schemas.Paging().KeyFields()...)
+	add(schemas.Paging().Fields.Keys...)
 	for _, name := range resourceNames(s.Name) {
 		add(name+"_id", name+"Id", name+"ID", name+"_uuid", name+"_code", name+"_number")
 	}
 	add(ContainerKey)
-	add(schemas.Paging().LabelFields()...)
+	add(schemas.Paging().Fields.Labels...)
 	for _, name := range have {
 		if strings.HasSuffix(name, "uuid") || strings.HasSuffix(name, "_key") {
 			add(name)

@@ -63,7 +63,7 @@ func isMetadata(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {
 	case "", schemas.RoleConstant:
-		return words.Beside(name) || words.Ignored(name) || words.EnvelopeWord(name)
+		return words.Beside.Has(name) || words.Ignored.Has(name) || words.EnvelopeWords.Has(name)
 	}
 	return true
 }
@@ -71,5 +71,5 @@ func isMetadata(name string) bool {
 // isWrapper reports whether a member with this name usually has the list.
 func isWrapper(name string) bool {
 	words := schemas.Paging()
-	return words.NamesList(name) || words.NamesPayload(name)
+	return words.Lists.Has(name) || words.Wrappers.Has(name)
 }

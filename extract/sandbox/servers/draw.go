@@ -39,7 +39,7 @@ func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawer, all ...T) T { return all[d.IntN(len(all))] }
 
-func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Drawn(kind)...) }
+func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Sandbox[kind]...) }
 
 var envelopes = []struct {
 	path []string
