@@ -227,7 +227,7 @@ func (s *Server) Touch(fraction float64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.contacts != nil {
-		return s.contacts.touch(fraction, s.drift, s.notifyContact)
+		return s.contacts.touch(fraction, s.drift, func(number int) { s.announceContact(number, 0) })
 	}
 	touched := 0
 	for _, name := range s.world.names() {

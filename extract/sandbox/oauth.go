@@ -55,23 +55,23 @@ func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	genuine := func() reply {
 		switch t.method + " " + t.template {
 		case "GET " + authorizePath:
-			return s.authorize(r)
+			return s.grants.authorize(r)
 		case "POST " + tokenPath:
-			return s.tokenFor(r)
+			return s.grants.tokenFor(r, s.tokens)
 		}
 		return v2Error(http.StatusNotFound, "not_found", "No such address.")
 	}
 	var answer reply
 	defer func() { s.counter.end(tally, answer, time.Since(s.start)) }()
 	if fault, struck := s.faults.match(t, ""); struck {
-		answer = s.applyFault(r, t, fault, params{}, genuine)
+		answer = s.spoil(r, t, fault, params{}, genuine)
 	} else {
 		answer = genuine()
 	}
 	s.write(w, r, answer)
 }
 
-func (s *Server) authorize(r *http.Request) reply {
+func (g *grants) authorize(r *http.Request) reply {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
 	if err != nil || !onLoopback(back) || !slices.Contains([]string{OAuthClient, OAuthConfidential}, q.Get("client_id")) {
@@ -87,12 +87,12 @@ func (s *Server) authorize(r *http.Request) reply {
 	default:
 		code := "code_" + rand.Text()
 		out.Set("code", code)
-		s.grants.mu.Lock()
-		s.grants.codes[code] = authorization{
+		g.mu.Lock()
+		g.codes[code] = authorization{
 			id: rand.Text(), client: q.Get("client_id"), redirect: back.String(), challenge: q.Get("code_challenge"),
 			scopes: strings.Fields(q.Get("scope")), until: time.Now().Add(time.Minute),
 		}
-		s.grants.mu.Unlock()
+		g.mu.Unlock()
 	}
 	back.RawQuery = out.Encode()
 	answer := htmlReply(http.StatusFound, "")
@@ -105,7 +105,7 @@ func onLoopback(u *url.URL) bool {
 	return u.Scheme == "http" && ip != nil && ip.IsLoopback()
 }
 
-func (s *Server) tokenFor(r *http.Request) reply {
+func (g *grants) tokenFor(r *http.Request, issued *tokens) reply {
 	if r.ParseForm() != nil {
 		return oauthError(http.StatusBadRequest, "invalid_request")
 	}
@@ -113,7 +113,6 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	if !ok {
 		return oauthError(http.StatusUnauthorized, "invalid_client")
 	}
-	g := s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var a authorization
@@ -128,7 +127,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	case "refresh_token":
 		a, ok = g.rotate(r.PostForm.Get("refresh_token"))
 		if !ok && a.id != "" {
-			s.tokens.endGrant(a.id)
+			issued.endGrant(a.id)
 		}
 	default:
 		return oauthError(http.StatusBadRequest, "unsupported_grant_type")
@@ -138,7 +137,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	}
 	refresh := "rt_" + rand.Text()
 	g.fresh[refresh] = a
-	return jsonReply(http.StatusOK, obj("access_token", s.tokens.grant(a), "token_type", "Bearer",
+	return jsonReply(http.StatusOK, obj("access_token", issued.grant(a), "token_type", "Bearer",
 		"expires_in", int(tokenLife.Seconds()), "refresh_token", refresh, "scope", strings.Join(a.scopes, " ")))
 }
 

@@ -47,6 +47,7 @@ type Options struct {
 
 // Server is one sandbox. It is safe for concurrent use.
 type Server struct {
+	*hub
 	options   Options
 	start     time.Time
 	catalogue *schemas.Catalogue
@@ -62,7 +63,6 @@ type Server struct {
 	appLimit  *limiter
 	contacts  *contacts // nil unless Options.Contacts
 	drift     *rand.Rand
-	hub       *hub
 	announced map[string]*announcement // by table
 	lists     map[string]*servers.List // by name
 
@@ -97,7 +97,7 @@ func New(o Options) (*Server, error) {
 		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
 		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
 		v2Limit: newLimiter(rate, o.Counting), appLimit: newLimiter(o.AppRate, o.Counting),
-		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed), announced: announcements(),
+		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed, o.Skew), announced: announcements(),
 		lists: map[string]*servers.List{},
 	}
 	s.addLists(o.Lists)

@@ -63,7 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e := s.endpoints[t.method+" "+t.template]; e != nil {
 		want = e.auth
 	}
-	want = s.requiredAuth(t, want)
+	want = requiredAuth(t, want)
 	c, refused := s.admit(r, t.surface, want)
 	s.counter.call(t.method, t.template, t.stream, t.class != "" && t.class.Readable())
 	tally := s.counter.begin(c.name, time.Since(s.start))
@@ -97,7 +97,7 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-func (s *Server) requiredAuth(t target, want auth) auth {
+func requiredAuth(t target, want auth) auth {
 	switch {
 	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
 		return public
@@ -132,7 +132,7 @@ func (s *Server) answer(h http.Header, r *http.Request, t target, c credential, 
 		struck = false
 	}
 	if struck {
-		return s.applyFault(r, t, fault, p, func() reply {
+		return s.spoil(r, t, fault, p, func() reply {
 			if fault.Kind == FaultStuck {
 				p = params{}
 				maps.Copy(p, t.path)

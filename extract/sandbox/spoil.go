@@ -11,37 +11,52 @@ import (
 	"time"
 )
 
-func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
-	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
+// spoiled makes the answer to a request that a fault strikes.
+type spoiled struct {
+	server  *Server
+	r       *http.Request
+	t       target
+	e       *endpoint // nil: none
+	f       Fault
+	p       params
+	genuine func() reply
+}
+
+func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
+	return spoiled{s, r, t, s.endpoints[t.method+" "+t.template], f, p, genuine}.answer()
+}
+
+func (s spoiled) answer() reply {
+	f, d := s.f, s.server.dialectOf(s.t, s.e)
 	switch f.Kind {
 	case FaultStatus:
-		return f.status(r, d, t)
+		return f.status(s.r, d, s.t)
 	case FaultHTML:
 		return htmlReply(http.StatusOK, loginPage)
 	case FaultModuleOff:
-		module, _, _ := strings.Cut(t.stream, ".")
+		module, _, _ := strings.Cut(s.t.stream, ".")
 		return d.fail(&refusal{kind: moduleOff, what: module})
 	case FaultRedirect:
 		answer := htmlReply(http.StatusFound, "")
 		answer.header.Set("Location", orText(f.Location, "https://elsewhere.example.test/login"))
 		return answer
 	case FaultEmpty:
-		return s.empty(t)
+		return s.empty()
 	case FaultShuffle:
-		return s.shuffled(t, p, genuine)
+		return s.shuffled()
 	case FaultPoison:
-		if s.pageContains(t, p, f.ID) {
-			return f.status(r, d, t)
+		if s.pageContains(f.ID) {
+			return f.status(s.r, d, s.t)
 		}
-		return genuine()
+		return s.genuine()
 	case FaultStale:
-		return s.stale(t, p, genuine)
+		return s.stale()
 	case FaultReset:
 		return reply{send: reset}
 	case FaultGzipBomb:
 		return reply{status: http.StatusOK, send: func(w http.ResponseWriter) { bomb(w, f.Bytes) }}
 	}
-	answer := genuine()
+	answer := s.genuine()
 	switch f.Kind {
 	case FaultLost:
 		return reply{send: reset}
@@ -54,19 +69,18 @@ func (s *Server) applyFault(r *http.Request, t target, f Fault, p params, genuin
 	case FaultTruncate:
 		answer.send = func(w http.ResponseWriter) { truncate(w, answer, f.bytesSent(len(answer.body))) }
 	case FaultSlow:
-		answer.send = func(w http.ResponseWriter) { drip(w, r, answer, time.Duration(f.Delay)) }
+		answer.send = func(w http.ResponseWriter) { drip(w, s.r, answer, time.Duration(f.Delay)) }
 	}
 	return answer
 }
 
-func (s *Server) stale(t target, p params, genuine func() reply) reply {
-	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.idParam == "" {
-		return genuine()
+func (s spoiled) stale() reply {
+	if s.e == nil || s.e.idParam == "" {
+		return s.genuine()
 	}
-	outdated := *e
+	outdated := *s.e
 	outdated.stale = true
-	return s.read(&outdated, p)
+	return s.server.read(&outdated, s.p)
 }
 
 func orText(text, other string) string {
@@ -122,43 +136,40 @@ func gateOf(retryAfter string) time.Duration {
 	return 0
 }
 
-func (s *Server) empty(t target) reply {
-	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.from == "" || e.idParam != "" {
-		return jsonReply(http.StatusOK, s.dialectOf(t, e).wrap("", served{data: list{}}))
+func (s spoiled) empty() reply {
+	if s.e == nil || s.e.from == "" || s.e.idParam != "" {
+		return jsonReply(http.StatusOK, s.server.dialectOf(s.t, s.e).wrap("", served{data: list{}}))
 	}
-	emptied := *e
+	emptied := *s.e
 	emptied.required = ""
 	// The condition is false for every row: no row's id is empty, and the parameter is missing.
 	emptied.conds = append(emptied.conds[:len(emptied.conds):len(emptied.conds)], condition{column: "id", param: "_none"})
-	return s.read(&emptied, params{})
+	return s.server.read(&emptied, params{})
 }
 
-func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
-	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.from == "" {
-		return genuine()
+func (s spoiled) shuffled() reply {
+	if s.e == nil || s.e.from == "" {
+		return s.genuine()
 	}
-	reordered := *e
+	reordered := *s.e
 	reordered.shuffle = rand.Shuffle
-	return s.read(&reordered, p)
+	return s.server.read(&reordered, s.p)
 }
 
-func (s *Server) pageContains(t target, p params, id string) bool {
-	e := s.endpoints[t.method+" "+t.template]
-	if e == nil || e.from == "" {
+func (s spoiled) pageContains(id string) bool {
+	if s.e == nil || s.e.from == "" {
 		return false
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	watched := *e
+	s.server.mu.RLock()
+	defer s.server.mu.RUnlock()
+	watched := *s.e
 	watched.shuffle = func(int, func(i, j int)) {} // keeps the result out of the cache
-	if all := watched.render(s.world, p); id == "" && len(all) > 0 {
+	if all := watched.render(s.server.world, s.p); id == "" && len(all) > 0 {
 		id = all[len(all)/2].key
 	}
 	hit := false
 	watched.shown = func(key string) { hit = hit || key == id }
-	_, err := s.payload(&watched, p)
+	_, err := s.server.payload(&watched, s.p)
 	return err == nil && hit
 }
 

@@ -62,34 +62,35 @@ func (w *Webhook) wants(kind string) bool {
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(glob string) bool { ok, _ := path.Match(glob, kind); return ok })
 }
 
+// hub has the subscriptions.
 type hub struct {
 	mu     sync.Mutex
 	seed   uint64
-	made   int        // number of the last subscription
-	random *rand.Rand // source of event ids
+	skew   time.Duration // how far the server's clock is ahead
+	made   int           // number of the last subscription
+	random *rand.Rand    // source of event ids
 	subs   []*subscription
 }
 
-func newHub(seed uint64) *hub {
-	return &hub{seed: seed, random: rand.New(rand.NewPCG(seed, 13))}
+func newHub(seed uint64, skew time.Duration) *hub {
+	return &hub{seed: seed, skew: skew, random: rand.New(rand.NewPCG(seed, 13))}
 }
 
 // Subscribe starts a subscription and returns its number. It delivers changes until Unsubscribe or Close.
-func (s *Server) Subscribe(w Webhook) (int, error) {
+func (h *hub) Subscribe(w Webhook) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, fmt.Errorf("subscribe: %w", err)
 	}
-	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made++
-	h.subs = append(h.subs, startSubscription(h.made, w, h.seed, s.options.Skew))
+	h.subs = append(h.subs, startSubscription(h.made, w, h.seed, h.skew))
 	return h.made, nil
 }
 
 // Unsubscribe ends a subscription. It waits for the deliveries under way, and drops the others.
-func (s *Server) Unsubscribe(number int) error {
-	sub, err := s.hub.take(number)
+func (h *hub) Unsubscribe(number int) error {
+	sub, err := h.take(number)
 	if err != nil {
 		return fmt.Errorf("unsubscribe: %w", err)
 	}
@@ -98,10 +99,10 @@ func (s *Server) Unsubscribe(number int) error {
 }
 
 // Close ends all subscriptions. The server itself continues.
-func (s *Server) Close() error {
-	for _, sub := range s.hub.all() {
+func (h *hub) Close() error {
+	for _, sub := range h.all() {
 		// Another goroutine may have ended the subscription.
-		if err := s.Unsubscribe(sub.number); err != nil && !errors.Is(err, ErrNoWebhook) {
+		if err := h.Unsubscribe(sub.number); err != nil && !errors.Is(err, ErrNoWebhook) {
 			return err
 		}
 	}
@@ -149,17 +150,17 @@ func (h *hub) id() string {
 }
 
 // Deliveries returns all deliveries of the current subscriptions with their outcomes, in the planned order.
-func (s *Server) Deliveries() []Delivery {
+func (h *hub) Deliveries() []Delivery {
 	var all []Delivery
-	for _, sub := range s.hub.all() {
+	for _, sub := range h.all() {
 		all = append(all, sub.deliveries()...)
 	}
 	return all
 }
 
 // Drain sends deliveries that faults hold back. It waits until all deliveries and retries have ended, or ctx ends.
-func (s *Server) Drain(ctx context.Context) error {
-	for _, sub := range s.hub.all() {
+func (h *hub) Drain(ctx context.Context) error {
+	for _, sub := range h.all() {
 		if err := sub.drain(ctx); err != nil {
 			return fmt.Errorf("drain webhooks: %w", err)
 		}

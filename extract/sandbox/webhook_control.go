@@ -30,9 +30,9 @@ type WebhookStatus struct {
 }
 
 // Webhooks returns the state of each subscription.
-func (s *Server) Webhooks() []WebhookStatus {
+func (h *hub) Webhooks() []WebhookStatus {
 	all := []WebhookStatus{}
-	for _, sub := range s.hub.all() {
+	for _, sub := range h.all() {
 		all = append(all, sub.status())
 	}
 	return all
@@ -95,21 +95,17 @@ func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what st
 		}
 		writeJSON(w, report, err)
 	default:
-		s.controlWebhook(w, r, key)
+		number, err := strconv.Atoi(path.Base(key))
+		if r.Method != http.MethodDelete || err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		err = s.Unsubscribe(number)
+		writeJSON(w, s.Webhooks(), err)
 	}
 }
 
-func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key string) {
-	number, err := strconv.Atoi(path.Base(key))
-	if r.Method != http.MethodDelete || err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	err = s.Unsubscribe(number)
-	writeJSON(w, s.Webhooks(), err)
-}
-
-func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
+func (h *hub) writeLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {
 		writeJSON(w, nil, fmt.Errorf("acknowledged: %w", err))
@@ -117,7 +113,7 @@ func (s *Server) writeLog(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
-	for _, d := range s.Deliveries() {
+	for _, d := range h.Deliveries() {
 		if want != "" && want != strconv.FormatBool(d.Acknowledged) {
 			continue
 		}

@@ -86,7 +86,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	if err := f.check(); err != nil {
 		return FloodReport{}, err
 	}
-	speakers := s.floodTables(f.Match)
+	speakers := f.tables(s)
 	if len(speakers) == 0 {
 		return FloodReport{}, fmt.Errorf("flood: no module with records matches %q", f.Match)
 	}
@@ -102,7 +102,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 		}
 		for room := maxBacklog - s.hub.backlog(); report.Events < due && room > 0; room-- {
 			report.Events++
-			if s.announceUpdate(random, speakers[random.IntN(len(speakers))], f) {
+			if f.announce(s, random, speakers[random.IntN(len(speakers))]) {
 				report.Changes++
 			}
 		}
@@ -116,7 +116,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	return report, nil
 }
 
-func (s *Server) floodTables(match string) []string {
+func (f *Flood) tables(s *Server) []string {
 	if s.contacts != nil {
 		return []string{"contacts"}
 	}
@@ -127,12 +127,12 @@ func (s *Server) floodTables(match string) []string {
 		if a == nil || len(s.world.table(name).rows) == 0 {
 			return true
 		}
-		ok, _ := path.Match(cmp.Or(match, "*"), a.module)
+		ok, _ := path.Match(cmp.Or(f.Match, "*"), a.module)
 		return !ok
 	})
 }
 
-func (s *Server) announceUpdate(random *rand.Rand, table string, f Flood) (changed bool) {
+func (f *Flood) announce(s *Server, random *rand.Rand, table string) (changed bool) {
 	which, change := random.Uint64(), random.Float64() < f.Change
 	if s.contacts != nil {
 		number := int(which % uint64(atMost(s.contacts.count, f.Subjects)))
@@ -164,8 +164,6 @@ func atMost(n, limit int) int {
 	}
 	return min(n, limit)
 }
-
-func (s *Server) notifyContact(number int) { s.announceContact(number, 0) }
 
 func (s *Server) announceContact(number, size int) {
 	if !s.hub.hasSubscribers() {
