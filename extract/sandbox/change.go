@@ -9,30 +9,6 @@ import (
 	"time"
 )
 
-type write struct {
-	dialect  dialect
-	do       changeKind
-	table    string
-	id       string // parameter or member of the body with the row's id
-	required string
-	sets     object // members that the change sets, for example when a document is posted
-	action   string // action in the webhook event; "": the status in sets, or "updated"
-	link     string // for create: the column for the id in the path
-	newTable string // for convert: the table of the new row
-	backLink string // for convert: the column for the new row's id
-}
-
-type changeKind int
-
-const (
-	answerOnly changeKind = iota // reports success and changes nothing
-	create
-	update
-	save // updates if there is an id, otherwise creates
-	remove
-	convert // changes one row, and creates another from it
-)
-
 func (s *Server) change(route string, t target, c credential, p params, body object) reply {
 	x, known := s.writes[route]
 	if !known {

@@ -272,3 +272,7 @@ func bodyOf(body []byte) object {
 	o, _ := decode(v).(object)
 	return o
 }
+
+func named(name string) func(*world, params, any) any {
+	return func(_ *world, _ params, payload any) any { return obj(name, payload) }
+}

@@ -107,7 +107,3 @@ func salesEndpoints() []*endpoint {
 		{route: "GET /api/sales/home", dialect: d3, object: salesHome},
 	}
 }
-
-func named(name string) func(*world, params, any) any {
-	return func(_ *world, _ params, payload any) any { return obj(name, payload) }
-}

@@ -164,3 +164,6 @@ func (s *Server) throttle(h http.Header, c credential) *reply {
 	r.wait = time.Duration(wait) * time.Second
 	return &r
 }
+
+// Counting is how a server counts requests against its limit.
+type Counting string

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// Counting is how a server counts requests against its limit.
-type Counting string
-
 // The ways of counting. The zero value is Sliding.
 const (
 	Sliding Counting = "sliding" // requests in the window before each request

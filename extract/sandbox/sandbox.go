@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
@@ -43,39 +42,6 @@ type Options struct {
 	Modules map[string]bool // false: the module is not part of the plan
 
 	Lists []servers.Named // served under ListsPath, in addition to the platform
-}
-
-// Server is one sandbox. It is safe for concurrent use.
-type Server struct {
-	*hub
-	options   Options
-	start     time.Time
-	catalogue *schemas.Catalogue
-	routes    router
-	endpoints map[string]*endpoint // by "METHOD /path"
-	writes    map[string]write     // by "METHOD /path"
-	streams   map[string]schemas.Stream
-	tokens    *tokens
-	grants    *grants
-	counter   *counter
-	faults    *faults
-	v2Limit   *limiter
-	appLimit  *limiter
-	contacts  *contacts // nil unless Options.Contacts
-	drift     *rand.Rand
-	announced map[string]*announcement // by table
-	lists     map[string]*servers.List // by name
-
-	mu    sync.RWMutex
-	world *world
-
-	cacheMu sync.Mutex
-	cache   map[*endpoint]rendered
-}
-
-type rendered struct {
-	version uint64
-	items   []item
 }
 
 // New creates a sandbox and its data.
@@ -137,22 +103,6 @@ func (s *Server) register() {
 		e.compile()
 		s.endpoints[e.route] = e
 	}
-}
-
-// Reset restores the seeded data. Tokens, limits and statistics do not change.
-func (s *Server) Reset() {
-	w := newWorld(s.options.Seed, s.options.Scale)
-	w.truncate(s.options.MaxRows)
-	w.onChange = func(table, action string, row object) { s.notify(w, table, action, row) }
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.world != nil {
-		w.version = s.world.version + 1
-	}
-	s.world = w
-	s.cacheMu.Lock()
-	defer s.cacheMu.Unlock()
-	s.cache = map[*endpoint]rendered{}
 }
 
 // SetRate changes the limit of the versioned surface. 0 restores the limit of the plan.

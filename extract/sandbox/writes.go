@@ -178,3 +178,27 @@ func outerWrites(all map[string]write) {
 	all["POST /v2/invoices/{id}/send"] = write{dialect: dV2, do: update, table: "v2_invoices", id: "id", sets: obj("status", "open"), action: "sent"}
 	all["PUT /v2/tickets/{id}"] = write{dialect: dV2, do: update, table: "v2_tickets", id: "id"}
 }
+
+type write struct {
+	dialect  dialect
+	do       changeKind
+	table    string
+	id       string // parameter or member of the body with the row's id
+	required string
+	sets     object // members that the change sets, for example when a document is posted
+	action   string // action in the webhook event; "": the status in sets, or "updated"
+	link     string // for create: the column for the id in the path
+	newTable string // for convert: the table of the new row
+	backLink string // for convert: the column for the new row's id
+}
+
+type changeKind int
+
+const (
+	answerOnly changeKind = iota // reports success and changes nothing
+	create
+	update
+	save // updates if there is an id, otherwise creates
+	remove
+	convert // changes one row, and creates another from it
+)
