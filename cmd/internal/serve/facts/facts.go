@@ -61,14 +61,15 @@ type Facts struct {
 	since  time.Time
 	look   chan struct{} // starts a read of the destinations that runs have written to
 
+	rates      rates
+	deliveries deliveries
+
 	mu              sync.Mutex
 	ended           map[string]bool
 	snapshots       map[string]*snapshot // last snapshot of each destination, by DestinationPart.called
 	readLocks       map[string]readLock
 	sourceSnapshots map[string]*sourceSnapshot
 	first           chan struct{} // closed after the first try to read each destination
-	budgets         []budget
-	traffic         map[string]*traffic
 	sourceList      sourceList
 	notices         []string
 }
@@ -85,7 +86,7 @@ func New(c Config, feed *board.Feed) *Facts {
 		c.Clock = time.Now
 	}
 	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, snapshots: map[string]*snapshot{}, readLocks: map[string]readLock{}, sourceSnapshots: map[string]*sourceSnapshot{},
-		first: make(chan struct{}), traffic: map[string]*traffic{}}
+		first: make(chan struct{}), deliveries: deliveries{bySource: map[string]*traffic{}}}
 }
 
 // How often data is read, and time limits for reading. Some changes cause an earlier read.
@@ -250,7 +251,7 @@ func (f *Facts) Observe(n serve.Notice) {
 		default:
 		}
 	case serve.WebhookSeen:
-		f.seen(n, f.Clock())
+		f.deliveries.add(n, f.Clock())
 	case serve.Reloaded:
 		f.reloaded(n)
 	}

@@ -189,7 +189,7 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 		}
 	}
 	slices.SortStableFunc(now.Running, func(a, b board.Running) int { return a.Started.Compare(b.Started) })
-	for _, b := range f.rates() {
+	for _, b := range f.rates.budgets(f.daemon.Hub().Statuses(), f.Clock()) {
 		now.Budgets = append(now.Budgets, b.Gauge)
 	}
 	f.mu.Lock()

@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -10,95 +11,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostPoints is the number of points in one hour.
-const mostPoints = int(time.Hour / sampleEvery)
-
-func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
-	t := time.NewTicker(sampleEvery)
-	defer t.Stop()
-	for {
-		f.sample(h.Statuses(), f.Clock().UTC())
-		f.feed.Publish(board.Update{Page: "rate"})
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (f *Facts) sample(all []serve.Status, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.gauge(all)
-	for i := range f.budgets {
-		b := &f.budgets[i]
-		p := board.Point{At: now, Used: b.Used, Allowed: b.Allowed}
-		if n := len(b.Points); n > 0 {
-			p.Refused = b.Refused - min(b.Refused, b.counted)
-		}
-		b.counted = b.Refused
-		b.Points = append(b.Points, p)
-		b.Points = b.Points[max(0, len(b.Points)-mostPoints):]
-	}
-}
-
-// gauge updates the rates from the runs in progress. The caller must hold f.mu.
-func (f *Facts) gauge(all []serve.Status) {
-	for i := range f.budgets {
-		b := &f.budgets[i]
-		b.Used, b.InFlight, b.Waiting, b.Until = 0, 0, "", time.Time{}
-	}
-	for _, s := range all {
-		if s.Running == nil {
-			continue
-		}
-		for _, source := range s.Sources[:min(1, len(s.Sources))] {
-			for _, r := range s.Running.Rates {
-				f.budget(source, r.Surface).take(r, f.Clock())
-			}
-		}
-	}
-}
-
-type budget struct {
-	board.Budget
-	counted uint64 // Refused at the time of the last point
-}
-
-func (f *Facts) budget(source, name string) *budget {
-	i := slices.IndexFunc(f.budgets, func(b budget) bool { return b.Source == source && b.Name == name })
-	if i < 0 {
-		i = len(f.budgets)
-		f.budgets = append(f.budgets, budget{Budget: board.Budget{Gauge: board.Gauge{Source: source, Name: name}}})
-	}
-	return &f.budgets[i]
-}
-
-func (b *budget) take(r serve.Rate, now time.Time) {
-	b.Limit, b.Allowed, b.Used, b.InFlight, b.Sent, b.Refused = r.Limit, r.Allowed, r.Used*r.Allowed, r.InFlight, r.Sent, r.Refused
-	if left := time.Until(r.Until); r.WaitsFor != "" && left > 0 {
-		b.Waiting, b.Until = r.WaitsFor, now.Add(left)
-	}
-}
-
-func (f *Facts) rates() []board.Budget {
-	all := f.daemon.Hub().Statuses()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.gauge(all)
-	out := make([]board.Budget, len(f.budgets))
-	for i, b := range f.budgets {
-		out[i] = b.Budget
-		out[i].Points = slices.Clone(list(b.Points))
-	}
-	return out
-}
-
-// Rate implements board.Live.
-func (f *Facts) Rate(context.Context) ([]board.Budget, error) { return f.rates(), nil }
-
 const minutes = 60
+
+// deliveries counts the deliveries of each source. It is safe for concurrent use.
+type deliveries struct {
+	mu       sync.Mutex
+	bySource map[string]*traffic
+}
 
 type traffic struct {
 	last     time.Time
@@ -108,13 +27,13 @@ type traffic struct {
 	minute   int64
 }
 
-func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.traffic[n.Source]
+func (d *deliveries) add(n serve.WebhookSeen, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.bySource[n.Source]
 	if t == nil {
 		t = &traffic{refused: map[string]int64{}, minute: now.Unix() / 60}
-		f.traffic[n.Source] = t
+		d.bySource[n.Source] = t
 	}
 	if n.Status/100 != 2 {
 		t.refused[n.Verdict]++
@@ -123,6 +42,25 @@ func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
 	t.move(now)
 	t.last, t.received = now.UTC(), t.received+1
 	t.perMin[t.minute%minutes]++
+}
+
+// count adds the numbers of a source to w.
+func (d *deliveries) count(w *board.Webhook, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.bySource[w.Source]
+	if t == nil {
+		return
+	}
+	t.move(now)
+	w.Last, w.Received = t.last, t.received
+	for verdict, n := range t.refused {
+		w.Refused = append(w.Refused, board.Count{Name: verdict, N: n})
+	}
+	slices.SortFunc(w.Refused, func(a, b board.Count) int { return int(b.N - a.N) })
+	for m := t.minute + 1; m <= t.minute+minutes; m++ {
+		w.PerMin = append(w.PerMin, t.perMin[m%minutes])
+	}
 }
 
 func (t *traffic) move(now time.Time) {
@@ -157,7 +95,8 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	var all []board.Webhook
 	for _, r := range f.Config.Webhooks() {
 		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme, Quota: f.Inbox.Quota()}
-		f.count(&w)
+		f.backlog(&w)
+		f.deliveries.count(&w, f.Clock())
 		w.Coverage = f.coverage(ctx, r.Source)
 		if counts, ok := f.Inbox.(captures); ok && r.Scheme == "learn" {
 			if w.Captured, w.Room, err = counts.Captured(ctx, r.Source); err != nil {
@@ -175,7 +114,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	return all, nil
 }
 
-func (f *Facts) count(w *board.Webhook) {
+func (f *Facts) backlog(w *board.Webhook) {
 	for _, s := range f.daemon.Hub().Statuses() {
 		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
 			w.Waiting = max(w.Waiting, int64(d.Deltas.Waiting))
@@ -183,21 +122,6 @@ func (f *Facts) count(w *board.Webhook) {
 				w.Lag = max(w.Lag, f.Clock().Sub(d.Deltas.Oldest).Seconds())
 			}
 		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.traffic[w.Source]
-	if t == nil {
-		return
-	}
-	t.move(f.Clock())
-	w.Last, w.Received = t.last, t.received
-	for verdict, n := range t.refused {
-		w.Refused = append(w.Refused, board.Count{Name: verdict, N: n})
-	}
-	slices.SortFunc(w.Refused, func(a, b board.Count) int { return int(b.N - a.N) })
-	for m := t.minute + 1; m <= t.minute+minutes; m++ {
-		w.PerMin = append(w.PerMin, t.perMin[m%minutes])
 	}
 }
 
