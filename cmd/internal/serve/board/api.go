@@ -241,8 +241,3 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 		b.problem(w, r, http.StatusInternalServerError, err.Error())
 	}
 }
-
-func (b *Board) description(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b.openapi)
-}

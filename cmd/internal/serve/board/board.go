@@ -107,7 +107,10 @@ func (b *Board) routes() {
 	for _, a := range actions() {
 		b.handle("POST "+a.path, b.seen(b.act(a)))
 	}
-	b.handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(b.description)))
+	b.handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(b.openapi)
+	})))
 	b.handle("GET /events", b.seen(http.HandlerFunc(b.events)))
 	if b.Queue != nil {
 		b.handle("GET /queue/", b.seen(b.queuePages()))

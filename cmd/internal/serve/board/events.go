@@ -55,32 +55,29 @@ func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, err
 		if err := s.notes(lastSeen, notes); err != nil {
 			return lastSeen, err
 		}
-		return last, b.rest(r, gatherFor)
+		_, err := b.wait(r, gatherFor, nil)
+		return last, err
 	}
-	t := time.NewTimer(heartbeat)
-	defer t.Stop()
-	select {
-	case <-more:
-		return lastSeen, nil
-	case <-t.C:
-		return lastSeen, s.send(": here\n\n")
-	case <-r.Context().Done():
-		return lastSeen, r.Context().Err()
-	case <-b.closed:
-		return lastSeen, io.EOF
+	elapsed, err := b.wait(r, heartbeat, more)
+	if elapsed {
+		err = s.send(": here\n\n")
 	}
+	return lastSeen, err
 }
 
-func (b *Board) rest(r *http.Request, d time.Duration) error {
+// wait returns when there are more updates, or after d. Then elapsed is true.
+func (b *Board) wait(r *http.Request, d time.Duration, more <-chan struct{}) (elapsed bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
+	case <-more:
+		return false, nil
 	case <-t.C:
-		return nil
+		return true, nil
 	case <-r.Context().Done():
-		return r.Context().Err()
+		return false, r.Context().Err()
 	case <-b.closed:
-		return io.EOF
+		return false, io.EOF
 	}
 }
 

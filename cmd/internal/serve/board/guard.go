@@ -105,7 +105,7 @@ func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Meth
 // pages have a CSRF mark that no other site can read. If no token is configured, vouched also accepts requests of
 // programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
-	if b.marked(r) {
+	if b.sessions.marked(r) {
 		return true
 	}
 	// A browser sends the origin of a request, and a program does not. ownPages has checked the origins that were

@@ -124,21 +124,21 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 
 // mark returns a CSRF mark for this browser. It may set a cookie, so it must be called before the body is
 // written.
-func (b *Board) mark(w http.ResponseWriter, r *http.Request) string {
+func (s *sessions) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {
-		return b.sessions.sign(id)
+		return s.sign(id)
 	}
 	id := rand.Text()
 	http.SetCookie(w, cookie(r, formCookie, id, http.SameSiteLaxMode))
-	return b.sessions.sign(formCookie + id)
+	return s.sign(formCookie + id)
 }
 
-func (b *Board) marked(r *http.Request) bool {
+func (s *sessions) marked(r *http.Request) bool {
 	id, mark := holder(r), r.Header.Get("X-CSRF-Token")
 	if mark == "" && !isAPI(r) {
 		mark = r.PostFormValue("mark")
 	}
-	return id != "" && hmac.Equal([]byte(mark), []byte(b.sessions.sign(id)))
+	return id != "" && hmac.Equal([]byte(mark), []byte(s.sign(id)))
 }
 
 // holder returns the name and value of the cookie that identifies a browser: its session cookie, or else its form
@@ -164,7 +164,7 @@ func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
-	b.render(w, http.StatusOK, "signin", page{Title: "Sign in", Here: next, Mark: b.mark(w, r)})
+	b.render(w, http.StatusOK, "signin", page{Title: "Sign in", Here: next, Mark: b.sessions.mark(w, r)})
 }
 
 func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
-	if !b.marked(r) {
+	if !b.sessions.marked(r) {
 		b.again(w, r, http.StatusForbidden, "The page was out of date. Please try again.")
 		return
 	}
@@ -198,11 +198,11 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) again(w http.ResponseWriter, r *http.Request, status int, why string) {
-	b.render(w, status, "signin", page{Title: "Sign in", Here: local(r.PostFormValue("next")), Mark: b.mark(w, r), Fault: why})
+	b.render(w, status, "signin", page{Title: "Sign in", Here: local(r.PostFormValue("next")), Mark: b.sessions.mark(w, r), Fault: why})
 }
 
 func (b *Board) signOut(w http.ResponseWriter, r *http.Request) {
-	if !b.marked(r) {
+	if !b.sessions.marked(r) {
 		b.problem(w, r, http.StatusForbidden, "this page is out of date; reload it and try again")
 		return
 	}

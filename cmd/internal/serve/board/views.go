@@ -43,7 +43,7 @@ func (b *Board) show(v view) http.Handler {
 			return
 		}
 		p := page{Title: v.title, Nav: v.nav, Live: v.live, Data: data, Said: said(r), Open: true, Signed: !b.Access.Open(),
-			Here: here(r), Mark: b.mark(w, r), Version: b.Version}
+			Here: here(r), Mark: b.sessions.mark(w, r), Version: b.Version}
 		if visitorOf(r).Role.Includes(access.Operate) {
 			p.Actions = p.Mark
 		}
