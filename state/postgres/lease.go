@@ -22,11 +22,11 @@ const (
 	leaseLook = 200 * time.Millisecond // interval between attempts to take a lease that another process holds
 )
 
-func (s *Store) leaseLife() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
+func (o Options) leaseLife() time.Duration { return cmp.Or(o.Life, leaseTime) }
 
 // trustTime returns how long a holder may rely on a lease. This time starts when the holder sends its request for the
 // lease or for a renewal.
-func (s *Store) trustTime() time.Duration { return s.leaseLife() - s.leaseLife()/6 }
+func (o Options) trustTime() time.Duration { return o.leaseLife() - o.leaseLife()/6 }
 
 type lease struct {
 	s      *Store
@@ -78,7 +78,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 			VALUES ($1, nextval('lease_tokens'), $2, clock_timestamp(), clock_timestamp() + $3)
 			ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, since = excluded.since, until = excluded.until
 				WHERE l.until <= clock_timestamp() OR l.holder = excluded.holder
-			RETURNING token`, name, mine, s.leaseLife()).Scan(&token)
+			RETURNING token`, name, mine, s.o.leaseLife()).Scan(&token)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 // succeeded. Late answers and renewals that hang do not extend this time.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
-	end := time.AfterFunc(time.Until(asked.Add(l.s.trustTime())), lose)
+	end := time.AfterFunc(time.Until(asked.Add(l.s.o.trustTime())), lose)
 	defer end.Stop()
 	for {
 		select {
@@ -115,10 +115,10 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 			return
 		case <-l.lost:
 			return
-		case <-time.After(l.s.leaseLife() / 4):
+		case <-time.After(l.s.o.leaseLife() / 4):
 		}
 		now := time.Now()
-		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.trustTime()))
+		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.o.trustTime()))
 		kept, err := l.renew(limited)
 		cancel()
 		switch {
@@ -126,7 +126,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 			return
 		case err == nil && !kept:
 			lose()
-		case err == nil && end.Reset(time.Until(now.Add(l.s.trustTime()))):
+		case err == nil && end.Reset(time.Until(now.Add(l.s.o.trustTime()))):
 			asked = now
 		}
 	}
@@ -134,7 +134,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 
 func (l *lease) renew(ctx context.Context) (kept bool, err error) {
 	err = l.s.change(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", l.s.leaseLife(), l.name, l.token)
+		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", l.s.o.leaseLife(), l.name, l.token)
 		kept = tag.RowsAffected() == 1
 		return err
 	})

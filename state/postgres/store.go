@@ -98,7 +98,7 @@ func (s *Store) config() (*pgxpool.Config, error) {
 		"default_transaction_isolation": "read committed",
 		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
 		// A process that has lost its leases must not keep rows locked.
-		"idle_in_transaction_session_timeout": millis(s.leaseLife()),
+		"idle_in_transaction_session_timeout": millis(s.o.leaseLife()),
 	} {
 		p[name] = value
 	}
