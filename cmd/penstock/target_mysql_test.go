@@ -54,6 +54,7 @@ func (m mysqlTarget) open(t *testing.T) *warehouse {
 		WHERE c.table_schema = ? AND t.table_type = 'BASE TABLE' AND c.column_name <> '_penstock_id' AND t.table_name <> '_penstock_pending'
 		ORDER BY c.table_name, c.ordinal_position`, m.name())
 	require.NoError(t, err)
+	defer rows.Close()
 	tables := map[string][]column{}
 	for rows.Next() {
 		var table string

@@ -13,8 +13,7 @@ import (
 // dialect implements [sqlmerge.Dialect].
 type dialect struct{ database string }
 
-// Place implements [sqlmerge.Dialect]. The names are quoted with backquotes, which tell [translate] that they are no
-// columns.
+// Place implements [sqlmerge.Dialect]. [translate] recognizes by the backquotes that the names are no columns.
 func (d dialect) Place(table string) string { return quote(d.database) + "." + quote(escape(table)) }
 
 // quote quotes the name of a table or a database.

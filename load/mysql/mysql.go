@@ -14,7 +14,7 @@
 //
 // One process writes at a time. It holds a lock of the server (GET_LOCK), which ends with its session. The row of the
 // stream in _penstock_state is replaced only if it has not changed, so a process without the lock cannot commit. If the
-// answer to a COMMIT is lost, the row tells the outcome, once the lost session has ended.
+// answer to a COMMIT is lost, the row shows the outcome, once the lost session has ended.
 //
 // Temporary tables are created without a commit. They have an index, because MySQL compares long texts without one
 // only row by row.
@@ -346,8 +346,8 @@ func (b *backend) end() {
 	}
 }
 
-// disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token. The
-// server is told, because it does not notice while it runs a statement that the connection is closed.
+// disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token.
+// KILL ends the session on the server, which does not notice while it runs a statement that the connection is closed.
 func (b *backend) disconnect() {
 	if !b.hangUp() {
 		return

@@ -54,7 +54,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION READ ONLY"); err != nil {
 		return err
 	}
-	rows, err := conn.QueryContext(ctx, query)
+	rows, err := conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.Results checks it
 	if err == nil {
 		err = sqlmerge.Results(rows, typeOf, visit)
 	}

@@ -67,16 +67,29 @@ func (s *session) createTemp(ctx context.Context, definition string) error {
 		_, err := s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+" "+query)
 		return classify(err)
 	}
-	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM ("+query+") AS q LIMIT 0")
+	key, err := s.keyOf(ctx, query)
 	if err != nil {
 		return classify(err)
 	}
-	columns, err := rows.ColumnTypes()
-	_ = rows.Close()
-	if err != nil {
-		return err
+	index := ""
+	if len(key) > 0 {
+		index = " (KEY (" + strings.Join(key, ", ") + "))"
 	}
-	var key []string
+	_, err = s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+index+" AS "+query)
+	return classify(err)
+}
+
+// keyOf returns the columns for the index of a temporary table that is filled by a query: the key, or else the hash.
+func (s *session) keyOf(ctx context.Context, query string) (key []string, err error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM ("+query+") AS q LIMIT 0")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range columns {
 		if n := c.Name(); len(key) < maxKeyColumns && (n[0] == 'k' && len(n) > 1 || n == "h" && len(key) == 0) {
 			if strings.HasSuffix(c.DatabaseTypeName(), "TEXT") || strings.HasSuffix(c.DatabaseTypeName(), "BLOB") {
@@ -85,12 +98,7 @@ func (s *session) createTemp(ctx context.Context, definition string) error {
 			key = append(key, n)
 		}
 	}
-	index := ""
-	if len(key) > 0 {
-		index = " (KEY (" + strings.Join(key, ", ") + "))"
-	}
-	_, err = s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+index+" AS "+query)
-	return classify(err)
+	return key, rows.Err()
 }
 
 // maxKeyColumns is the limit of an index's columns.
@@ -103,7 +111,7 @@ func prefix(columns int) string {
 
 // Query implements [sqlmerge.Reader].
 func (s *session) Query(ctx context.Context, query string, row func([]driver.Value) error) error {
-	rows, err := s.conn.QueryContext(ctx, s.translate(query))
+	rows, err := s.conn.QueryContext(ctx, s.translate(query)) //nolint:rowserrcheck // sqlmerge.EachRow checks it
 	if err != nil {
 		return classify(err)
 	}
@@ -138,7 +146,7 @@ func value(v driver.Value, decimal bool) driver.Value {
 func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
 	w := sqlmerge.NewBatches(columns, visit)
 	defer w.Release()
-	rows, err := s.conn.QueryContext(ctx, s.translate(query))
+	rows, err := s.conn.QueryContext(ctx, s.translate(query)) //nolint:rowserrcheck // sqlmerge.EachRow checks it
 	if err != nil {
 		return classify(err)
 	}
