@@ -55,7 +55,7 @@ func (p *platform) config() string { return filepath.Join(p.dir, "pipelines.yaml
 func (p *platform) penstock(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = execute(t.Context(), append(args, "-c", p.config(), "--no-progress"), &out, &err)
+	code = runCommand(t.Context(), append(args, "-c", p.config(), "--no-progress"), &out, &err)
 	return code, out.String(), err.String()
 }
 

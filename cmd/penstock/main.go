@@ -24,7 +24,7 @@ func main() {
 	}
 	open.KeepHeap(open.DefaultHeap)
 	ctx, stop := withSignals(context.Background())
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -63,7 +63,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 		http.StripPrefix("/"+last, w.of(last)).ServeHTTP(rw, r)
 	}
 	var errs bytes.Buffer
-	require.Equal(t, failure.ExitDone, execute(t.Context(), []string{"sync", "--json", "-c", w.config(), "--no-progress"}, &ends{left: len(w.made) - 1, done: others}, &errs), errs.String())
+	require.Equal(t, failure.ExitDone, runCommand(t.Context(), []string{"sync", "--json", "-c", w.config(), "--no-progress"}, &ends{left: len(w.made) - 1, done: others}, &errs), errs.String())
 	require.NotZero(t, h.heap)
 	return h
 }

@@ -69,7 +69,7 @@ func TestManySourcesSilent(t *testing.T) {
 	defer stop()
 	out := &lineCount{left: len(w.made) - len(hang), done: stop}
 	var errs bytes.Buffer
-	code := execute(ctx, []string{"sync", "--json", "-c", w.config(), "--no-progress"}, out, &errs)
+	code := runCommand(ctx, []string{"sync", "--json", "-c", w.config(), "--no-progress"}, out, &errs)
 	require.NotEqual(t, failure.ExitDone, code)
 	require.Equal(t, len(w.made)-len(hang), strings.Count(out.text.String(), `"exit_code":0`), "%s\n%s", out.text.String(), errs.String())
 	w.holds(t, "crm_lead_stages", "crm.lead_stages", hang...)

@@ -86,7 +86,7 @@ func (w *worlds) config() string { return filepath.Join(w.dir, "pipelines.yaml")
 func (w *worlds) penstock(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = execute(t.Context(), append(args, "-c", w.config(), "--no-progress"), &out, &errs)
+	code = runCommand(t.Context(), append(args, "-c", w.config(), "--no-progress"), &out, &errs)
 	return code, out.String(), errs.String()
 }
 

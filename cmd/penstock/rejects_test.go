@@ -48,7 +48,7 @@ state: %s/state
 		penstock := func(want int, args ...string) string {
 			t.Helper()
 			var out, errs bytes.Buffer
-			code := execute(t.Context(), append(args, "-c", config, "--no-progress"), &out, &errs)
+			code := runCommand(t.Context(), append(args, "-c", config, "--no-progress"), &out, &errs)
 			require.Equal(t, want, code, "%v: %s%s", args, out.String(), errs.String())
 			return out.String()
 		}

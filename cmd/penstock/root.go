@@ -48,8 +48,8 @@ type app struct {
 // defaultConfig is the file that is read without -c.
 const defaultConfig = "pipelines.yaml"
 
-// execute runs one command line and returns the exit code.
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// runCommand runs one command line and returns the exit code.
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&app{out: stdout, err: stderr, umask: narrowUmask()}).execute(ctx, args)
 }
 

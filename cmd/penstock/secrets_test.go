@@ -216,7 +216,7 @@ func TestNoSecretEscapes(t *testing.T) {
 			}
 			g.forget()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			execute(ctx, append(strings.Fields(line), "-v", "-c", filepath.Join(dir, "pipelines.yaml"), "--no-progress"), &told, &told)
+			runCommand(ctx, append(strings.Fields(line), "-v", "-c", filepath.Join(dir, "pipelines.yaml"), "--no-progress"), &told, &told)
 			cancel()
 		}
 		g.upset(t, platform, "nothing")

@@ -88,7 +88,7 @@ func (c *classroom) deliver(id, secret string) int {
 
 func (c *classroom) learn(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	code = execute(c.t.Context(), append([]string{"webhooks", "learn", "-c", c.path("pipelines.yaml")}, args...), &out, &err)
+	code = runCommand(c.t.Context(), append([]string{"webhooks", "learn", "-c", c.path("pipelines.yaml")}, args...), &out, &err)
 	return code, out.String(), err.String()
 }
 
