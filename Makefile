@@ -23,7 +23,7 @@ NOID   := -buildid=
 # make race tests the packages in RACED, which start goroutines. These packages are not in it:
 #   - the destinations, because the database engines do most of their work
 #   - the dashboard, because its browser tests would time out
-#   - cmd/penstock, because its tests would take half an hour
+#   - cmd/penstock, because its tests would take half an hour, and cmd/internal/execute, which they test
 # make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
 RACED  := ./cmd/internal/deltas ./cmd/internal/fleet/... ./cmd/internal/pipeline $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
 SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists)

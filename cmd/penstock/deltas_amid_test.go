@@ -63,10 +63,10 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	x := a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c))
-	defer x.close()
+	defer x.Close()
 	settled := func() {
 		require.Eventually(t, func() bool {
-			got, err := x.apply(t.Context())
+			got, err := x.Apply(t.Context())
 			require.NoError(t, err)
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
@@ -89,7 +89,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 		p.announce(t, b, "contact.deleted", ids[1])
 		applied := 0
 		require.Eventually(t, func() bool {
-			got, err := x.apply(t.Context())
+			got, err := x.Apply(t.Context())
 			require.NoError(t, err)
 			applied += got.Applied
 			return got.Waiting == 0 && applied >= 3

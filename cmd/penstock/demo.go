@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -121,10 +122,11 @@ func demoSetup(a *app, dir, url string) (*config.Config, error) {
 // any row.
 func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
-	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})
+	result, err := a.executor(c).Run(ctx, execute.Run{Conf: c, Pipeline: c.Pipelines[0], Show: a.showProgress})
 	if err != nil {
 		return err
 	}
+	r := result.Report
 	if r.Status != pipeline.StatusComplete || !unchanged {
 		render.Summary(a.out, r, a.summaryOptions())
 	}

@@ -7,16 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
-
-// guessedRate is the assumed rate limit of a surface, in requests per second. It is used if the limit is neither
-// configured nor learned.
-const guessedRate = 80
 
 func planCmd(a *app) *cobra.Command {
 	var only []string
@@ -85,7 +81,7 @@ func printPlan(ctx context.Context, a *app, c *config.Config, p config.Pipeline,
 	if err != nil {
 		return err
 	}
-	f := forecastOf(r, past, deadline)
+	f := execute.Forecast(r, past, deadline)
 	if options.enabled {
 		return printFleetPlan(a, r, f, options, deadline)
 	}
@@ -100,42 +96,4 @@ func printPlan(ctx context.Context, a *app, c *config.Config, p config.Pipeline,
 func destinationExists(a *app, c *config.Config, d config.Destination) bool {
 	p, err := a.open.Kind(c, d)
 	return err == nil && (p.Absent == nil || p.Absent(d) == nil)
-}
-
-// forecastOf returns what the run is expected to take, based on past runs.
-func forecastOf(r *open.Run, past history.PastRuns, deadline time.Duration) forecast.Forecast {
-	return forecast.New(forecast.Knowledge{
-		Streams: open.Plain(r.Streams), History: past.Streams, Lane: func(stream string) forecast.Lane { return laneOf(r, stream) },
-		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
-	})
-}
-
-// forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
-// returns nil if there is no open destination, or if the history cannot be read.
-func forecastFromHistory(r *open.Run, ctx context.Context) *forecast.Forecast {
-	if len(r.Destinations) == 0 {
-		return nil
-	}
-	past, err := history.ReadPastRuns(ctx, r.Destinations[0], r.Pipeline.Name)
-	if err != nil {
-		return nil
-	}
-	f := forecastOf(r, past, 0)
-	return &f
-}
-
-// laneOf returns the lane of a stream: the client that the stream uses, and the client's rate.
-func laneOf(r *open.Run, stream string) forecast.Lane {
-	name := stream
-	if r.Source.Wires[name] == nil {
-		s, _ := r.Conf.Stream(stream)
-		name = string(s.Surface)
-	}
-	l := forecast.Lane{Name: name, Rate: guessedRate}
-	if w := r.Source.Wires[name]; w != nil {
-		if g := w.Governor().Stats(); g.Limit.Limit > 0 {
-			l.Rate, l.Known = g.Allowed, true
-		}
-	}
-	return l
 }

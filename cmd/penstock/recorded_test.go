@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/state"
@@ -132,7 +133,7 @@ func TestCancelledRun(t *testing.T) {
 	require.Regexp(t, "run "+run+": [23] units cancelled", out)
 	e := <-ended
 	require.NotZero(t, e.code, e.text)
-	require.Contains(t, e.text, errCancelled.Error())
+	require.Contains(t, e.text, execute.ErrCancelled.Error())
 	for _, u := range w.units(t, state.UnitFilter{Run: run}) {
 		require.True(t, u.State.Ended(), u)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -20,7 +21,11 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
 )
+
+// defaultSlots is how many sources a process reads at once.
+const defaultSlots = 8
 
 func serveCmd(a *app) *cobra.Command {
 	slots := defaultSlots
@@ -118,18 +123,14 @@ func supervisor() serve.Supervisor {
 }
 
 // served returns the pipelines of a configuration in the form that package serve needs.
-func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) {
+func (a *app) served(c *config.Config, w *execute.Worker) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)
 		if err != nil {
 			return nil, err
 		}
-		sp := a.servedPipeline(c, p, streams)
-		if h != nil {
-			h.planned(c, p, &sp)
-		}
-		all = append(all, sp)
+		all = append(all, a.servedPipeline(c, p, streams, w))
 	}
 	return all, daemon.CheckHints(c)
 }
@@ -141,8 +142,8 @@ func planOf(s *config.Schedule) serve.Plan {
 	return serve.Plan{Schedule: s.Slots, CatchUp: serve.CatchUp(s.CatchUp), Jitter: s.Jitter, Deadline: s.Deadline}
 }
 
-func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []config.Stream) serve.Pipeline {
-	sp := serve.Pipeline{Name: p.Name, Plan: planOf(p.Schedule)}
+func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []config.Stream, w *execute.Worker) serve.Pipeline {
+	sp := serve.Pipeline{Name: p.Name, Plan: planOf(p.Schedule), Planned: w != nil}
 	for _, from := range p.From {
 		sp.Sources = append(sp.Sources, from.Text)
 	}
@@ -152,19 +153,54 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	for _, s := range streams {
 		sp.Streams = append(sp.Streams, s.Name)
 	}
-	if p.MultiSource {
-		sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
-			return a.serveMany(ctx, c, p, o)
-		}
-		return sp
-	}
+	x := a.executor(c)
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
-		return a.sync(ctx, c, p, syncFlags{
-			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,
-			opened: func(s *open.Source) { o.Rates(func() []serve.Rate { return ratesOf(s) }) },
-		})
+		r := execute.Run{Conf: c, Pipeline: p, Sources: p.From, Streams: o.Streams, Options: o.Options, ID: o.Run}
+		if w != nil && o.Options == (pipeline.Options{}) { // units cannot carry options
+			return dispatch(ctx, w, r)
+		}
+		r.Show = func(opened *open.Run) (func(pipeline.Event), func()) {
+			if !p.MultiSource {
+				o.Rates(func() []serve.Rate { return ratesOf(opened.Source) })
+			}
+			return o.Progress, func() {}
+		}
+		if p.MultiSource {
+			a.listAgain(&r)
+		}
+		result, err := x.Run(ctx, r)
+		return result.Report, err
 	}
 	return sp
+}
+
+// dispatch lets workers make a run. It cancels the run if its deadline passes.
+func dispatch(ctx context.Context, w *execute.Worker, r execute.Run) (pipeline.Report, error) {
+	report, err := w.Dispatch(ctx, r)
+	if err == nil && serve.Overdue(ctx) {
+		err = w.Cancel(ctx, r.ID)
+	}
+	if errors.Is(err, state.ErrTaken) {
+		err = nil
+	}
+	return report, err
+}
+
+// listAgain reads the sources of a run again if they are listed outside the configuration. If they cannot be read, the
+// run uses the previous list.
+func (a *app) listAgain(r *execute.Run) {
+	if r.Conf.Listing == nil {
+		return
+	}
+	c, err := a.open.Load()
+	if err != nil {
+		a.log.Warn("cannot read the list of sources; using the previous list", "pipeline", r.Pipeline.Name, "error", err)
+		return
+	}
+	if p, ok := c.Pipeline(r.Pipeline.Name); ok && p.MultiSource {
+		r.Conf, r.Pipeline, r.Sources = c, p, p.From
+		a.redactor.Add(c.Secrets...) // Invariant 5
+	}
 }
 
 // ratesOf returns the current rate limits and usage.

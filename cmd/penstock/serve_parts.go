@@ -3,13 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
 )
 
 // parts are the parts of a daemon besides its pipelines.
@@ -19,7 +24,7 @@ type parts struct {
 	begun     config.Config // the configuration with which the daemon started
 	pending   atomic.Pointer[[]string]
 	journal   state.Journal
-	units     *unitWorker // nil if the state is a folder
+	units     *execute.Worker // nil if the state is a folder
 	webhooks  *webhookServer
 	signals   *daemon.Signals
 	dashboard *daemon.Dashboard
@@ -32,7 +37,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.journal, err = a.open.Journal(ctx, c); err != nil {
 		return p, nil, err
 	}
-	if p.units, err = a.openUnitWorker(ctx, c, slots); err != nil {
+	if p.units, err = a.executor(c).OpenWorker(ctx, c, slots); err != nil {
 		return p, nil, err
 	}
 	if p.webhooks, err = openWebhookServer(ctx, a, c); err != nil {
@@ -45,16 +50,32 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.signals, err = daemon.OpenSignals(ctx, &a.open, c, all, signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, a.redactor); err != nil {
 		return p, nil, err
 	}
-	queue, err := p.units.pages(ctx)
+	jobs, err := queuePages(ctx, a, c)
 	if err != nil {
 		return p, nil, err
 	}
 	p.dashboard, err = daemon.OpenDashboard(c, daemon.DashboardConfig{
-		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.inbox, Queue: queue, Version: v.Version,
+		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.inbox, Queue: jobs, Version: v.Version,
 		Scheme:  func(s config.Source) string { return p.webhooks.receiver.Scheme(s) },
 		Observe: func(n serve.AccessRefused) { p.daemon.Observe(n) },
 	})
 	return p, all, err
+}
+
+// queuePath is where the dashboard shows the pages of the queue.
+const queuePath = "/queue"
+
+// queuePages returns the dashboard's pages of the workers' queue; nil if the state is a folder.
+func queuePages(ctx context.Context, a *app, c *config.Config) (http.Handler, error) {
+	db, ok := a.open.State(c).(*postgres.Store)
+	if !ok {
+		return nil, nil
+	}
+	pool, schema, err := db.Queue(ctx)
+	if err != nil {
+		return nil, open.StateTrouble(err)
+	}
+	return queue.UI(ctx, pool, schema, queuePath)
 }
 
 // pipelines returns the pipelines of a configuration in the form that package serve needs.
@@ -78,7 +99,7 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 
 // run runs the background work of the parts until ctx ends.
 func (p *parts) run(ctx context.Context) (wait func()) {
-	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.run(ctx), p.units.run(ctx)}
+	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.run(ctx), p.units.Start(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()
@@ -101,7 +122,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	}
 	p.signals.Configure(c, all)
 	p.dashboard.Configure(c)
-	p.units.configure(c)
+	p.units.Configure(c)
 	p.daemon.SetHosts(c.Serve.Hosts)
 	pending := changedAtStart(p.begun, *c)
 	p.pending.Store(&pending)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -54,7 +55,7 @@ Sources that failed come first.`,
 // listSources prints a line for each source and each multi-source pipeline that has read it, and a line
 // for each source that was not read yet.
 func listSources(ctx context.Context, a *app, c *config.Config, only []string) error {
-	stored, err := a.readSources(ctx, c, "")
+	stored, err := execute.ReadSources(ctx, a.open.State(c), "")
 	if err != nil {
 		return err
 	}
@@ -80,11 +81,11 @@ func listSources(ctx context.Context, a *app, c *config.Config, only []string) e
 
 // sourceRows returns the lines of one source: one per pipeline that has read it, or a single line if no pipeline
 // has.
-func sourceRows(c *config.Config, stored sourceRecords, name string) (rows [][]any) {
+func sourceRows(c *config.Config, stored execute.SourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
-	_, paused := stored.paused[name]
-	for _, r := range stored.records {
+	_, paused := stored.Paused[name]
+	for _, r := range stored.Records {
 		if r.Source != name {
 			continue
 		}
@@ -180,7 +181,7 @@ func changeSources(ctx context.Context, a *app, names []string, do func(context.
 	}
 	s, err := a.open.State(c).OpenSources(ctx)
 	if err != nil {
-		return sourcesTrouble(err)
+		return execute.SourcesTrouble(err)
 	}
 	var errs []error
 	for _, name := range names {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
@@ -21,6 +22,13 @@ type webhookServer struct {
 	inbox    state.Inbox
 	receiver *daemon.Receiver
 	trimmer  *daemon.InboxTrimmer // trimmer of the current configuration; nil before the first configuration
+}
+
+// newApplier returns an applier for the events of a pipeline's source. t removes the applied events from the inbox.
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *daemon.InboxTrimmer) *execute.Applier {
+	return a.executor(c).NewApplier(c, p, inbox, func(ctx context.Context, through int64) error {
+		return t.Applied(ctx, inbox, p.From[0].Text, p.Name, through)
+	})
 }
 
 // openWebhookServer opens the inbox. Only one daemon at a time may use the inbox of a state folder.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
@@ -110,7 +111,7 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 			if !sources[from.Text] {
 				continue
 			}
-			left, err := applyOne(ctx, a, a.newApplier(c, p.ForSource(from.Text), b, t))
+			left, err := applyOne(ctx, a, p.Name, a.newApplier(c, p.ForSource(from.Text), b, t))
 			if err != nil {
 				return err
 			}
@@ -125,11 +126,11 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 
 // applyOne applies events until none is left that can be applied now. waits is true if events still wait, or if
 // streams must be read.
-func applyOne(ctx context.Context, a *app, x *applier) (waits bool, err error) {
-	defer x.close()
+func applyOne(ctx context.Context, a *app, pipeline string, x *execute.Applier) (waits bool, err error) {
+	defer x.Close()
 	applied := 0
 	for {
-		rep, err := x.once(ctx)
+		rep, err := x.ApplyOnce(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -137,9 +138,9 @@ func applyOne(ctx context.Context, a *app, x *applier) (waits bool, err error) {
 		if rep.Applied > 0 && rep.Waiting > 0 {
 			continue
 		}
-		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", x.pipeline.Name, applied, rep.Waiting)
+		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", pipeline, applied, rep.Waiting)
 		if len(rep.Refresh) > 0 {
-			fmt.Fprintf(a.out, "%s: streams must be read: penstock sync %[1]s --stream %s\n", x.pipeline.Name, strings.Join(rep.Refresh, " --stream "))
+			fmt.Fprintf(a.out, "%s: streams must be read: penstock sync %[1]s --stream %s\n", pipeline, strings.Join(rep.Refresh, " --stream "))
 		}
 		return rep.Waiting > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
 	}

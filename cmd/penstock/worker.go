@@ -46,12 +46,12 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
-	h, err := a.openUnitWorker(ctx, c, slots)
+	w, err := a.executor(c).OpenWorker(ctx, c, slots)
 	if err != nil {
 		return err
 	}
 	a.log.Info("worker started", "slots", slots)
-	if err := h.work(ctx); err != nil {
+	if err := w.Work(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return stoppedBy(ctx)

@@ -6,13 +6,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
-
-// TrimAgain is the delay before another try to remove events from the inbox.
-const TrimAgain = 30 * time.Second
 
 // trimmer is the part of state.Inbox that removes events.
 type trimmer interface {

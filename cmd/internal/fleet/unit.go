@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,6 +73,19 @@ func StreamsOf(units []state.Unit) []string {
 		names = append(names, strings.Fields(u.Part)...)
 	}
 	return names
+}
+
+// UnitsOf returns all units of a run, page by page.
+func UnitsOf(ctx context.Context, from state.Units, run string) (all []state.Unit, err error) {
+	f := state.UnitFilter{Run: run}
+	for {
+		some, err := from.Units(ctx, f)
+		if err != nil || len(some) == 0 {
+			return all, err
+		}
+		all = append(all, some...)
+		f.After = some[len(some)-1].ID
+	}
 }
 
 // UnitReport is the stored report of a unit. It describes the last attempt, and counts the attempts that failed.

@@ -1,4 +1,4 @@
-package main
+package execute
 
 import (
 	"context"
@@ -21,16 +21,16 @@ const maxLost = 20
 // warnRenamed warns about a new source with the address of a source that is no longer in the
 // configuration. The source may have been renamed, and its rows would stay under the old name.
 // Addresses that several configured sources share are ignored.
-func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) error {
-	stored, err := m.readSources(ctx, m.conf, m.pipeline.Name)
+func (x *Executor) warnRenamed(ctx context.Context, c *config.Config, p config.Pipeline, sources []config.Ref) error {
+	stored, err := ReadSources(ctx, x.Open.State(c), p.Name)
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{}
 	var lost []string
-	for _, r := range stored.records {
+	for _, r := range stored.Records {
 		known[r.Source] = true
-		if _, is := m.conf.Source(r.Source); !is {
+		if _, is := c.Source(r.Source); !is {
 			lost = append(lost, r.Source)
 		}
 	}
@@ -38,13 +38,13 @@ func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) err
 		return nil
 	}
 	at := map[string][]string{} // sources of the configuration by their address
-	for _, s := range m.conf.Sources {
+	for _, s := range c.Sources {
 		for _, address := range addressesOf(s) {
 			at[address] = append(at[address], s.Name)
 		}
 	}
 	for _, old := range lost {
-		addresses, err := m.addressesIn(ctx, old)
+		addresses, err := x.addressesIn(ctx, c, p, old)
 		if err != nil {
 			return fmt.Errorf("look up source %s: %w", old, err)
 		}
@@ -53,7 +53,7 @@ func (m *multiSource) warnRenamed(ctx context.Context, sources []config.Ref) err
 			if len(now) != 1 || known[now[0]] || !slices.ContainsFunc(sources, func(r config.Ref) bool { return r.Text == now[0] }) {
 				continue
 			}
-			fmt.Fprintf(m.err, "source %s is new and reads %s, as did source %s, which is no longer in the configuration\n"+
+			fmt.Fprintf(x.Messages, "source %s is new and reads %s, as did source %s, which is no longer in the configuration\n"+
 				"hint: if it was renamed, restore its old name; under the new name everything is loaded again, beside the rows of %[3]s\n", now[0], address, old)
 			break
 		}
@@ -75,9 +75,9 @@ func addressesOf(s config.Source) (all []string) {
 }
 
 // addressesIn returns the addresses in a source's cursors in the pipeline's first destination.
-func (m *multiSource) addressesIn(ctx context.Context, source string) (all []string, err error) {
-	d, _ := m.conf.Destination(m.pipeline.To[0].Text)
-	dest, err := m.open.Part(ctx, m.conf, d, source)
+func (x *Executor) addressesIn(ctx context.Context, c *config.Config, p config.Pipeline, source string) (all []string, err error) {
+	d, _ := c.Destination(p.To[0].Text)
+	dest, err := x.Open.Part(ctx, c, d, source)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,49 +13,50 @@ import (
 
 // sourcesShown reports the progress of a run over several sources. It is safe for concurrent use.
 type sourcesShown struct {
-	a    *app
-	stop chan struct{}
-	done sync.WaitGroup
+	log    *slog.Logger
+	silent bool
 
 	mu             sync.Mutex
 	total, over    int // all sources, and the sources that have ended
 	short          int // ended, but not complete
 	rows, requests int
-	follow         func(pipeline.Event)
+
+	stop func() // ends the reports; nil before begin
 }
 
-// show starts to report a run over total sources, until close.
-func (m *multiSource) show(total int) *sourcesShown {
-	s := &sourcesShown{a: m.app, stop: make(chan struct{}), total: total, follow: m.flags.follow}
-	if m.noProgress || m.quiet || m.flags.follow != nil {
-		return s
+// begin starts to report a run over total sources, until close.
+func (s *sourcesShown) begin(total int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total = total
+	if s.silent {
+		return
 	}
-	s.done.Go(func() {
-		t := time.NewTicker(render.LogEvery)
+	t, ended := time.NewTicker(render.LogEvery), make(chan struct{})
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
-				s.log()
-			case <-s.stop:
+				s.report()
+			case <-ended:
 				return
 			}
 		}
 	})
-	return s
+	s.stop = func() { close(ended); reporting.Wait() }
 }
 
 // event handles one step of a source's run.
 func (s *sourcesShown) event(e pipeline.Event) {
+	if e.Kind != pipeline.EventPage {
+		return
+	}
 	s.mu.Lock()
-	if e.Kind == pipeline.EventPage {
-		s.rows += int(e.Records)
-		s.requests += e.Requests
-	}
-	s.mu.Unlock()
-	if s.follow != nil {
-		s.follow(e)
-	}
+	defer s.mu.Unlock()
+	s.rows += int(e.Records)
+	s.requests += e.Requests
 }
 
 // ended notes the end of a source.
@@ -67,17 +69,19 @@ func (s *sourcesShown) ended(o fleet.Outcome) {
 	}
 }
 
-func (s *sourcesShown) log() {
+func (s *sourcesShown) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	trouble := ""
 	if s.short > 0 {
 		trouble = fmt.Sprintf(", %d of them not complete", s.short)
 	}
-	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.over, render.Plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
+	s.log.Info(fmt.Sprintf("%d of %s done%s", s.over, render.Plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
 }
 
+// close ends the reports.
 func (s *sourcesShown) close() {
-	close(s.stop)
-	s.done.Wait()
+	if s.stop != nil {
+		s.stop()
+	}
 }

@@ -1,0 +1,90 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// errUnderWay means that no unit can be added for a run, because each would repeat a unit of another run that has
+// not ended.
+var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", state.ErrLocked)
+
+// endLook is how often Dispatch checks whether units have ended.
+const endLook = time.Second
+
+// Dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process
+// has already planned the run, Dispatch only waits. If ctx ends first, workers continue the run, and its report is
+// stopped. // Invariant 18
+func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, err error) {
+	began := w.db.Now()
+	if err := w.plan(ctx, r); err != nil {
+		return report, err
+	}
+	if err := w.await(ctx, r.ID); err != nil {
+		return pipeline.Report{Run: r.ID, Pipeline: r.Pipeline.Name, Status: pipeline.StatusStopped, Started: began, Ended: w.db.Now()}, nil
+	}
+	units, err := fleet.UnitsOf(ctx, w.claimer.Units, r.ID)
+	if err != nil {
+		return report, err
+	}
+	return fleet.Joined(r.ID, r.Pipeline.Name, units), nil
+}
+
+// plan stores the units of a run and wakes the workers, in one transaction. It does nothing if the run
+// already has units.
+func (w *Worker) plan(ctx context.Context, r Run) error {
+	before, err := w.claimer.Units.Units(ctx, state.UnitFilter{Run: r.ID, Limit: 1})
+	if err != nil || len(before) > 0 {
+		return err
+	}
+	streams, err := w.executor.Open.Choose(r.Conf, r.Pipeline, r.Streams)
+	if err != nil {
+		return err
+	}
+	sources := []orderedSource{{}}
+	if r.Pipeline.MultiSource {
+		if sources, _, err = w.executor.startOrder(ctx, r.Conf, r.Pipeline, r.Sources); err != nil {
+			return err
+		}
+	}
+	var units []state.Unit
+	for _, s := range sources {
+		units = append(units, fleet.Plan(r.ID, r.Pipeline.Name, s.name, open.Plain(streams))...)
+	}
+	added, err := w.claimer.Units.AddUnits(ctx, units)
+	if err == nil && len(added) == 0 && len(units) > 0 {
+		err = errUnderWay
+	}
+	return err
+}
+
+// await waits until every unit of a run has ended. It returns an error only if ctx ends first.
+func (w *Worker) await(ctx context.Context, run string) error {
+	tick := time.NewTicker(endLook)
+	defer tick.Stop()
+	for {
+		left, err := w.claimer.Units.Units(ctx, state.UnitFilter{Run: run, Active: true, Limit: 1})
+		if err == nil && len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Cancel cancels what is left of a run, also if ctx has ended.
+func (w *Worker) Cancel(ctx context.Context, run string) error {
+	late, cancel := pipeline.WithGrace(ctx, time.Second)
+	defer cancel()
+	_, err := w.claimer.Units.CancelUnits(late, state.UnitFilter{Run: run})
+	return err
+}

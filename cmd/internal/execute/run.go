@@ -1,0 +1,183 @@
+package execute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Run describes a run of a pipeline.
+type Run struct {
+	Conf     *config.Config
+	Pipeline config.Pipeline
+	Sources  []config.Ref // the sources to read, if the pipeline reads several
+	Streams  []string     // patterns that select streams; nil for all
+	Options  pipeline.Options
+	ID       string // "" to create one
+
+	Show  Show                                       // shows the progress of a source; may be nil
+	Begun func(sources int)                          // called before the first of several sources; may be nil
+	Ended func(fleet.Outcome, pipeline.Report) error // called after each of several sources, never concurrently; may be nil
+}
+
+// Result is the result of a run.
+type Result struct {
+	Report   pipeline.Report // if the pipeline reads several sources, the sums over them
+	ExitCode int             // of the process
+	Sources  []fleet.Outcome // the outcomes of several sources, the worst first
+	Paused   int             // sources that were left out because they are paused
+}
+
+// Run makes a run in this process. It returns an error if the run could not begin. If one of several sources fails or
+// does not answer, the others are still read, and its error is in their outcomes.
+func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
+	j := job{conf: r.Conf, pipeline: r.Pipeline, run: r.ID, streams: r.Streams, options: r.Options, show: r.Show, budget: x.budget(r.Conf, r.Pipeline), read: x.load}
+	if !r.Options.DryRun && r.Conf.State.URL == "" { // in a state database, units are for workers
+		c := &recorder{executor: x, worker: x.workerName(), open: func() (state.UnitStore, error) { return x.Open.State(r.Conf).OpenUnits(ctx) }}
+		defer c.close()
+		j.read = c.read
+	}
+	if r.Pipeline.MultiSource {
+		return x.runMany(ctx, r, j)
+	}
+	e := x.attempt(ctx, j, func() {})
+	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
+}
+
+// runMany makes a run over several sources. all is the job of the run, with all sources.
+func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
+	if x.Open.Locks == nil {
+		x.Open.Locks, x.Open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
+	}
+	sources, paused, err := x.startOrder(ctx, r.Conf, r.Pipeline, r.Sources)
+	if err != nil {
+		return res, err
+	}
+	all.run = cmp.Or(r.ID, runid.New(x.Open.State(r.Conf).Now()))
+	c := &outcomes{executor: x, run: r, all: fleet.NewOutcomes(all.run, r.Pipeline.Name)}
+	done, err := x.keepOpen(ctx, r)
+	if err != nil {
+		return res, err
+	}
+	defer done()
+	if err := x.warnRenamed(ctx, r.Conf, r.Pipeline, r.Sources); err != nil {
+		x.Open.Log.Warn("cannot check for renamed sources", "pipeline", r.Pipeline.Name, "error", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.Begun != nil {
+		r.Begun(len(sources))
+	}
+	jobs := make([]fleet.Job, len(sources))
+	for i, s := range sources {
+		silent := false // the source did not answer in an earlier attempt; attempts do not overlap
+		jobs[i] = fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) (again bool) {
+			j := all
+			j.pipeline = r.Pipeline.ForSource(s.name)
+			e := x.attempt(ctx, j, beat)
+			if errors.Is(errors.Join(e.err, e.report.Err), ErrCancelled) {
+				cancel(ErrCancelled) // the whole run was cancelled
+			}
+			if e.putOff {
+				silent = true
+				return true
+			}
+			e.silent = e.silent || silent
+			c.ended(ctx, s.name, e)
+			return false
+		}}
+	}
+	fleet.Pool{}.Run(ctx, jobs)
+	c.keep(ctx)
+	return Result{Report: c.all.Report(), ExitCode: c.all.ExitCode(), Sources: c.all.Outcomes(), Paused: paused}, errors.Join(c.errs...)
+}
+
+// outcomes collects and stores the outcomes of the sources of a run.
+type outcomes struct {
+	executor *Executor
+	run      Run
+	all      *fleet.Outcomes
+
+	mu      sync.Mutex
+	records []state.SourceRecord // not stored yet
+	errs    []error              // of Run.Ended
+}
+
+// recordEvery is how many outcomes are stored together.
+const recordEvery = 50
+
+// ended adds the outcome of a source.
+func (c *outcomes) ended(ctx context.Context, source string, e ending) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.run.Pipeline.Name
+	o := c.all.Add(source, e.report, e.err)
+	if o.Error != "" && !o.Complete() {
+		c.executor.Open.Log.Debug("source not complete", "pipeline", p, "source", source, "status", o.Status, "error", o.Error)
+	}
+	if c.run.Ended != nil {
+		if e.report.Run == "" { // the run of the source could not begin
+			now := time.Now()
+			e.report = pipeline.Report{Run: c.all.Run(), Pipeline: p, Status: pipeline.StatusFailed, Started: now, Ended: now, Err: e.err}
+		}
+		e.report.Source = source
+		c.errs = append(c.errs, c.run.Ended(o, e.report))
+	}
+	if o.Status == pipeline.StatusStopped || c.run.Options.DryRun {
+		return // a stopped run says nothing about the source
+	}
+	c.records = append(c.records, c.executor.sourceRecord(c.run.Conf, p, c.all.Run(), o, e.silent))
+	if len(c.records) == recordEvery {
+		c.keep(ctx)
+	}
+}
+
+// keep stores the outcomes that are not stored yet.
+func (c *outcomes) keep(ctx context.Context) {
+	if len(c.records) > 0 {
+		c.executor.keepSources(context.WithoutCancel(ctx), c.run.Conf, c.records...)
+	}
+	c.records = nil
+}
+
+// keepOpen opens the destinations whose tables the sources share. They stay open until done is called.
+func (x *Executor) keepOpen(ctx context.Context, r Run) (done func(), err error) {
+	var all []load.Destination
+	done = func() {
+		for _, d := range all {
+			if err := d.Close(); err != nil {
+				x.Open.Log.Warn("close destination", "error", err)
+			}
+		}
+	}
+	if r.Options.DryRun {
+		return done, nil
+	}
+	for _, to := range r.Pipeline.To {
+		d, _ := r.Conf.Destination(to.Text)
+		if d.PerSource() {
+			continue
+		}
+		dest, err := x.Open.Destination(ctx, r.Conf, d)
+		if err != nil && len(r.Pipeline.To) > 1 && ctx.Err() == nil && failure.CodeOf(ctx, err) != failure.ExitUsage {
+			continue // the other destinations still get their rows
+		}
+		if err != nil {
+			done()
+			return nil, err
+		}
+		all = append(all, dest)
+	}
+	return done, nil
+}
