@@ -82,7 +82,7 @@ func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err
 	jobs := make([]fleet.Job, len(sources))
 	for i, s := range sources {
 		silent := false // the source did not answer in an earlier attempt; attempts do not overlap
-		jobs[i] = fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) (again bool) {
+		jobs[i] = fleet.Job{Silent: s.silent, Run: func(ctx context.Context, beat func()) (again bool) {
 			j := all
 			j.pipeline = r.Pipeline.ForSource(s.name)
 			e := x.attempt(ctx, j, beat)

@@ -3,7 +3,6 @@ package fleet_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -74,7 +73,7 @@ func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobS
 	synctest.Test(t, func(t *testing.T) {
 		began, at, mu := time.Now(), 0, sync.Mutex{}
 		add := func(jobs []fleet.Job, name string, do workspace, silent bool) []fleet.Job {
-			return append(jobs, fleet.Job{Source: fmt.Sprint(len(jobs)), Silent: silent, Run: func(ctx context.Context, beat func()) bool {
+			return append(jobs, fleet.Job{Silent: silent, Run: func(ctx context.Context, beat func()) bool {
 				mu.Lock()
 				at++
 				c.tries[name]++

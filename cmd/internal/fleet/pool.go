@@ -1,7 +1,7 @@
-// Package fleet schedules the work of one process over many sources. Each piece of work is a [Job]:
-// one call of pipeline.Run over one source, or over some streams of a source. A [Pool] lets the
-// sources take turns and runs a bounded number of jobs at the same time. A job that waits for its source
-// does not hold up the others.
+// Package fleet has what a process needs to work on many sources, also together with other processes. A [Pool]
+// runs a list of jobs, and [Slots] admit jobs that arrive one by one. Both bound how many jobs run at the same time, and
+// a job that waits for its source does not hold up the others. A [Claimer] claims units of a state and makes attempts
+// at them. [Outcomes] and [Joined] sum up the results.
 //
 // The package depends on neither configurations nor destinations. The caller decides what a job does,
 // and stores its result.
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Job is a piece of work for one source. Run returns when all of its work has ended, soon after ctx
+// Job is the work for one source. Run returns when all of its work has ended, soon after ctx
 // ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own errors and
 // panics.
 //
@@ -21,7 +21,6 @@ import (
 // [ErrPutOff] as the cause. If Run then returns true, the job starts again after the waiting jobs have
 // started. A job is put off twice at most.
 type Job struct {
-	Source string
 	Silent bool // the source did not answer the last time, so the job starts after the others
 	Run    func(ctx context.Context, beat func()) (again bool)
 }
@@ -33,7 +32,6 @@ var ErrPutOff = errors.New("put off: the source does not answer, and other sourc
 type Pool struct {
 	Width    int           // maximum of jobs that work at the same time; 0: DefaultWidth
 	Most     int           // maximum of jobs under way, including those that wait for their sources; 0: four times Width // Invariant 6
-	Each     int           // maximum of jobs of one source at the same time; 0: 1
 	Patience time.Duration // longest time without a beat before a job counts as waiting for its source; it is shorter if sources usually answer faster; 0: DefaultPatience
 }
 
@@ -43,8 +41,7 @@ const (
 	DefaultPatience = 2 * time.Second
 )
 
-// Run runs the jobs and returns when none is under way. Sources take turns in the order of their first
-// jobs: one job of each source, then the next job of each. After ctx ends, no further job starts. Run
+// Run runs the jobs in their order, and returns when none is under way. After ctx ends, no further job starts. Run
 // returns how many jobs started, each counted once.
 //
 // A job counts as working until its source is silent for longer than sources usually are. Before the
@@ -52,17 +49,20 @@ const (
 // that never answer, however many, leave nearly all of the width to the others. When p.Most jobs are
 // under way, a job whose source stays silent is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
-	s := newRun(p, jobs)
+	s := &run{scheduler: newScheduler(p), ended: make(chan *task)}
+	for _, j := range jobs {
+		t := &task{Job: j}
+		if j.Silent {
+			t.round = silentRound
+		}
+		s.waiting[t.round] = append(s.waiting[t.round], t)
+	}
 	defer s.drain()
 	for ctx.Err() == nil {
-		for s.room() {
-			t := s.next()
-			if t == nil {
-				break
-			}
-			s.start(ctx, t)
+		for s.round() <= lastRound && s.room() {
+			s.start(ctx, s.next())
 		}
-		if s.left == 0 && s.leaving == 0 {
+		if s.round() > lastRound && s.leaving == 0 {
 			break
 		}
 		s.putOff(s.round())
@@ -74,11 +74,9 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 // run has fields that only the goroutine of Run uses, unless the scheduler's lock guards them.
 type run struct {
 	*scheduler
-	lines [lastRound + 1]waitingTasks // tasks that have not started, or are to start again, by round
-	left  int
-	begun int
-	busy  map[string]int
-	ended chan *task
+	waiting [lastRound + 1][]*task // tasks that have not started, or are to start again, by round
+	begun   int
+	ended   chan *task
 }
 
 // Jobs of earlier rounds start first. A job starts in round 0, or in silentRound if its source was silent the
@@ -95,32 +93,21 @@ type task struct {
 	again bool // its Run returned true, so it starts again if it was put off
 }
 
-func newRun(p Pool, jobs []Job) *run {
-	p.Each = max(p.Each, 1)
-	s := &run{scheduler: newScheduler(p), busy: map[string]int{}, ended: make(chan *task)}
-	for _, j := range jobs {
-		t := &task{Job: j}
-		if j.Silent {
-			t.round = silentRound
+// round returns the first round that has waiting tasks.
+func (s *run) round() int {
+	for i, tasks := range s.waiting {
+		if len(tasks) > 0 {
+			return i
 		}
-		s.queue(t)
 	}
-	return s
-}
-
-func (s *run) queue(t *task) {
-	s.lines[t.round].add(t)
-	s.left++
+	return lastRound + 1
 }
 
 func (s *run) next() *task {
-	for i := range s.lines {
-		if t := s.lines[i].next(func(source string) bool { return s.busy[source] < s.Each }); t != nil {
-			s.left--
-			return t
-		}
-	}
-	return nil
+	tasks := &s.waiting[s.round()]
+	t := (*tasks)[0]
+	*tasks = (*tasks)[1:]
+	return t
 }
 
 func (s *run) start(ctx context.Context, t *task) {
@@ -131,7 +118,6 @@ func (s *run) start(ctx context.Context, t *task) {
 	s.active[&t.runningJob] = true
 	ctx = s.begin(ctx, &t.runningJob)
 	t.tried, t.again = true, false
-	s.busy[t.Source]++
 	go func() {
 		defer func() { s.ended <- t }()
 		t.again = t.Run(ctx, func() { s.beat(&t.runningJob) })
@@ -149,9 +135,9 @@ func (s *run) await(ctx context.Context) {
 	select {
 	case t := <-s.ended:
 		off := t.off
-		s.end(t)
+		s.leave(&t.runningJob)
 		if off && t.again {
-			s.queue(t)
+			s.waiting[t.round] = append(s.waiting[t.round], t)
 		}
 	case <-look:
 	case <-ctx.Done():
@@ -160,22 +146,6 @@ func (s *run) await(ctx context.Context) {
 
 func (s *run) drain() {
 	for len(s.active) > 0 {
-		s.end(<-s.ended)
+		s.leave(&(<-s.ended).runningJob)
 	}
-}
-
-func (s *run) end(t *task) {
-	s.leave(&t.runningJob)
-	if s.busy[t.Source]--; s.busy[t.Source] == 0 {
-		delete(s.busy, t.Source)
-	}
-}
-
-func (s *run) round() int {
-	for i := range s.lines {
-		if len(s.lines[i].queues) > 0 {
-			return i
-		}
-	}
-	return lastRound + 1
 }

@@ -17,7 +17,7 @@ type Slots struct {
 	freed     chan struct{} // closed and replaced when a job leaves
 }
 
-// NewSlots returns Slots for the width of p. It ignores p.Each.
+// NewSlots returns Slots for the width of p.
 func NewSlots(p Pool) *Slots {
 	return &Slots{scheduler: newScheduler(p), freed: make(chan struct{})}
 }
