@@ -62,7 +62,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 	a := &app{out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c))
+	x := daemon.NewInboxTrimmer(c).Applier(a.executor(c), c, c.Pipelines[0], b)
 	defer x.Close()
 	settled := func() {
 		require.Eventually(t, func() bool {

@@ -41,7 +41,7 @@ func testWebhooksUpdateBothTables(t *testing.T, to target) {
 	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	_, err = applyOne(t.Context(), a, c.Pipelines[0].Name, a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c)))
+	_, err = applyOne(t.Context(), a, c.Pipelines[0].Name, daemon.NewInboxTrimmer(c).Applier(a.executor(c), c, c.Pipelines[0], b))
 	require.NoError(t, err)
 	w := to.open(t)
 	for _, table := range []string{"v2_contacts", "v2_contact"} {

@@ -111,7 +111,7 @@ func testWebhookStory(t *testing.T, to target, seed uint64) {
 	require.NoError(t, err)
 	trims := daemon.NewInboxTrimmer(c)
 	apply := func() {
-		_, err := applyOne(t.Context(), a, c.Pipelines[0].Name, a.newApplier(c, c.Pipelines[0], b, trims))
+		_, err := applyOne(t.Context(), a, c.Pipelines[0].Name, trims.Applier(a.executor(c), c, c.Pipelines[0], b))
 		require.NoError(t, err)
 	}
 	for range 12 {

@@ -78,7 +78,7 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	a := &app{out: &said, err: &said, log: slog.New(slog.DiscardHandler), open: open.Opener{File: p.config(), Log: slog.New(slog.DiscardHandler), Kinds: destinationKinds()}}
 	c, err := a.open.Load()
 	require.NoError(t, err)
-	x := a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c))
+	x := daemon.NewInboxTrimmer(c).Applier(a.executor(c), c, c.Pipelines[0], b)
 	waits, err := applyOne(t.Context(), a, c.Pipelines[0].Name, x)
 	require.NoError(t, err)
 	require.True(t, waits, "tickets have no address of their own: %s", said.String())
@@ -136,7 +136,7 @@ func TestWebhooksDrain(t *testing.T) {
 	c, err := a.open.Load()
 	require.NoError(t, err)
 	began := time.Now()
-	waits, err := applyOne(t.Context(), a, c.Pipelines[0].Name, a.newApplier(c, c.Pipelines[0], b, daemon.NewInboxTrimmer(c)))
+	waits, err := applyOne(t.Context(), a, c.Pipelines[0].Name, daemon.NewInboxTrimmer(c).Applier(a.executor(c), c, c.Pipelines[0], b))
 	require.NoError(t, err)
 	require.False(t, waits)
 	t.Logf("%d events applied in %s: %.0f a second", n, time.Since(began), float64(n)/time.Since(began).Seconds())

@@ -54,7 +54,7 @@ var line = map[string][]string{
 	"cmd/internal/signature":           {"extract/wire"},
 	"cmd/internal/config":              {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/internal/check":               {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/postgres"},
-	"cmd/internal/daemon":              {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
+	"cmd/internal/daemon":              {"cmd/internal/check", "cmd/internal/config", "cmd/internal/execute", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
 	"cmd/internal/failure":             {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/history":             {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":             {"schemas"},

@@ -25,7 +25,7 @@ type parts struct {
 	pending   atomic.Pointer[[]string]
 	journal   state.Journal
 	units     *execute.Worker // nil if the state is a folder
-	webhooks  *webhookServer
+	webhooks  *daemon.Webhooks
 	signals   *daemon.Signals
 	dashboard *daemon.Dashboard
 }
@@ -40,7 +40,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.units, err = a.executor(c).OpenWorker(ctx, c, slots); err != nil {
 		return p, nil, err
 	}
-	if p.webhooks, err = openWebhookServer(ctx, a, c); err != nil {
+	if p.webhooks, err = daemon.OpenWebhooks(ctx, a.executor(c), c); err != nil {
 		return p, nil, err
 	}
 	if all, err = p.pipelines(c); err != nil {
@@ -55,8 +55,8 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 		return p, nil, err
 	}
 	p.dashboard, err = daemon.OpenDashboard(c, daemon.DashboardConfig{
-		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.inbox, Queue: jobs, Version: v.Version,
-		Scheme:  func(s config.Source) string { return p.webhooks.receiver.Scheme(s) },
+		Opener: &a.open, Journal: p.journal, Inbox: p.webhooks.Inbox, Queue: jobs, Version: v.Version,
+		Scheme:  func(s config.Source) string { return p.webhooks.Receiver.Scheme(s) },
 		Observe: func(n serve.AccessRefused) { p.daemon.Observe(n) },
 	})
 	return p, all, err
@@ -82,7 +82,7 @@ func queuePages(ctx context.Context, a *app, c *config.Config) (http.Handler, er
 func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 	all, err := p.a.served(c, p.units)
 	if err == nil {
-		p.webhooks.applies(c, all)
+		p.webhooks.Applies(c, all)
 	}
 	return all, err
 }
@@ -92,14 +92,14 @@ func (p *parts) observers() []serve.Observer { return append(p.signals.Observers
 // mount adds the parts to the daemon.
 func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
-	p.signals.Mount(d, c, p.journal, p.webhooks.inbox)
+	p.signals.Mount(d, c, p.journal, p.webhooks.Inbox)
 	p.dashboard.Mount(d)
-	return p.webhooks.mount(ctx, d, c)
+	return p.webhooks.Mount(ctx, d, c)
 }
 
 // run runs the background work of the parts until ctx ends.
 func (p *parts) run(ctx context.Context) (wait func()) {
-	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.run(ctx), p.units.Start(ctx)}
+	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.Run(ctx), p.units.Start(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()
@@ -115,7 +115,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	}
 	all, err := p.pipelines(c)
 	if err == nil {
-		err = p.webhooks.receiver.Reconfigure(ctx, c)
+		err = p.webhooks.Receiver.Reconfigure(ctx, c)
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	p.dashboard.Configure(c)
 	p.units.Configure(c)
 	p.daemon.SetHosts(c.Serve.Hosts)
-	pending := changedAtStart(p.begun, *c)
+	pending := daemon.ChangedAtStart(p.begun, *c)
 	p.pending.Store(&pending)
 	return all, nil
 }
@@ -137,46 +137,10 @@ func (p *parts) waiting() []string {
 	return nil
 }
 
-// changedAtStart compares two configurations and returns the different keys that are read only at start.
-func changedAtStart(was, is config.Config) (keys []string) {
-	for _, k := range []struct {
-		name string
-		same bool
-	}{
-		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
-		{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
-		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens apply at once
-		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
-		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
-		{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
-	} {
-		if !k.same {
-			keys = append(keys, k.name)
-		}
-	}
-	return keys
-}
-
-// sameFiles reports whether a and b name the same certificate files.
-func sameFiles(a, b *config.ServeTLS) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Cert == b.Cert && a.Key == b.Key
-}
-
-// sameCollector reports whether a and b have the same address and the same token.
-func sameCollector(a, b *config.Collector) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.URL == b.URL && a.Token == b.Token
-}
-
 func (p *parts) close() error {
 	var errs []error
 	if p.webhooks != nil {
-		errs = append(errs, p.webhooks.close())
+		errs = append(errs, p.webhooks.Close())
 	}
 	if p.journal != nil {
 		errs = append(errs, p.journal.Close())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 )
 
 // asked sends a GET with this Host header to the daemon, and returns the status.
@@ -81,7 +82,7 @@ func TestChangedAtStart(t *testing.T) {
 	same := was
 	same.Serve.OTLP = &config.Collector{URL: "http://a"}
 	same.Serve.OTLP.At.Line, same.Serve.At.Line, same.State.At.Line = 6, 7, 8
-	require.Empty(t, changedAtStart(was, same), "the position in the file is no change")
+	require.Empty(t, daemon.ChangedAtStart(was, same), "the position in the file is no change")
 	is := config.Config{Serve: config.Serve{Listen: ":80", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
-	require.Equal(t, []string{"serve.listen", "serve.auth", "serve.otlp", "serve.openlineage", "state"}, changedAtStart(was, is))
+	require.Equal(t, []string{"serve.listen", "serve.auth", "serve.otlp", "serve.openlineage", "state"}, daemon.ChangedAtStart(was, is))
 }

@@ -111,7 +111,7 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 			if !sources[from.Text] {
 				continue
 			}
-			left, err := applyOne(ctx, a, p.Name, a.newApplier(c, p.ForSource(from.Text), b, t))
+			left, err := applyOne(ctx, a, p.Name, t.Applier(a.executor(c), c, p.ForSource(from.Text), b))
 			if err != nil {
 				return err
 			}

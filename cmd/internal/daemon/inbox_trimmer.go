@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
+	"github.com/penstock-data/penstock/state"
 )
 
 // trimmer is the part of state.Inbox that removes events.
@@ -47,6 +49,13 @@ func (t *InboxTrimmer) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
+}
+
+// Applier returns an applier for the events of a pipeline's source. The trimmer removes the events that it has applied.
+func (t *InboxTrimmer) Applier(x *execute.Executor, c *config.Config, p config.Pipeline, inbox state.Inbox) *execute.Applier {
+	return x.NewApplier(c, p, inbox, func(ctx context.Context, through int64) error {
+		return t.Applied(ctx, inbox, p.From[0].Text, p.Name, through)
+	})
 }
 
 // Applied records that a pipeline has applied the events of source up to the number through. It removes the events that
