@@ -121,7 +121,7 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	defer r.Close()
 	if len(p.To) > 0 {
 		var unlock func()
-		if ctx, unlock, err = (*open.PipelineLocks)(nil).Take(ctx, d.open.State(d.conf), p.Name); err != nil {
+		if ctx, unlock, err = d.open.Locks.Take(ctx, d.open.State(d.conf), p.Name); err != nil {
 			return err
 		}
 		defer unlock()

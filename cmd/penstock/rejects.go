@@ -188,7 +188,7 @@ func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.C
 
 // rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
 func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
-	ctx, unlock, err := (*open.PipelineLocks)(nil).Take(ctx, a.open.State(c), p.Key())
+	ctx, unlock, err := a.open.Locks.Take(ctx, a.open.State(c), p.Key())
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/state"
 )
 
 // defaultSlots is how many sources a process reads at once.
@@ -59,7 +58,7 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
+	a.open.Pool = open.NewDestinationPool()
 	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {
@@ -179,9 +178,6 @@ func dispatch(ctx context.Context, w *execute.Worker, r execute.Run) (pipeline.R
 	report, err := w.Dispatch(ctx, r)
 	if err == nil && serve.Overdue(ctx) {
 		err = w.Cancel(ctx, r.ID)
-	}
-	if errors.Is(err, state.ErrTaken) {
-		err = nil
 	}
 	return report, err
 }

@@ -44,7 +44,7 @@ func TestServeGoverned(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	require.NoError(t, os.WriteFile(defaultConfig, []byte(strings.Replace(governedConfig, "SANDBOX", server.URL, 1)), 0o600))
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
 	c, err := a.open.Load()
 	require.NoError(t, err)

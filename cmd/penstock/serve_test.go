@@ -232,7 +232,7 @@ func TestServeSoak(t *testing.T) {
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Locks: open.NewPipelineLocks(), Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, logFormat: "text", quiet: true, open: open.Opener{File: defaultConfig, Pool: open.NewDestinationPool(), Kinds: destinationKinds()}}
 	require.NoError(t, a.start())
 	c, err := a.open.Load()
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.open.Locks, a.open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
+	a.open.Pool = open.NewDestinationPool()
 	w, err := a.executor(c).OpenWorker(ctx, c, slots)
 	if err != nil {
 		return err

@@ -57,8 +57,8 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 
 // runMany makes a run over several sources. all is the job of the run, with all sources.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
-	if x.Open.Locks == nil {
-		x.Open.Locks, x.Open.Pool = open.NewPipelineLocks(), open.NewDestinationPool()
+	if x.Open.Pool == nil {
+		x.Open.Pool = open.NewDestinationPool()
 	}
 	sources, paused, err := x.startOrder(ctx, r.Conf, r.Pipeline, r.Sources)
 	if err != nil {

@@ -49,11 +49,11 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// PipelineLocks has the locks of the pipelines that a daemon works on. A run of a pipeline and the application of its
+// PipelineLocks has the locks of the pipelines that a process works on. A run of a pipeline and the application of its
 // webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
 // committing to the same stream at the same time: see turnsOf.
 //
-// It is safe for concurrent use. A nil *PipelineLocks shares nothing.
+// It is safe for concurrent use. The zero value is ready to use.
 type PipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
@@ -68,22 +68,9 @@ type heldLock struct {
 	lease state.Lease   // if n > 0
 }
 
-// NewPipelineLocks returns locks that no one has taken.
-func NewPipelineLocks() *PipelineLocks {
-	return &PipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*overlay.Locks{}}
-}
-
 // Take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
 // the context held, which ends when the lock is lost, and must call release at the end.
 func (h *PipelineLocks) Take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
-	if h == nil {
-		l, err := LockPipeline(ctx, s, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		held, cancel := leased(ctx, l)
-		return held, func() { cancel(); _ = l.Release() }, nil
-	}
 	l := h.of(name)
 	select {
 	case l.busy <- struct{}{}:
@@ -111,6 +98,9 @@ func (h *PipelineLocks) Take(ctx context.Context, s state.Store, name string) (h
 func (h *PipelineLocks) of(name string) *heldLock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.locks == nil {
+		h.locks = map[string]*heldLock{}
+	}
 	if h.locks[name] == nil {
 		h.locks[name] = &heldLock{busy: make(chan struct{}, 1)}
 	}
@@ -118,13 +108,13 @@ func (h *PipelineLocks) of(name string) *heldLock {
 }
 
 // StreamLocks returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
-// to a stream at the same time. It returns nil if h is nil, because then this process makes only one run.
+// to a stream at the same time.
 func (h *PipelineLocks) StreamLocks(name string) *overlay.Locks {
-	if h == nil {
-		return nil
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.turns == nil {
+		h.turns = map[string]*overlay.Locks{}
+	}
 	if h.turns[name] == nil {
 		h.turns[name] = &overlay.Locks{}
 	}

@@ -20,7 +20,7 @@ type Opener struct {
 	Context   context.Context                                              // ends when the process is stopped; nil for one that never ends
 	Attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	Locks  *PipelineLocks     // locks of the pipelines of a daemon; nil in a process that makes only one run
+	Locks  PipelineLocks      // locks of the pipelines that this process works on
 	Pool   *DestinationPool   // destinations that parts of this process share; nil if each opens its own
 	Life   time.Duration      // how long leases and units live without renewal; 0 for the default
 	As     Host               // for tests: the host that this process claims to run on; zero for the real one
