@@ -34,7 +34,7 @@ func (r *fleetRig) jobs(serve *fleetProcess, state string) map[string]queueJob {
 	require.NoError(r.t, json.Unmarshal(text, &all), string(text))
 	found := map[string]queueJob{}
 	for _, j := range all.Data {
-		var u queue.Unit
+		var u queue.Job
 		require.NoError(r.t, json.Unmarshal([]byte(j.Args), &u))
 		found[u.Source] = j
 	}

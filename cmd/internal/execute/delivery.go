@@ -21,7 +21,7 @@ type delivery struct {
 	claimer  fleet.Claimer
 	gate     *exclusiveGate
 	job      job
-	unit     queue.Unit
+	queued   queue.Job
 	slot     *fleet.Slot
 }
 
@@ -44,7 +44,7 @@ func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err erro
 		err = d.runSuspects(ctx)
 	}
 	if err != nil && d.slot.Aside() { // else the queue reports the error
-		d.executor.Open.Log.Warn("cannot claim or settle units; other workers take them over", "pipeline", d.unit.Pipeline, "source", d.unit.Source, "error", err)
+		d.executor.Open.Log.Warn("cannot claim or settle units; other workers take them over", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "error", err)
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (d *delivery) runSuspects(ctx context.Context) error {
 
 // suspects reports whether a waiting unit of the job may have crashed the worker that worked on it.
 func (d *delivery) suspects(ctx context.Context) (bool, error) {
-	f := unitsOf(d.unit)
+	f := unitsOf(d.queued)
 	f.Active = true
 	units, err := d.claimer.Units.Units(ctx, f)
 	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
@@ -76,7 +76,7 @@ func (d *delivery) suspects(ctx context.Context) (bool, error) {
 
 // attemptAll makes attempts at the units of the job until none is left to start.
 func (d *delivery) attemptAll(ctx context.Context, suspect bool) error {
-	claim := state.Claim{Run: d.unit.Run, Pipeline: d.unit.Pipeline, Source: &d.unit.Source, Suspect: suspect}
+	claim := state.Claim{Run: d.queued.Run, Pipeline: d.queued.Pipeline, Source: &d.queued.Source, Suspect: suspect}
 	for ctx.Err() == nil {
 		if n, err := d.claimer.Work(ctx, claim, d.attempt); err != nil || n == 0 {
 			return err
@@ -132,7 +132,7 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	}
 	inbox, err := d.db.OpenInbox(ctx, state.InboxOptions{})
 	if err != nil {
-		x.Open.Log.Warn("webhook events wait until the units end", "pipeline", p.Name, "source", d.unit.Source, "error", err)
+		x.Open.Log.Warn("webhook events wait until the units end", "pipeline", p.Name, "source", d.queued.Source, "error", err)
 		return func() {}
 	}
 	events := x.NewApplier(d.job.conf, p, inbox, nil)
@@ -164,10 +164,10 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 func (d *delivery) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.executor.Open.Log.Error("applying events panicked", "pipeline", d.unit.Pipeline, "source", d.unit.Source, "stack", string(debug.Stack()))
+			d.executor.Open.Log.Error("applying events panicked", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "stack", string(debug.Stack()))
 		}
 	}()
 	if err := do(); err != nil && ctx.Err() == nil {
-		d.executor.Open.Log.Debug("webhook events not applied", "pipeline", d.unit.Pipeline, "source", d.unit.Source, "error", err)
+		d.executor.Open.Log.Debug("webhook events not applied", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "error", err)
 	}
 }

@@ -79,18 +79,18 @@ func (w *Worker) Work(ctx context.Context) error {
 	return queue.Worker{
 		Pool: pool, Schema: schema, Slots: w.slots, Log: w.executor.Open.Log, Life: cmp.Or(w.executor.Open.Life, fleet.DefaultLife), Now: w.db.Now,
 		Do: w.do, Drain: w.drain,
-		Cancel: func(ctx context.Context, u queue.Unit) error {
+		Cancel: func(ctx context.Context, u queue.Job) error {
 			_, err := w.claimer.Units.CancelUnits(ctx, unitsOf(u))
 			return err
 		},
-		Held: func(ctx context.Context, u queue.Unit) (bool, error) {
+		Held: func(ctx context.Context, u queue.Job) (bool, error) {
 			return w.db.Held(ctx, u.Run, u.Pipeline, u.Source)
 		},
 	}.Run(ctx)
 }
 
 // unitsOf selects the units of a job.
-func unitsOf(u queue.Unit) state.UnitFilter {
+func unitsOf(u queue.Job) state.UnitFilter {
 	return state.UnitFilter{Run: u.Run, Pipeline: u.Pipeline, Source: &u.Source}
 }
 
@@ -128,7 +128,7 @@ const (
 
 // do works on the units of a job, if this process can. While the source is silent, do may return before the units
 // end. The job is then delivered again from time to time, until they have ended.
-func (w *Worker) do(ctx context.Context, u queue.Unit, cancelled <-chan struct{}) (next time.Time, err error) {
+func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{}) (next time.Time, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.New(w.executor.Redactor.Redact(err.Error())) // the queue stores it // Invariant 5
@@ -159,7 +159,7 @@ func (w *Worker) do(ctx context.Context, u queue.Unit, cancelled <-chan struct{}
 		return after(busyPause), nil
 	}
 	d := &delivery{
-		executor: w.executor, db: w.db, claimer: w.claimer, gate: &w.gate, unit: u, slot: slot,
+		executor: w.executor, db: w.db, claimer: w.claimer, gate: &w.gate, queued: u, slot: slot,
 		job: job{conf: c, pipeline: p, run: u.Run, budget: w.budget, read: w.executor.load},
 	}
 	done := make(chan struct{}) // closed once derr is set
@@ -195,7 +195,7 @@ func (w *Worker) otherHostPause(ctx context.Context, c *config.Config, p config.
 
 // next returns when the units of a job can go on: the zero time if all of them have ended. If the next unit failed,
 // err says why.
-func (w *Worker) next(ctx context.Context, u queue.Unit) (next time.Time, err error) {
+func (w *Worker) next(ctx context.Context, u queue.Job) (next time.Time, err error) {
 	f := unitsOf(u)
 	f.Active = true
 	left, err := w.claimer.Units.Units(ctx, f)
@@ -232,7 +232,7 @@ func (w *Worker) drain(ctx context.Context) error {
 
 // known finds the pipeline of a job, restricted to the job's source. If the configuration does not have them,
 // known reads it again, because they may be new.
-func (w *Worker) known(u queue.Unit) (*config.Config, config.Pipeline, bool) {
+func (w *Worker) known(u queue.Job) (*config.Config, config.Pipeline, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	find := func() (config.Pipeline, bool) {

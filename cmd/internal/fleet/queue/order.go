@@ -55,7 +55,7 @@ func newOrder(ctx context.Context, tx pgx.Tx) (*order, error) {
 }
 
 // next returns the turn of a new job.
-func (o *order) next(ctx context.Context, u Unit) (jobOrder, error) {
+func (o *order) next(ctx context.Context, u Job) (jobOrder, error) {
 	t, begun := o.runs[u.Run]
 	if !begun {
 		var err error
@@ -79,7 +79,7 @@ func evenFrom(n int64) int64 { return n + n&1 }
 
 // first returns the first turn of a run: after the last turn of its pipeline, or half a turn before the present one.
 // A run that webhooks cause does not wait for the other runs of its pipeline.
-func (o *order) first(ctx context.Context, u Unit) (t jobOrder, err error) {
+func (o *order) first(ctx context.Context, u Job) (t jobOrder, err error) {
 	var cause string
 	err = o.tx.QueryRow(ctx, "SELECT cause FROM runs WHERE pipeline = $1 AND run = $2", u.Pipeline, u.Run).Scan(&cause)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

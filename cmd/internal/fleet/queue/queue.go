@@ -33,8 +33,8 @@ const refresh = "refresh"
 // Widths returns how many sources a worker with the given slots works on at once, by queue.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// Unit is a job: the units of one source in a run. At most one job with the same Unit has not ended.
-type Unit struct {
+// Job is the units of one source in a run. At most one job with the same fields has not ended.
+type Job struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`
 	Source   string `json:"source,omitempty"` // "" if the pipeline has only one
@@ -44,7 +44,7 @@ type Unit struct {
 }
 
 // Kind implements [river.JobArgs].
-func (Unit) Kind() string { return "unit" }
+func (Job) Kind() string { return "unit" }
 
 // mostAttempts only has to be large. The units themselves count their failures and lost workers, and give up.
 const mostAttempts = 1000
@@ -67,11 +67,11 @@ func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Uni
 	if err != nil {
 		return err
 	}
-	index := map[Unit]int{}
+	index := map[Job]int{}
 	var jobs []river.InsertManyParams
 	var turns []int64
 	for _, u := range units {
-		args := Unit{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}
+		args := Job{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}
 		if _, known := index[args]; known {
 			continue
 		}
@@ -99,7 +99,7 @@ func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Uni
 	}
 	var ids, unitJobs, unitTurns []int64
 	for _, u := range units {
-		i := index[Unit{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}]
+		i := index[Job{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}]
 		ids, unitJobs, unitTurns = append(ids, u.ID), append(unitJobs, added[i].Job.ID), append(unitTurns, turns[i])
 	}
 	_, err = tx.Exec(ctx, `UPDATE units SET job = n.job, turn = coalesce(units.turn, n.turn)

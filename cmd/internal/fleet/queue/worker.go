@@ -24,11 +24,11 @@ type Worker struct {
 	// the units have ended. Otherwise River delivers the job again at next. If err is not nil, River records it as the
 	// reason. An error without a time is retried soon. Do may return while its work continues, so that another job can
 	// use the slot.
-	Do func(ctx context.Context, u Unit, cancelled <-chan struct{}) (next time.Time, err error)
+	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
-	Cancel func(ctx context.Context, u Unit) error
+	Cancel func(ctx context.Context, u Job) error
 	// Held reports whether a living worker has units of the job: see postgres.Store.Held.
-	Held func(ctx context.Context, u Unit) (bool, error)
+	Held func(ctx context.Context, u Job) (bool, error)
 	// Drain waits until all work that Do started has ended, or until ctx ends.
 	Drain func(ctx context.Context) error
 	// Now returns the time of day in the database: see state.Store.
@@ -91,7 +91,7 @@ func (w Worker) Run(ctx context.Context) error {
 
 // unitJobs runs the jobs that River delivers.
 type unitJobs struct {
-	river.WorkerDefaults[Unit]
+	river.WorkerDefaults[Job]
 	w    Worker
 	live context.Context
 }
@@ -99,7 +99,7 @@ type unitJobs struct {
 // Timeout also decides which jobs River rescues. River asks for the time limit of each job that began longer than
 // Worker.Life ago, and rescues only those whose time limit has passed. The work on a source may take hours, so a
 // job has no time limit as long as a living worker has its units.
-func (j *unitJobs) Timeout(job *river.Job[Unit]) time.Duration {
+func (j *unitJobs) Timeout(job *river.Job[Job]) time.Duration {
 	const none, passed = -1, time.Nanosecond
 	if job.AttemptedAt == nil || j.w.Now().Sub(*job.AttemptedAt) < j.w.Life {
 		return none // it may not have claimed its units yet
@@ -114,7 +114,7 @@ func (j *unitJobs) Timeout(job *river.Job[Unit]) time.Duration {
 
 // NextRetry returns when a job is retried: after an error, at the time of Do. A job that River rescues keeps its
 // turn.
-func (j *unitJobs) NextRetry(job *river.Job[Unit]) time.Time {
+func (j *unitJobs) NextRetry(job *river.Job[Job]) time.Time {
 	if at := job.Args.retryAt; !at.IsZero() {
 		return at
 	}
@@ -122,7 +122,7 @@ func (j *unitJobs) NextRetry(job *river.Job[Unit]) time.Time {
 }
 
 // Work implements [river.Worker]. River ends ctx also when Work returns, so the work itself does not use it.
-func (j *unitJobs) Work(ctx context.Context, job *river.Job[Unit]) error {
+func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 	remotely := func() bool { return errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) }
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -151,7 +151,7 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Unit]) error {
 // again returns what makes River deliver a job again at a time of the database's clock. River reads this process's
 // clock. If that is ahead, the time has passed already, and River would replace it after an error. A snooze of less
 // than nothing gives the right time.
-func again(job *river.Job[Unit], at time.Time, err error) error {
+func again(job *river.Job[Job], at time.Time, err error) error {
 	wait := time.Until(at)
 	if err == nil || wait <= 0 {
 		return &rivertype.JobSnoozeError{Duration: wait}

@@ -77,14 +77,14 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	w := queue.Worker{
 		Pool: pool, Schema: schema, Slots: slots, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
 		Drain: func(context.Context) error { return nil },
-		Held: func(ctx context.Context, u queue.Unit) (bool, error) {
+		Held: func(ctx context.Context, u queue.Job) (bool, error) {
 			return b.store.Held(ctx, u.Run, u.Pipeline, u.Source)
 		},
-		Cancel: func(ctx context.Context, u queue.Unit) error {
+		Cancel: func(ctx context.Context, u queue.Job) error {
 			_, err := b.units.CancelUnits(ctx, state.UnitFilter{Run: u.Run, Source: &u.Source})
 			return err
 		},
-		Do: func(ctx context.Context, u queue.Unit, cancelled <-chan struct{}) (time.Time, error) {
+		Do: func(ctx context.Context, u queue.Job, cancelled <-chan struct{}) (time.Time, error) {
 			if !slices.Contains(pipelines, u.Pipeline) {
 				return b.store.Now().Add(50 * time.Millisecond), nil
 			}
@@ -99,7 +99,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	}
 }
 
-func (b *bench) do(ctx context.Context, worker string, u queue.Unit, cancelled <-chan struct{}) error {
+func (b *bench) do(ctx context.Context, worker string, u queue.Job, cancelled <-chan struct{}) error {
 	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: u.Pipeline, Run: u.Run, Source: &u.Source})
 	if err != nil || len(units) == 0 {
 		return err
@@ -264,7 +264,7 @@ func TestRetry(t *testing.T) {
 	w := queue.Worker{
 		Pool: pool, Schema: schema, Slots: 1, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
 		Drain: func(context.Context) error { return nil },
-		Do: func(context.Context, queue.Unit, <-chan struct{}) (time.Time, error) {
+		Do: func(context.Context, queue.Job, <-chan struct{}) (time.Time, error) {
 			return at, errors.New("the source is down")
 		},
 	}
