@@ -66,9 +66,6 @@ type Vocabulary struct {
 // Names is a list of names, the usual ones first.
 type Names []string
 
-// Has reports whether the list has a name, in any spelling.
-func (n Names) Has(name string) bool { return slices.Contains(n, FoldName(name)) }
-
 // Words are the lists of vocabulary.yaml.
 type Words struct {
 	Roles   map[Role][]string
@@ -174,6 +171,9 @@ func parseVocabulary(text []byte) (*Vocabulary, error) {
 	}
 	return v, nil
 }
+
+// Has reports whether the list has a name, in any spelling.
+func (n Names) Has(name string) bool { return slices.Contains(n, FoldName(name)) }
 
 // Role returns the role of a member with this name, or "".
 func (v *Vocabulary) Role(name string) Role { return v.roles[FoldName(name)] }
