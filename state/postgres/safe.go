@@ -31,7 +31,6 @@ func (f safe) Check() error {
 	return err
 }
 
-// Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
 // Lock implements [state.Safe]. Only one process at a time has the lock. // Invariant 13
@@ -50,7 +49,6 @@ func leaseOf(name string) string { return "token " + name }
 
 const safeTime = 20 * time.Second
 
-// Read implements [state.Safe].
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
@@ -129,5 +127,4 @@ func column(what state.Entry) string {
 	return "note"
 }
 
-// Where implements [state.Safe].
 func (f safe) Where(name string) string { return "the state database, encrypted, as " + name }
