@@ -280,10 +280,8 @@ func (b *backend) begin(ctx context.Context) (_ *session, err error) {
 	if err := b.lock(ctx, b.conn); err != nil {
 		return nil, err
 	}
-	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"} {
-		if _, err := b.conn.ExecContext(ctx, q); err != nil {
-			return nil, err
-		}
+	if _, err := b.conn.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return nil, err
 	}
 	return &session{b: b, conn: b.conn, touched: map[string]bool{}}, nil
 }
@@ -301,6 +299,9 @@ func (b *backend) dial(ctx context.Context) error {
 		return err
 	}
 	b.conn = conn
+	if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"); err != nil {
+		return err
+	}
 	return conn.QueryRowContext(ctx, "SELECT connection_id(), @@max_allowed_packet, @@collation_connection").Scan(&b.id, &b.packet, &b.collation)
 }
 

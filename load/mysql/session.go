@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,22 +179,22 @@ func (s *session) readObject(ctx context.Context, name string) (map[string]*sqlm
 // readObjects reads the tables and views for which the condition holds.
 func (s *session) readObjects(ctx context.Context, condition string) (map[string]*sqlmerge.Object, error) {
 	where := " WHERE table_schema = " + s.b.Literal(s.b.database) + " AND " + condition
-	all := map[string]*sqlmerge.Object{}
-	err := s.Query(ctx, "SELECT table_name, table_type FROM information_schema.tables"+where, func(v []driver.Value) error {
-		switch v[1] {
-		case "BASE TABLE", "VIEW":
-			all[unescape(v[0].(string))] = &sqlmerge.Object{View: v[1] == "VIEW", Types: map[string]string{}}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
 	query := `SELECT table_name, column_name, column_type, is_nullable = 'NO' AND column_default IS NULL AND extra NOT LIKE '%auto_increment%',
-		coalesce(generation_expression, '') <> '' FROM information_schema.columns` + where
-	return all, s.Query(ctx, query, func(v []driver.Value) error {
-		o, column := all[unescape(v[0].(string))], unescape(v[1].(string))
-		if o == nil || column == rowID {
+		coalesce(generation_expression, '') <> '' FROM information_schema.columns` + where + `
+		UNION ALL SELECT table_name, NULL, table_type, NULL, NULL FROM information_schema.tables` + where
+	all, kinds := map[string]*sqlmerge.Object{}, map[string]string{}
+	err := s.Query(ctx, query, func(v []driver.Value) error {
+		name := unescape(v[0].(string))
+		if v[1] == nil {
+			kinds[name], _ = v[2].(string)
+			return nil
+		}
+		o, column := all[name], unescape(v[1].(string))
+		if o == nil {
+			o = &sqlmerge.Object{Types: map[string]string{}}
+			all[name] = o
+		}
+		if column == rowID {
 			return nil
 		}
 		o.Types[column] = v[2].(string)
@@ -208,6 +209,11 @@ func (s *session) readObjects(ctx context.Context, condition string) (map[string
 		}
 		return nil
 	})
+	maps.DeleteFunc(all, func(name string, o *sqlmerge.Object) bool {
+		o.View = kinds[name] == "VIEW"
+		return !o.View && kinds[name] != "BASE TABLE"
+	})
+	return all, err
 }
 
 // stagedRows is the temporary table of staged rows.
