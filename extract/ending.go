@@ -2,6 +2,8 @@ package extract
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/penstock-data/penstock/extract/paging"
 )
@@ -32,6 +34,109 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 			l.drift.Shifted++
 		}
 		l.c.release(again.a)
+	}
+	return nil
+}
+
+// beyond handles a page that repeats the first page or the page before. Some lists return such a page for every
+// position after their end. A probe finds out whether the list ends here.
+//
+// If the offset minus one returns only the last record, the list has ended. If the next page number returns the same
+// page, the list has ended.
+func (l *listReader) beyond(ctx context.Context, st *step) error {
+	print := paging.Sum(st.batch.Keys)
+	if st.batch.N == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
+		return nil
+	}
+	if l.pager.Settled && !l.signalsBefore.AnnouncesMore() {
+		beyondEnd, err := l.isBeyondEnd(ctx, st, print)
+		if err != nil {
+			return err
+		}
+		if beyondEnd {
+			l.beyondEnd = st.at
+			return nil
+		}
+	}
+	if page := l.misplaced; page >= 0 {
+		return malformed(l.s, st.at, l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, page)))
+	}
+	return nil
+}
+
+// isBeyondEnd returns false if the server refuses the probe, or if this kind of paging has no probe.
+func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
+	at := st.at
+	switch {
+	case at.Kind == paging.KindOffset:
+		at.At = strconv.FormatInt(at.Number()-1, 10)
+	case at.Kind == paging.KindPage && l.pages > 1:
+		at.At = strconv.FormatInt(at.Number()+1, 10)
+	default:
+		return false, nil
+	}
+	other, err := l.look(ctx, at)
+	if paging.Refused(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer l.c.release(other.a)
+	if at.Kind == paging.KindOffset {
+		return l.lastOnly(other), nil
+	}
+	return paging.Sum(other.batch.Keys) == print, nil
+}
+
+func (l *listReader) lastOnly(end *step) bool {
+	return end.batch.N == 1 && end.batch.Keys[0] == l.lastKey && !end.signals.AnnouncesMore()
+}
+
+// maxShortRereads limits how many short pages are requested again. A short page has fewer records than other pages.
+// // Invariant 15
+const maxShortRereads = 3
+
+// rereadShortPages requests the short pages before st again if st holds records, because then the list did not end
+// there. If a short page is unchanged, the server may leave out records that the user may not see. l.incomplete notes
+// two faults: the page now has other records, or the answer has no list.
+func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
+	if l.pages == 1 && len(st.gaps) == 0 {
+		l.firstN = st.batch.N
+	}
+	if l.budget > 0 || len(st.gaps) > 0 || !st.at.Counts() && st.at.Kind != paging.KindNone {
+		return nil
+	}
+	n := st.batch.N
+	if l.pages == 2 && n > l.firstN && l.firstN > 0 {
+		l.shorter = append(l.shorter, shortPage{ends: ends{print: l.firstPrint}, n: l.firstN})
+	}
+	if n > 0 {
+		for _, p := range l.shorter[:min(len(l.shorter), maxShortRereads-l.shortRereads)] {
+			if err := l.compareShort(ctx, p); err != nil {
+				return err
+			}
+		}
+		l.shorter = nil
+	}
+	if st.Rule == "" && l.pages > 1 && int64(n) < l.pager.Step && len(l.shorter) < maxShortRereads {
+		l.shorter = append(l.shorter, shortPage{ends: ends{st.at, paging.Sum(st.batch.Keys)}, n: n, bare: st.bare})
+	}
+	return nil
+}
+
+func (l *listReader) compareShort(ctx context.Context, p shortPage) error {
+	l.shortRereads++
+	again, err := l.reread(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	defer l.c.release(again.a)
+	switch {
+	case paging.Sum(again.batch.Keys) != p.print:
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, but %d when it was requested again", p.at, p.n, again.batch.N)})
+	case p.bare:
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s has no list of records, but a later page has", p.at)})
 	}
 	return nil
 }

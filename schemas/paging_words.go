@@ -65,3 +65,56 @@ func containsAny(text string, parts []string) bool {
 func beginsWithAny(text string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
+
+// Pagers returns the types of paging, as they are named in the configuration.
+func (v *Vocabulary) Pagers() []string {
+	all := []string{"none"}
+	for _, p := range v.PagerTypes {
+		all = append(all, p.Type)
+	}
+	return all
+}
+
+// Parameters returns the request parameters of a family, the usual ones first.
+func (v *Vocabulary) Parameters(family string) []string { return v.Families[family] }
+
+// Parameter reports whether a request parameter belongs to a family, in any spelling.
+func (v *Vocabulary) Parameter(family, name string) bool {
+	return v.parameters[family][FoldName(name)]
+}
+
+// Spellings returns the parameters of a family whose folded name is that of name, the usual ones first.
+func (v *Vocabulary) Spellings(family, name string) []string {
+	word := FoldName(name)
+	return slices.DeleteFunc(slices.Clone(v.Families[family]), func(p string) bool { return FoldName(p) != word })
+}
+
+// TokenParameters returns the request parameters that may send a token. The name is that of the token in the answer.
+// Some APIs use two names: the token endCursor is sent as after or cursor.
+func (v *Vocabulary) TokenParameters(name string) []string {
+	return v.SentTokens[FoldName(name)]
+}
+
+// TimeField reports whether a field with this name contains times.
+func (v *Vocabulary) TimeField(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(v.Fields.Times, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// ChangeField reports whether a time field with this name is the time of the last change.
+func (v *Vocabulary) ChangeField(name string) bool {
+	return containsAny(withoutExchange(name), v.Fields.Changed)
+}
+
+// CreationField reports whether a time field with this name is the time of creation.
+func (v *Vocabulary) CreationField(name string) bool {
+	return containsAny(withoutExchange(name), v.Fields.Created) && !v.ChangeField(name)
+}
+
+// MoneyField reports whether a field with this name contains amounts of money.
+func (v *Vocabulary) MoneyField(name string) bool { return beginsWithAny(name, v.Fields.Money) }
+
+// withoutExchange removes "exchange" from a name. That word contains "chang", but says nothing about a change.
+func withoutExchange(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "exchange", "")
+}

@@ -3,6 +3,7 @@ package parquet
 import (
 	"context"
 	"maps"
+	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -135,4 +136,29 @@ func (r *seenRows) remember(m *manifest) {
 		there[s.ID] = true
 	}
 	maps.DeleteFunc(r.bits, func(id int64, _ bitset) bool { return !there[id] })
+}
+
+type bitset []uint64
+
+func newBitset(rows int64) bitset { return make(bitset, (rows+63)/64) }
+
+func (b bitset) has(row uint32) bool { return b[row>>6]&(1<<(row&63)) != 0 }
+
+func (b bitset) set(row uint32) { b[row>>6] |= 1 << (row & 63) }
+
+func (b bitset) all(rows int64) bitset {
+	for i := range b {
+		b[i] = ^uint64(0)
+	}
+	if n := rows & 63; n != 0 {
+		b[len(b)-1] = 1<<n - 1
+	}
+	return b
+}
+
+func (b bitset) count() (n int64) {
+	for _, w := range b {
+		n += int64(bits.OnesCount64(w))
+	}
+	return n
 }
