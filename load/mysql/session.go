@@ -185,15 +185,16 @@ func (s *session) readObjects(ctx context.Context, condition string) (map[string
 	all, kinds := map[string]*sqlmerge.Object{}, map[string]string{}
 	err := s.Query(ctx, query, func(v []driver.Value) error {
 		name := unescape(v[0].(string))
-		if v[1] == nil {
-			kinds[name], _ = v[2].(string)
-			return nil
-		}
-		o, column := all[name], unescape(v[1].(string))
+		o := all[name]
 		if o == nil {
 			o = &sqlmerge.Object{Types: map[string]string{}}
 			all[name] = o
 		}
+		if v[1] == nil { // a view that is no longer valid has only this row
+			kinds[name], _ = v[2].(string)
+			return nil
+		}
+		column := unescape(v[1].(string))
 		if column == rowID {
 			return nil
 		}
