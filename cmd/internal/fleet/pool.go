@@ -127,7 +127,7 @@ func (s *run) start(ctx context.Context, t *task) {
 // await also returns when it is time to check again whether jobs now wait for their sources.
 func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
-	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {
+	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.pool.Most {
 		t := time.NewTimer(s.look())
 		defer t.Stop()
 		look = t.C

@@ -9,7 +9,7 @@ import (
 
 // scheduler tracks the jobs under way. Only one goroutine at a time may use the fields that mu does not guard.
 type scheduler struct {
-	Pool
+	pool    Pool
 	active  map[*runningJob]bool
 	leaving int // active jobs that were put off
 
@@ -47,10 +47,10 @@ func newScheduler(p Pool) *scheduler {
 	if p.Patience <= 0 {
 		p.Patience = DefaultPatience
 	}
-	return &scheduler{Pool: p, active: map[*runningJob]bool{}, share: 1}
+	return &scheduler{pool: p, active: map[*runningJob]bool{}, share: 1}
 }
 
-func (f *scheduler) look() time.Duration { return f.Patience / 16 }
+func (f *scheduler) look() time.Duration { return f.pool.Patience / 16 }
 
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
@@ -110,12 +110,12 @@ func (f *scheduler) judge(t *runningJob) {
 func (f *scheduler) freeWidth() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	free := float64(f.Width)
+	free := float64(f.pool.Width)
 	for t := range f.active {
 		switch silent := time.Since(t.last); {
-		case !t.begun, t.answered && silent <= f.gaps.timeout(f.Patience):
+		case !t.begun, t.answered && silent <= f.gaps.timeout(f.pool.Patience):
 			free--
-		case !t.answered && silent <= f.first.timeout(f.Patience):
+		case !t.answered && silent <= f.first.timeout(f.pool.Patience):
 			free -= f.share
 		case !t.answered:
 			f.judge(t)
@@ -127,11 +127,11 @@ func (f *scheduler) freeWidth() float64 {
 func (f *scheduler) waits(t *runningJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.timeout(f.Patience))
+	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.timeout(f.pool.Patience))
 }
 
 func (f *scheduler) room() bool {
-	if len(f.active) >= f.Most {
+	if len(f.active) >= f.pool.Most {
 		return false
 	}
 	free := f.freeWidth()
@@ -148,7 +148,7 @@ const longSilence = 5
 // those. Jobs whose source never answered end first; among equals, the job that waits the longest.
 // Invariant 15
 func (f *scheduler) putOff(waiting int) {
-	if len(f.active) < f.Most {
+	if len(f.active) < f.pool.Most {
 		return
 	}
 	for n := int(math.Ceil(f.freeWidth())); f.leaving < n; {
@@ -167,9 +167,9 @@ func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for t := range f.active {
-		late, round := f.first.timeout(f.Patience), lastRound
+		late, round := f.first.timeout(f.pool.Patience), lastRound
 		if t.answered {
-			late, round = longSilence*f.Patience, t.round+1
+			late, round = longSilence*f.pool.Patience, t.round+1
 		}
 		switch {
 		case !t.begun || t.off || t.round == lastRound || waiting >= round || time.Since(t.last) <= late:

@@ -113,7 +113,7 @@ func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	f := p.of.scheduler
-	if used := float64(f.Width) - f.freeWidth(); float64(p.of.slots)-used < 1 || !f.waits(&p.runningJob) {
+	if used := float64(f.pool.Width) - f.freeWidth(); float64(p.of.slots)-used < 1 || !f.waits(&p.runningJob) {
 		return false
 	}
 	p.aside = true
