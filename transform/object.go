@@ -117,10 +117,10 @@ func (r *reader) members(o *object, i, row int) (end int) {
 
 // skipSpace does the same as [jsonscan.Space]. It is inlined, and calls that function only if there is space.
 func skipSpace(b []byte, i int) int {
-	if b[i] > ' ' {
-		return i
+	if b[i] <= ' ' {
+		i = jsonscan.Space(b, i)
 	}
-	return jsonscan.Space(b, i)
+	return i
 }
 
 func (f *field) hasRest(b []byte, i int) bool {
