@@ -89,14 +89,14 @@ func definition(f arrow.Field) string {
 
 // View implements [sqlmerge.Session]. The view's query is resolved in the file's database, as it is for later readers
 // of the file.
-func (t *transaction) View(ctx context.Context, name, query string) (err error) {
+func (t *transaction) View(ctx context.Context, v sqlmerge.View) (err error) {
 	t.altered = true
-	if query == "" {
-		return t.Exec(ctx, "DROP VIEW "+dialect{}.Place(name))
+	if v.Query == "" {
+		return t.Exec(ctx, "DROP VIEW "+dialect{}.Place(v.Name))
 	}
 	if err := t.Exec(ctx, "USE db"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Exec(ctx, "USE memory")) }()
-	return t.Exec(ctx, "CREATE OR REPLACE VIEW main."+sqlmerge.Ident(name)+" AS "+query)
+	return t.Exec(ctx, "CREATE OR REPLACE VIEW main."+sqlmerge.Ident(v.Name)+" AS "+v.Query)
 }

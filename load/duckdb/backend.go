@@ -72,6 +72,11 @@ type transaction struct {
 	altered bool // tables or views were created, altered or dropped
 }
 
+// CreateTemp implements [sqlmerge.Session].
+func (t *transaction) CreateTemp(ctx context.Context, name, definition string) error {
+	return t.Exec(ctx, "CREATE OR REPLACE TEMP TABLE "+name+" "+definition)
+}
+
 // Commit implements [sqlmerge.Session]. It notes whether the next detach must merge the log into the file.
 func (t *transaction) Commit(ctx context.Context) error {
 	if err := t.Exec(ctx, "COMMIT"); err != nil {

@@ -42,19 +42,29 @@ func (dialect) Timestamp(t time.Time) string {
 // Micros implements [sqlmerge.Dialect].
 func (dialect) Micros(expr string) string { return "epoch_us(" + expr + ")" }
 
-// Latest implements [sqlmerge.Dialect].
-func (dialect) Latest(value, by string) string { return "arg_max(" + value + ", " + by + ")" }
-
-// InnerFirst implements [sqlmerge.Dialect].
-func (dialect) InnerFirst() bool { return true }
+// LastRows implements [sqlmerge.Dialect].
+func (dialect) LastRows(r sqlmerge.KeyedRows) string {
+	return sqlmerge.LastRows(r, func(column string) string { return "arg_max(" + column + ", " + schemas.ColOrdinal + ")" })
+}
 
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
 	return "greatest(" + strings.Join(append([]string{first}, more...), ", ") + ")"
 }
 
-// LooksBare implements [sqlmerge.Dialect].
-func (dialect) LooksBare(expr string) string {
+// Spellings implements [sqlmerge.Dialect].
+func (d dialect) Spellings(expr string, t arrow.DataType) []string {
+	return sqlmerge.Spellings(d, expr, t, looksBare(expr))
+}
+
+// JSONText implements [sqlmerge.Dialect].
+func (d dialect) JSONText(expr string, t arrow.DataType) string { return sqlmerge.JSONText(d, expr, t) }
+
+// Traits implements [sqlmerge.Dialect].
+func (dialect) Traits() sqlmerge.Traits { return sqlmerge.Traits{InnerFirst: true} }
+
+// looksBare returns the condition that the text expr looks like a number or a boolean in JSON.
+func looksBare(expr string) string {
 	return "regexp_full_match(" + expr + `, '-?[0-9]+(\.[0-9]+)?|true|false')`
 }
 

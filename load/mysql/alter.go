@@ -182,20 +182,20 @@ func (s *session) convert(ctx context.Context, table string, w load.Widening, ag
 }
 
 // View implements [sqlmerge.Session].
-func (s *session) View(ctx context.Context, name, query string) error {
-	if query == "" {
-		return s.ddl(ctx, "DROP VIEW IF EXISTS "+s.b.Place(name))
+func (s *session) View(ctx context.Context, v sqlmerge.View) error {
+	if v.Query == "" {
+		return s.ddl(ctx, "DROP VIEW IF EXISTS "+s.b.Place(v.Name))
 	}
-	visible, err := s.readObject(ctx, name)
+	visible, err := s.readObject(ctx, v.Name)
 	if err := errors.Join(err, s.hidePending(ctx, visible)); err != nil {
 		return err
 	}
-	if visible[name] == nil {
-		if err := s.announce(ctx, []load.Change{{Table: name, Action: load.ActionView}}); err != nil {
+	if visible[v.Name] == nil {
+		if err := s.announce(ctx, []load.Change{{Table: v.Name, Action: load.ActionView}}); err != nil {
 			return err
 		}
 	}
-	return s.ddl(ctx, "CREATE OR REPLACE VIEW "+s.b.Place(name)+" AS "+query)
+	return s.ddl(ctx, "CREATE OR REPLACE VIEW "+s.b.Place(v.Name)+" AS "+v.Query)
 }
 
 // ddl runs a statement that MySQL commits at once, in a session of the pool.

@@ -49,7 +49,7 @@ func (b *backend) check(ctx context.Context, s *session) error {
 		{"ALTER", "ALTER TABLE " + table + " MODIFY COLUMN a DECIMAL(38,0)", s.ddl},
 		{"INDEX", "CREATE INDEX " + findIndex + " ON " + table + " (a)", s.ddl},
 		{"CREATE VIEW", "CREATE OR REPLACE VIEW " + view + " AS SELECT a FROM " + table, s.ddl},
-		{"CREATE TEMPORARY TABLES", "CREATE TEMP TABLE " + name + "_temp (a BIGINT)", s.Exec},
+		{"CREATE TEMPORARY TABLES", "CREATE TEMPORARY TABLE " + name + "_temp (a BIGINT)", s.Exec},
 		{"SELECT", "SELECT a FROM " + table, s.Exec},
 		{"INSERT", "INSERT INTO " + table + " (a) VALUES (1)", s.Exec},
 		{"UPDATE", "UPDATE " + table + " SET a = 2", s.Exec},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -42,18 +43,17 @@ func (dialect) Micros(expr string) string {
 	return "timestampdiff(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + expr + ")"
 }
 
-// Latest implements [sqlmerge.Dialect]. It puts the number by, which is not negative, before the value, and removes it
+// LastRows implements [sqlmerge.Dialect]. It puts the ordinal, which is not negative, before the value, and removes it
 // from the greatest of these texts.
-func (dialect) Latest(value, by string) string {
-	text := fmt.Sprintf("substr(max(concat(lpad(%s, 19, '0'), %s)), 20)", by, value)
-	if value == schemas.ColSyncedAt {
-		return "CAST(" + text + " AS DATETIME(6))"
-	}
-	return text
+func (dialect) LastRows(r sqlmerge.KeyedRows) string {
+	return sqlmerge.LastRows(r, func(column string) string {
+		text := fmt.Sprintf("substr(max(concat(lpad(%s, 19, '0'), %s)), 20)", schemas.ColOrdinal, column)
+		if column == schemas.ColSyncedAt {
+			return "CAST(" + text + " AS DATETIME(6))"
+		}
+		return text
+	})
 }
-
-// InnerFirst implements [sqlmerge.Dialect].
-func (dialect) InnerFirst() bool { return false }
 
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
@@ -64,8 +64,19 @@ func (dialect) Greatest(first string, more ...string) string {
 	return "greatest(" + all + ")"
 }
 
-// LooksBare implements [sqlmerge.Dialect].
-func (dialect) LooksBare(expr string) string {
+// Spellings implements [sqlmerge.Dialect].
+func (d dialect) Spellings(expr string, t arrow.DataType) []string {
+	return sqlmerge.Spellings(d, expr, t, looksBare(expr))
+}
+
+// JSONText implements [sqlmerge.Dialect].
+func (d dialect) JSONText(expr string, t arrow.DataType) string { return sqlmerge.JSONText(d, expr, t) }
+
+// Traits implements [sqlmerge.Dialect].
+func (dialect) Traits() sqlmerge.Traits { return sqlmerge.Traits{} }
+
+// looksBare returns the condition that the text expr looks like a number or a boolean in JSON.
+func looksBare(expr string) string {
 	return fmt.Sprintf("(%s REGEXP '^[-.0-9]*[0-9][-.0-9]*$' OR %[1]s IN ('true', 'false'))", expr)
 }
 

@@ -33,7 +33,7 @@
 // # Two servers
 //
 // The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot read
-// a temporary table twice in one statement. So the merge reads each once: see [dialect.InnerFirst].
+// a temporary table twice in one statement. So the merge reads each once: see [sqlmerge.Traits].
 package mysql
 
 import (

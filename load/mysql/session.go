@@ -33,9 +33,6 @@ func (s *session) Exec(ctx context.Context, query string) error {
 
 // Affect implements [sqlmerge.Session].
 func (s *session) Affect(ctx context.Context, query string) (int64, error) {
-	if definition, ok := strings.CutPrefix(query, "CREATE TEMP TABLE "); ok {
-		return 0, s.createTemp(ctx, definition)
-	}
 	if rest, ok := strings.CutPrefix(query, "DROP TABLE "); ok { // sqlmerge drops only temporary tables
 		query = "DROP TEMPORARY TABLE " + rest
 	}
@@ -57,13 +54,15 @@ func (s *session) translate(query string) string {
 	return query
 }
 
-// createTemp creates a temporary table with an index of its key or hash.
-func (s *session) createTemp(ctx context.Context, definition string) error {
-	name, rest, _ := strings.Cut(definition, " ")
+// CreateTemp implements [sqlmerge.Session]. The table gets an index of its key or hash.
+func (s *session) CreateTemp(ctx context.Context, name, definition string) error {
+	if err := s.Exec(ctx, "DROP TABLE IF EXISTS "+name); err != nil {
+		return err
+	}
 	if !slices.Contains(s.temps, name) {
 		s.temps = append(s.temps, name)
 	}
-	query, isQuery := strings.CutPrefix(s.translate(rest), "AS ")
+	query, isQuery := strings.CutPrefix(s.translate(definition), "AS ")
 	if !isQuery {
 		_, err := s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+" "+query)
 		return classify(err)
@@ -226,10 +225,8 @@ func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow
 	for i, name := range names {
 		defs[i] = s.column(name, load.TypeOf(columns, name))
 	}
-	for _, q := range []string{"DROP TABLE IF EXISTS " + stagedRows, "CREATE TEMP TABLE " + stagedRows + " (" + strings.Join(defs, ", ") + ")" + s.charset()} {
-		if err := s.Exec(ctx, q); err != nil {
-			return err
-		}
+	if err := s.CreateTemp(ctx, stagedRows, "("+strings.Join(defs, ", ")+")"+s.charset()); err != nil {
+		return err
 	}
 	if err := s.insert(ctx, stagedRows, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -20,7 +21,7 @@ type tx struct {
 
 // Begin opens a transaction; see [load.Destination].
 func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
-	x, err := d.BeginRepeatable(ctx, k, from, p)
+	x, err := d.BeginRepeatable(ctx, k, from, p, sqlmerge.Repetition{})
 	if err != nil {
 		return nil, err
 	}

@@ -5,35 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
-
-// carried is a table with the carried keys of a pass: the keys of the records that the pass has found unchanged. Its
-// columns are k0, k1….
-//
-// In the first transaction of a pass, which is often the only one, it is a temporary table. If the pass continues,
-// the commit copies it into an unlogged table in the schema. Any session can use that table. So a pass needs no
-// session between its commits. The table changes only in transactions of its stream. These transactions exclude each
-// other by locking the row of the stream's cursor. Invariant 13
-//
-// After a crash of the server, an unlogged table is empty. penstock notices this, because the field rows has the
-// number of rows that the table should have.
-type carried struct {
-	table string // name in SQL
-	kept  bool   // true: a table in the schema; false: a temporary table
-	types []arrow.DataType
-	rows  int64
-}
-
-// temporaryCarried is the name of the temporary table of carried keys.
-const temporaryCarried = "pg_temp.penstock_carried"
 
 // carriedPrefix begins the names of the tables of carried keys in the schema. The rest of a name identifies the
 // stream and the pass. So a table that a killed process has left can be distinguished from one that is in use.
@@ -44,37 +23,38 @@ func carriedPrefixOf(k state.Key) string {
 	return carriedPrefix + hex.EncodeToString(sum[:8]) + "_"
 }
 
-// swept reports whether the transaction has made the sweep that ends a pass: one without given keys.
-func (x *tx) swept() bool {
-	return slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" && a.sweep.Keys == nil })
-}
-
-// keepCarried copies the temporary table of a pass's first transaction into the schema, for the next transaction.
-func (x *tx) keepCarried(ctx context.Context) error {
-	c := x.carried
-	if c == nil || c.kept || x.swept() || x.of.Once {
-		return nil
-	}
-	next := *c
-	next.table, next.kept = x.db.place(carriedPrefixOf(x.key)+strings.ToLower(rand.Text()[:12])), true
-	keys := make([]string, len(c.types))
+// Keep implements [sqlmerge.PooledSession]. In the first transaction of a pass, which is often the only one, the carried keys
+// are in a temporary table. If the pass continues, Keep copies it into an unlogged table in the schema. Any session can
+// use that table. So a pass needs no session between its commits. The table changes only in transactions of its stream.
+// These transactions exclude each other by locking the row of the stream's cursor. Invariant 13
+//
+// After a crash of the server, an unlogged table is empty. Then it has fewer rows than package sqlmerge expects.
+func (t *transaction) Keep(ctx context.Context, table string, columns int) (string, error) {
+	kept := t.db.place(carriedPrefixOf(t.of.key) + strings.ToLower(rand.Text()[:12]))
+	keys := make([]string, columns)
 	for i := range keys {
-		keys[i] = keyColumn(i)
+		keys[i] = fmt.Sprintf("k%d", i)
 	}
-	err := x.s.run(ctx, "CREATE UNLOGGED TABLE "+next.table+" AS SELECT * FROM "+c.table+"; ALTER TABLE "+next.table+" ADD PRIMARY KEY ("+strings.Join(keys, ", ")+
-		"); COMMENT ON TABLE "+next.table+" IS "+literal("penstock: keys that a running pass has found unchanged; dropped when the pass ends"))
-	x.carried, x.keeps = &next, true
-	return err
+	err := t.run(ctx, "CREATE UNLOGGED TABLE "+kept+" AS SELECT * FROM "+table+"; ALTER TABLE "+kept+" ADD PRIMARY KEY ("+strings.Join(keys, ", ")+
+		"); COMMENT ON TABLE "+kept+" IS "+literal("penstock: keys that a running pass has found unchanged; dropped when the pass ends"))
+	t.kept = kept
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	t.db.kept[kept] = true
+	return kept, err
 }
 
-// complete reports whether the table still has all keys that were inserted into it.
-func (m *merge) complete(c *carried) (bool, error) {
-	if !c.kept {
-		return true, nil
-	}
-	var rows int64
-	err := m.s.numbers(m.ctx, "SELECT count(*) FROM "+c.table, &rows)
-	return rows == c.rows, err
+// Prepare implements [sqlmerge.PooledSession]. Without statistics, the planner assumes that many keys are equal.
+func (t *transaction) Prepare(ctx context.Context, table string) error {
+	return t.run(ctx, "ANALYZE "+table)
+}
+
+// Discard implements [sqlmerge.Pooled].
+func (b backend) Discard(kept string) {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	delete(b.d.kept, kept)
+	b.d.garbage = append(b.d.garbage, kept)
 }
 
 const (
@@ -100,19 +80,17 @@ func (d *DB) passTablesSQL(prefix string) string {
 		" AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND pg_catalog.pg_has_role(relowner, 'USAGE')"
 }
 
-// isStale reports whether stalePasses found tables of carried keys for the stream that findLeftovers has not yet
-// handled.
-func (d *DB) isStale(k state.Key) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.stale) > 0 && d.stale[carriedPrefixOf(k)]
-}
-
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a
 // commit to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier
-// passes are not needed. Invariant 13
-func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *carried) {
+// passes are not needed. If always is not set, it does so once for a stream that stalePasses has found. Invariant 13
+func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
+	d.mu.Lock()
+	stale := d.stale[prefix]
+	d.mu.Unlock()
+	if !stale && !always {
+		return
+	}
 	names, err := s.strings(ctx, d.passTablesSQL(prefix))
 	if err != nil {
 		d.o.Log.Debug("postgres: find tables of killed passes", "error", err)
@@ -122,9 +100,25 @@ func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, own *ca
 	defer d.mu.Unlock()
 	delete(d.stale, prefix)
 	for _, name := range names {
-		if table := d.place(name); own == nil || table != own.table {
+		if table := d.place(name); !d.kept[table] {
 			d.garbage = append(d.garbage, table)
 		}
+	}
+}
+
+// dropNow calls dropGarbage in a session of its own. If that fails, a later commit drops the tables.
+func (d *DB) dropNow() {
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
+	defer cancel()
+	d.mu.Lock()
+	garbage := len(d.garbage)
+	d.mu.Unlock()
+	if garbage == 0 {
+		return
+	}
+	if s, err := d.acquire(ctx); err == nil {
+		defer s.release()
+		d.dropGarbage(ctx, s)
 	}
 }
 

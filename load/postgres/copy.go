@@ -31,7 +31,8 @@ type source struct {
 type copier struct {
 	staged  *load.Staged
 	columns []source
-	subset  *ordinals // ordinals of the rows to copy; nil: all rows
+	subset  *ordinals       // ordinals of the rows to copy; nil: all rows
+	begins  map[int64]int64 // if it is not nil, it has the values of [schemas.ColValidFrom] by ordinal
 	jsonb   func(column string) bool
 	report  func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
@@ -109,7 +110,9 @@ func (c *copier) open(b arrow.RecordBatch) error {
 	c.encoders = make([]*encoder, 0, len(c.columns))
 	for _, s := range c.columns {
 		e := &encoder{}
-		if at := b.Schema().FieldIndices(s.from); len(at) > 0 {
+		if at := b.Schema().FieldIndices(s.from); c.begins != nil && s.from == schemas.ColValidFrom {
+			e = c.validity(b)
+		} else if len(at) > 0 {
 			f := format{jsonb: c.jsonb != nil && c.jsonb(s.from)}
 			if c.report != nil {
 				f.note = func(row int, raw, reason string) { c.report(b, s.from, row, raw, reason) }
@@ -122,6 +125,14 @@ func (c *copier) open(b arrow.RecordBatch) error {
 		c.encoders = append(c.encoders, e)
 	}
 	return nil
+}
+
+// validity returns an encoder for the start of the validity of the batch's rows.
+func (c *copier) validity(b arrow.RecordBatch) *encoder {
+	ordinals := b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64)
+	return &encoder{ordinals, func(b []byte, row int) []byte {
+		return binary.BigEndian.AppendUint64(b, uint64(c.begins[ordinals.Value(row)]-epochMicros))
+	}}
 }
 
 // ordinals is a set of ordinals. Most ordinals of one commit are consecutive.

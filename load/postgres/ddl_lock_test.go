@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -65,7 +64,7 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 // lock timeout. The others wait for their turn, none loses its place, and they block no reader.
 func TestLine(t *testing.T) {
 	server := pgtest.Start(t)
-	names, waiting := sources(8), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+	names := sources(8)
 	var once sync.Once
 	var line, behind string
 	var out logged
@@ -73,10 +72,10 @@ func TestLine(t *testing.T) {
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 300 * time.Millisecond, Wait: 30 * time.Second, Log: log, Step: func(name string) error {
 		if name == "precommit" {
 			once.Do(func() {
-				for n := 0; n < 100 && server.Text(waiting) != "7"; n++ {
+				for n := 0; n < 100 && server.Text(waiting+"'advisory'") != "7"; n++ {
 					time.Sleep(50 * time.Millisecond)
 				}
-				line, behind = server.Text(waiting), server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted")
+				line, behind = server.Text(waiting+"'advisory'"), server.Text(waiting+"'relation'")
 				time.Sleep(time.Second)
 			})
 		}
@@ -119,27 +118,44 @@ func TestLineAndReader(t *testing.T) {
 	widenedAll(t, server, d, sources(8))
 }
 
-// In TestLineReleased, a source finds that nothing is left to change. It continues, although a source behind it has
-// not committed.
+// shareOf begins a transaction of a source, and writes one row with a new column to the shared table.
+func shareOf(t *testing.T, d *DB, source, column string) load.Tx {
+	x, err := d.Share(source).Begin(t.Context(), state.Key{Pipeline: "nightly", Source: source, Stream: "crm.leads"}, "", load.Pass{Run: runID(2), Whole: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = x.Rollback() })
+	table := rootTable("crm_leads", field(column, schemas.Int64))
+	b := loadtest.Batch(t, table, row(2, 1, "h", loadtest.Row{"id": "1", column: "7"}))
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), table, b))
+	return x
+}
+
+const waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = "
+
+// In TestLineReleased, two sources wait for a third one, and find that nothing is left to change. Both continue, although
+// neither has committed.
 func TestLineReleased(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	require.NoError(t, widened(t, d, "a"))
-	s, err := d.acquire(ctx)
+	first := shareOf(t, d, "a", "of_a")
+	_, err := first.Apply(t.Context(), load.Sweep{})
 	require.NoError(t, err)
-	defer s.drop()
-	require.NoError(t, d.begin(ctx, s))
-	x := &tx{db: d, key: state.Key{Source: "b"}, attempt: attempt{s: s}}
-	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
-	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
-	none := &catalog{} // as it was before a created the table
-	c, err := m.serializeDDL(none, staged, "", []string{"crm_leads"})
-	require.NoError(t, err)
-	require.NotNil(t, c.live["crm_leads"])
+	others := []load.Tx{shareOf(t, d, "b", "of_a"), shareOf(t, d, "c", "of_a")}
+	var all errgroup.Group
+	for _, x := range others {
+		all.Go(func() error {
+			_, err := x.Apply(t.Context(), load.Sweep{})
+			return err
+		})
+	}
+	require.Eventually(t, func() bool { return server.Text(waiting+"'advisory'") == "2" }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, first.Commit(t.Context(), "c1"))
+	require.NoError(t, all.Wait())
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
-	require.NoError(t, widened(t, d, "c"), "it changes the table at the same time as the other")
+	for _, x := range others {
+		require.NoError(t, x.Commit(t.Context(), "c1"))
+	}
+	require.NoError(t, widened(t, d, "d"), "another source can change the table")
 }
 
 // In TestLineChangeBetween, a source reads the table before another source's change, and the recorded changes after
@@ -148,29 +164,30 @@ func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	require.NoError(t, widened(t, d, "a"))
-	s, err := d.acquire(t.Context())
-	require.NoError(t, err)
-	defer s.drop()
-	names := []string{"crm_leads"}
-	read := func() *catalog {
-		require.NoError(t, d.begin(t.Context(), s))
-		c, err := d.readCatalog(t.Context(), s, names)
-		require.NoError(t, err)
-		return c
-	}
-	before := read()
-	s.rollback()
 	require.NoError(t, widened(t, d, "b"))
-	torn := read()
-	torn.live = before.live
-	_, err = torn.table("crm_leads")
-	require.ErrorContains(t, err, `column "of_b" is gone`)
-	m := &merge{tx: &tx{db: d, key: state.Key{Source: "a"}, attempt: attempt{s: s}}, ctx: t.Context(), out: &load.Outcome{}}
-	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
-	for swept, pending := range map[string][]*load.Staged{"": staged, "crm_leads": nil} {
-		c, err := m.serializeDDL(torn, pending, swept, names)
+	for i, swept := range []bool{false, true} {
+		x := shareOf(t, d, "c", "of_a")
+		sweep := load.Sweep{}
+		if swept {
+			require.NoError(t, x.Rollback())
+			var err error
+			x, err = d.Share("c").Begin(t.Context(), state.Key{Pipeline: "nightly", Source: "c", Stream: "crm.leads"}, "", load.Pass{Run: runID(2), Whole: true})
+			require.NoError(t, err)
+			sweep.Table = "crm_leads"
+		}
+		other, err := d.acquire(t.Context())
 		require.NoError(t, err)
-		_, err = c.table("crm_leads")
-		require.NoError(t, err)
+		require.NoError(t, other.run(t.Context(), "BEGIN; LOCK TABLE s._penstock_schema IN ACCESS EXCLUSIVE MODE"))
+		done := make(chan error, 1)
+		go func() {
+			_, err := x.Apply(t.Context(), sweep)
+			done <- err
+		}()
+		require.Eventually(t, func() bool { return server.Text(waiting+"'relation'") == "1" }, 5*time.Second, 10*time.Millisecond)
+		require.NoError(t, other.run(t.Context(), fmt.Sprintf(`ALTER TABLE s.crm_leads ADD COLUMN between_%d bigint;
+			INSERT INTO s._penstock_schema SELECT at + interval '1 s', run, "table", 'between_%[1]d', '/between', action, from_type, to_type, reason FROM s._penstock_schema WHERE "column" = 'of_b'; COMMIT`, i)))
+		other.release()
+		require.NoError(t, <-done)
+		require.NoError(t, x.Rollback())
 	}
 }

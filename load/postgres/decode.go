@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -34,9 +32,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// typed runs a query whose result has the columns of schema. It calls the function visit with batches of the result. If
-// the result has no rows, it does not call visit.
-func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, visit func(arrow.RecordBatch) error) error {
+// Stream implements [sqlmerge.Reader]. If the result has no rows, it does not call visit.
+func (s *session) Stream(ctx context.Context, query string, schema *arrow.Schema, visit func(arrow.RecordBatch) error) error {
 	formats := make([]int16, schema.NumFields())
 	for i, f := range schema.Fields() {
 		formats[i] = formatOf(schemas.TypeOf(f))
@@ -221,45 +218,4 @@ func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 		}
 		return nil
 	}
-}
-
-// scanOf implements Scan for the rows of one source. If source is "", it scans all rows. It removes the whitespace
-// that jsonb adds to JSON.
-func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, visit func(arrow.RecordBatch) error) error {
-	err := d.stream(ctx, visit, func(s *session, visit func(arrow.RecordBatch) error) error {
-		c, err := d.readCatalog(ctx, s, []string{table})
-		if err != nil {
-			return err
-		}
-		t, made := c.made[table]
-		if !made || c.live[table] == nil {
-			return nil
-		}
-		if _, err := c.table(table); err != nil {
-			return err
-		}
-		where := ""
-		if source != "" && load.Shared(t.Columns) {
-			where = " WHERE " + ident(schemas.ColSource) + " = " + literal(source)
-			if columns == nil {
-				columns = load.Unshared(t.Columns)
-			}
-		}
-		asked, err := load.Select(t.Columns, columns)
-		if err != nil {
-			return err
-		}
-		names := make([]string, asked.NumFields())
-		for i, f := range asked.Fields() {
-			names[i] = ident(f.Name)
-			if schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
-				names[i] += "::text"
-			}
-		}
-		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table)+where, asked, visit)
-	})
-	if err != nil {
-		return fmt.Errorf("scan %s: %w", table, err)
-	}
-	return nil
 }

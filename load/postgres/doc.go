@@ -1,4 +1,4 @@
-// Package postgres loads tables into a schema of a Postgres database.
+// Package postgres loads tables into a schema of a Postgres database. The merge is that of package sqlmerge.
 //
 // A commit is one transaction. Rows, tables, penstock's own records and the cursor become visible together. The
 // transaction begins by locking the stream's row in _penstock_state, and ends by updating this row. So only one of

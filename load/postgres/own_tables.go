@@ -137,7 +137,12 @@ func (d *DB) makeSQL(l lack) string {
 		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
 	}
 	return "CREATE TABLE " + d.place(t.Name) + " (" + strings.Join(defs, ", ") + "); " +
-		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
+		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal(ownComment(t))
+}
+
+// ownComment returns the comment on one of penstock's own tables.
+func ownComment(t schemas.Table) string {
+	return "penstock: " + strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " ")
 }
 
 // recheckTables returns err. If err says that a table is missing, one of penstock's own tables was dropped by hand.

@@ -14,24 +14,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/state"
 )
 
 // DB is a destination in one schema of a Postgres database. Its methods are safe for concurrent use. Transactions of
 // different streams run in parallel.
 type DB struct {
+	*sqlmerge.Store
 	o    Options
+	sql  dialect
 	pool *pgxpool.Pool
 
 	mu sync.Mutex
 	// ready says whether penstock's own tables exist: ready[true] if sources share them, ready[false] if not.
-	ready     map[bool]bool
-	positions map[state.Key]position // as this process last read or committed them
-	claimed   map[state.Key]claimed  // as of the last commit of each stream
-	passes    map[state.Key]*pass
-	garbage   []string  // tables of finished passes, which must be dropped
-	cleaned   time.Time // time of the last failed attempt to drop them
+	ready   map[bool]bool
+	kept    map[string]bool // tables of carried keys that a pass of this process needs
+	garbage []string        // tables of finished passes, which must be dropped
+	cleaned time.Time       // time of the last failed attempt to drop them
 	// stale has the streams, by [carriedPrefixOf], that had tables of carried keys when this process started.
 	stale             map[string]bool
 	active            map[*session]bool
@@ -90,7 +90,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
-	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	d := &DB{o: o, sql: dialect{o.Schema, o.JSON}, pool: pool, ready: map[bool]bool{}, kept: map[string]bool{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	d.Store = sqlmerge.New(backend{d.sql, d})
 	err = d.checkPooler(ctx)
 	if err == nil {
 		err = d.withReadTx(ctx, func(s *session) error { return d.checkOwnNames(ctx, s) })
@@ -173,34 +174,15 @@ func (s *session) backend(ctx context.Context, setup string) (pid int64, err err
 	return pid, err
 }
 
-// Cursor implements [load.Destination].
-func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
-	p, err := d.position(ctx, k)
-	if err != nil {
-		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
-	}
-	return p.cursor, nil
-}
-
-// Tables implements [load.Destination].
-func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
-	err = d.withReadTx(ctx, func(s *session) error {
-		c, err := d.readCatalog(ctx, s, []string{name})
-		if err != nil {
-			return err
-		}
-		tables = load.ExistingTables(c.made, c.live)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read tables of %s: %w", name, err)
-	}
-	return tables, nil
-}
-
 // Close closes all connections. Open transactions end without a commit.
 func (d *DB) Close() error {
-	d.forget(func(state.Key) bool { return true })
+	d.mu.Lock()
+	for table := range d.kept {
+		d.garbage = append(d.garbage, table)
+	}
+	clear(d.kept)
+	d.mu.Unlock()
+	d.dropNow()
 	d.mu.Lock()
 	open := len(d.active) > 0
 	for s := range d.active {
@@ -214,6 +196,9 @@ func (d *DB) Close() error {
 	d.pool.Close()
 	return nil
 }
+
+// place returns the qualified name of a table of the destination.
+func (d *DB) place(table string) string { return d.sql.Place(table) }
 
 // step calls Options.Step for a named step of a commit.
 func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

@@ -52,7 +52,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			server.Exec("DROP VIEW IF EXISTS " + p.place(table+currentSuffix))
 			action := "DROP COLUMN " + ident(column)
 			if to != nil {
-				action = "ALTER COLUMN " + ident(column) + " TYPE " + p.sqlType(to) + " USING " + ident(column) + "::text::" + p.sqlType(to)
+				action = "ALTER COLUMN " + ident(column) + " TYPE " + p.sql.Type(to) + " USING " + ident(column) + "::text::" + p.sql.Type(to)
 			}
 			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
 		},

@@ -24,6 +24,7 @@ const (
 	codeUndefinedTable = "42P01"
 	codeNoSchema       = "3F000"
 	codeOtherColumns   = "42P16"
+	codeDependent      = "2BP01"
 	codeLockTimeout    = "55P03"
 	codeDiskFull       = "53100"
 	codeLimit          = "54000"

@@ -17,6 +17,9 @@ import (
 
 var leads = state.Key{Pipeline: "nightly", Stream: "crm.leads"}
 
+// currentSuffix ends the names of the views of current rows.
+const currentSuffix = "_current"
+
 // rootTable returns a table of records with the given columns.
 func rootTable(name string, columns ...arrow.Field) schemas.Table {
 	own := []arrow.Field{

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -171,13 +172,18 @@ func (s *session) affect(ctx context.Context, sql string) (int64, error) {
 // query calls f with each row of a query's result. The values are texts, or nil for null. They are valid until f
 // returns.
 func (s *session) query(ctx context.Context, sql string, f func(values [][]byte) error) error {
+	return s.queryTyped(ctx, sql, func(_ []pgconn.FieldDescription, values [][]byte) error { return f(values) })
+}
+
+// queryTyped is like query, but f also gets the descriptions of the columns.
+func (s *session) queryTyped(ctx context.Context, sql string, f func(fields []pgconn.FieldDescription, values [][]byte) error) error {
 	r := s.pg.Exec(ctx, sql)
 	var failed error
 	for r.NextResult() {
 		rows := r.ResultReader()
 		for rows.NextRow() {
 			if failed == nil {
-				failed = f(rows.Values())
+				failed = f(rows.FieldDescriptions(), rows.Values())
 			}
 		}
 		if _, err := rows.Close(); err != nil && failed == nil {
@@ -188,6 +194,36 @@ func (s *session) query(ctx context.Context, sql string, f func(values [][]byte)
 		failed = err
 	}
 	return cause(ctx, failed)
+}
+
+// Query implements [sqlmerge.Reader].
+func (s *session) Query(ctx context.Context, sql string, row func([]sqldriver.Value) error) error {
+	var converted []sqldriver.Value
+	return s.queryTyped(ctx, sql, func(fields []pgconn.FieldDescription, values [][]byte) error {
+		converted = converted[:0]
+		for i, v := range values {
+			c, err := plainValue(fields[i].DataTypeOID, v)
+			if err != nil {
+				return err
+			}
+			converted = append(converted, c)
+		}
+		return row(converted)
+	})
+}
+
+// plainValue converts a value in text format: whole numbers and sums of them to int64, booleans to bool, and others to
+// string.
+func plainValue(oid uint32, v []byte) (sqldriver.Value, error) {
+	switch {
+	case v == nil:
+		return nil, nil
+	case oid == oidBool:
+		return string(v) == "t", nil
+	case oid == oidInt8 || oid == oidInt4 || oid == oidInt2 || oid == oidNumeric:
+		return strconv.ParseInt(string(v), 10, 64)
+	}
+	return string(v), nil
 }
 
 // numbers reads the numbers in the only row of a query's result.

@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -47,14 +49,78 @@ func timestamp(t time.Time) string {
 	return "TIMESTAMPTZ " + literal(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
 }
 
-// place returns the qualified name of a table of the destination.
-func (d *DB) place(table string) string { return ident(d.o.Schema) + "." + ident(table) }
+// dialect implements [sqlmerge.Dialect].
+type dialect struct {
+	schema string
+	json   string // type of JSON columns
+}
 
-// sqlType returns the name of the Postgres type for values of type t.
-func (d *DB) sqlType(t arrow.DataType) string {
+// Place implements [sqlmerge.Dialect].
+func (d dialect) Place(table string) string { return ident(d.schema) + "." + ident(table) }
+
+// ViewPlace implements [sqlmerge.Dialect].
+func (d dialect) ViewPlace(table string) string { return d.Place(table) }
+
+// Temp implements [sqlmerge.Dialect].
+func (dialect) Temp(table string) string { return "pg_temp." + table }
+
+// Literal implements [sqlmerge.Dialect].
+func (dialect) Literal(text string) string { return literal(text) }
+
+// Timestamp implements [sqlmerge.Dialect].
+func (dialect) Timestamp(t time.Time) string { return timestamp(t) }
+
+// Micros implements [sqlmerge.Dialect].
+func (dialect) Micros(expr string) string {
+	return "(pg_catalog.date_part('epoch', " + expr + ") * 1000000)::bigint"
+}
+
+// Greatest implements [sqlmerge.Dialect].
+func (dialect) Greatest(first string, more ...string) string {
+	return "greatest(" + strings.Join(append([]string{first}, more...), ", ") + ")"
+}
+
+// Traits implements [sqlmerge.Dialect]. A row is found by its ctid until it is updated.
+func (dialect) Traits() sqlmerge.Traits {
+	return sqlmerge.Traits{PrimaryKeys: true, RowID: "ctid", ExactNames: true, Bytewise: ` COLLATE "C"`, JSON: "json", ViewsBlock: true}
+}
+
+// LastRows implements [sqlmerge.Dialect]. The planner assumes that the result has few rows. So it finds their stored rows
+// by an index.
+func (dialect) LastRows(r sqlmerge.KeyedRows) string {
+	numbers, columns := make([]string, len(r.Key)), make([]string, len(r.Key))
+	for i, k := range r.Key {
+		numbers[i], columns[i] = strconv.Itoa(i+1), fmt.Sprintf("%s AS k%d", ident(k), i)
+	}
+	for _, c := range append([]sqlmerge.Column{{Value: schemas.ColOrdinal, Name: "o"}}, r.Columns...) {
+		columns = append(columns, c.Value+" AS "+c.Name)
+	}
+	keys := strings.Join(numbers, ", ")
+	return fmt.Sprintf("SELECT DISTINCT ON (%s) %s FROM %s AS r ORDER BY %[1]s, o DESC", keys, strings.Join(columns, ", "), r.From)
+}
+
+// JSONText implements [sqlmerge.Dialect].
+func (dialect) JSONText(expr string, t arrow.DataType) string { return jsonOf(expr, t) }
+
+// Spellings implements [sqlmerge.Dialect]. A text of the key cannot contain a zero byte, so \u0000 stands for it. In a
+// link, the zero byte is written as in JSON.
+func (dialect) Spellings(expr string, t arrow.DataType) []string {
+	text := jsonOf(expr, t)
+	if !schemas.SameType(t, schemas.Text) {
+		return []string{text}
+	}
+	return []string{
+		text,
+		"CASE WHEN " + expr + ` ~ '^(-?[0-9]+([.][0-9]+)?|true|false)$' THEN ` + expr + " END",
+		"CASE WHEN pg_catalog.strpos(" + expr + `, E'\\u0000') > 0 THEN pg_catalog.replace(` + text + `, E'\\\\u0000', E'\\u0000') END`,
+	}
+}
+
+// Type implements [sqlmerge.Dialect].
+func (d dialect) Type(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *schemas.JSONType:
-		return d.o.JSON
+		return d.json
 	case *arrow.BooleanType:
 		return "boolean"
 	case *arrow.Int64Type:
@@ -68,13 +134,13 @@ func (d *DB) sqlType(t arrow.DataType) string {
 	case *arrow.TimestampType:
 		return "timestamp with time zone"
 	case *arrow.ListType:
-		return d.sqlType(t.Elem()) + "[]"
+		return d.Type(t.Elem()) + "[]"
 	}
 	return "text"
 }
 
-// latticeOf is the inverse of [DB.sqlType]. It returns false for any other type.
-func latticeOf(_ arrow.Field, sql string) (arrow.DataType, bool) { return typeOf(sql) }
+// Lattice implements [sqlmerge.Dialect].
+func (dialect) Lattice(_ arrow.Field, sql string) (arrow.DataType, bool) { return typeOf(sql) }
 
 func typeOf(sql string) (arrow.DataType, bool) {
 	if elem, ok := strings.CutSuffix(sql, "[]"); ok {
@@ -107,18 +173,17 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// cast returns an expression that casts expr to a wider type. The parameters from and to are the two types. The result
-// is the same as an encoder writes: see [format.encoderFor].
-func (d *DB) cast(expr string, from, to arrow.DataType) string {
+// Cast implements [sqlmerge.Dialect]. The result is the same as an encoder writes: see [format.encoderFor].
+func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr
 	}
 	_, isJSON := to.(*schemas.JSONType)
 	switch {
 	case from.ID() == arrow.NULL:
-		return "CAST(NULL AS " + d.sqlType(to) + ")"
+		return "CAST(NULL AS " + d.Type(to) + ")"
 	case isJSON:
-		return "CAST(" + jsonOf(expr, from) + " AS " + d.sqlType(to) + ")"
+		return "CAST(" + jsonOf(expr, from) + " AS " + d.Type(to) + ")"
 	case from.ID() == arrow.TIMESTAMP:
 		return timestampText(expr)
 	case from.ID() == arrow.DATE32:
@@ -126,7 +191,7 @@ func (d *DB) cast(expr string, from, to arrow.DataType) string {
 	case from.ID() == arrow.LIST && from.(*arrow.ListType).Elem().ID() == arrow.TIMESTAMP:
 		return "CAST(pg_catalog.regexp_replace(CAST(" + expr + ` AS text), '"([0-9-]+) ([0-9:.]+)[+]00"', '"\1T\2Z"', 'g') AS text[])`
 	}
-	return "CAST(" + expr + " AS " + d.sqlType(to) + ")"
+	return "CAST(" + expr + " AS " + d.Type(to) + ")"
 }
 
 // jsonOf returns an expression for the JSON text of a value.

@@ -36,7 +36,7 @@ func (x *tx) reserveSession() (done func()) {
 	}
 	return func() {
 		defer x.keepalive.mu.Unlock()
-		if x.s != nil && !x.over {
+		if x.s != nil {
 			x.keepalive.timer = time.AfterFunc(x.db.o.IdleTimeout/pingsPerSilence, x.ping)
 		}
 	}
@@ -49,7 +49,7 @@ func (x *tx) ping() {
 		return // a call is running, and schedules the next keepalive query
 	}
 	defer x.keepalive.mu.Unlock()
-	if x.s == nil || x.over {
+	if x.s == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)

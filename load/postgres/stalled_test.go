@@ -83,7 +83,7 @@ func TestZombieInCopy(t *testing.T) {
 	defer s.drop()
 	_, err = d.fence(t.Context(), s, leads)
 	require.NoError(t, err)
-	require.NoError(t, s.run(t.Context(), temporary(stagedIn, "(n bigint) ON COMMIT DROP")))
+	require.NoError(t, s.run(t.Context(), temporary(stagedIn, "(n bigint)")))
 	rows, frozen := io.Pipe()
 	done := make(chan error, 1)
 	go func() {

@@ -1,9 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
@@ -33,6 +33,8 @@ var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner
 //   - row-level security hides rows of it;
 //   - a trigger, check or similar calls a function of a role that is not trusted. The function would run with the rights
 //     of penstock's role.
+//
+// Invariant 16
 func (d *DB) foreignSQL(where string) string {
 	table := "pg_catalog.quote_ident(t.nspname) || '.' || pg_catalog.quote_ident(t.relname)"
 	return `WITH t AS (SELECT c.oid, c.relname, n.nspname, c.relkind, c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -82,7 +84,7 @@ func ownNames() string {
 func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
 	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
 		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
-		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, kindName(string(v[1])), d.place(string(v[0])))
+		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), d.place(string(v[0])))
 	})
 }
 
@@ -96,28 +98,6 @@ func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 		if reasons := found[t.Name]; reasons != nil {
 			return fmt.Errorf("%w: %s", ErrUnsafe, strings.Join(reasons, "; "))
 		}
-	}
-	return nil
-}
-
-// checkTrust returns an error if it is not safe to write to one of the tables of the transaction. Invariant 16
-func (m *merge) checkTrust(c *catalog, staged []string) error {
-	var names []string
-	for name, o := range c.live {
-		_, made := c.made[name]
-		if (made || slices.Contains(staged, name)) && o.kind == "r" && o.suspect && !load.IsInternal(name) {
-			names = append(names, name)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	found, err := m.db.foreign(m.ctx, m.s, "c.relname IN ("+literals(names)+")")
-	if err != nil {
-		return err
-	}
-	for name, reasons := range found {
-		return &load.ForeignChange{Table: name, Diff: reasons}
 	}
 	return nil
 }

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
 // Schema implements [load.Viewer].
@@ -16,50 +16,41 @@ func (d *DB) Schema() string { return d.o.Schema }
 // objects, so that no object of another role becomes part of the view. Grants on the view stay. If the columns of the
 // view have changed, the view is dropped and created again. That fails if another view depends on it.
 func (d *DB) View(ctx context.Context, name, query string) error {
-	err := d.change(ctx, func(m *merge) (bool, error) {
-		c, err := d.readCatalog(ctx, m.s, []string{name})
-		if err != nil {
-			return false, err
-		}
-		if o := c.live[name]; o != nil && (o.kind != "v" || !c.views[name]) {
-			return false, load.ErrTaken // Invariant 16
-		}
-		if err := m.view(name, query); err != nil || c.views[name] {
-			return true, err
-		}
-		return true, m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}})
-	})
-	if err != nil {
-		return fmt.Errorf("view %s: %w", name, err)
-	}
-	return nil
+	return d.retry(ctx, func() error { return d.CreateView(ctx, name, query) })
 }
 
-// view creates a view. It replaces a view that penstock made.
-func (m *merge) view(name, query string) error {
-	create, err := m.createView(name, query)
+// Accept implements [load.Destination].
+func (d *DB) Accept(ctx context.Context, table string) (changes []load.Change, err error) {
+	err = d.retry(ctx, func() error {
+		changes, err = d.Store.Accept(ctx, table)
+		return err
+	})
+	return changes, err
+}
+
+// View implements [sqlmerge.Session]. It replaces a view that penstock made.
+func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
+	place := t.db.place(v.Name)
+	if v.Query == "" {
+		_, err := t.undo(ctx, codeDependent, func() error { return t.run(ctx, "DROP VIEW "+place) })
+		return err // a view on which others depend stays
+	}
+	create, err := t.createView(ctx, v)
 	if err != nil {
 		return err
 	}
-	if err := m.s.run(m.ctx, "SAVEPOINT penstock_view"); err != nil {
+	if done, err := t.undo(ctx, codeOtherColumns, func() error { return t.run(ctx, create) }); done || err != nil {
 		return err
 	}
-	err = m.s.run(m.ctx, create)
-	if code(err) != codeOtherColumns {
-		return err
-	}
-	if err := m.s.run(m.ctx, "ROLLBACK TO SAVEPOINT penstock_view"); err != nil {
-		return err
-	}
-	oids, err := m.s.strings(m.ctx, "SELECT "+literal(m.db.place(name))+"::regclass::oid")
+	oids, err := t.strings(ctx, "SELECT "+literal(place)+"::regclass::oid")
 	if err != nil {
 		return err
 	}
-	grants, err := m.s.strings(m.ctx, grantsSQL(oids[0], m.db.place(name)))
+	grants, err := t.strings(ctx, grantsSQL(oids[0], place))
 	if err != nil {
 		return err
 	}
-	return m.s.run(m.ctx, "DROP VIEW "+m.db.place(name)+"; "+create+"; "+strings.Join(grants, "; "))
+	return t.run(ctx, "DROP VIEW "+place+"; "+create+"; "+strings.Join(grants, "; "))
 }
 
 // invokerVersion is the first version of the server in which a view can use the rights of the querying role, in the
@@ -68,9 +59,10 @@ const invokerVersion = 150000
 
 // createView returns the statement that creates a view. A new view reads tables with the rights of the querying role,
 // if the server supports that. An existing view keeps its options, so that its readers do not lose access.
-func (m *merge) createView(name, query string) (string, error) {
-	options, err := m.s.strings(m.ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(m.db.place(name))+")), "+
-		"CASE WHEN pg_catalog.to_regclass("+literal(m.db.place(name))+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")
+func (t *transaction) createView(ctx context.Context, v sqlmerge.View) (string, error) {
+	place := t.db.place(v.Name)
+	options, err := t.strings(ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(place)+")), "+
+		"CASE WHEN pg_catalog.to_regclass("+literal(place)+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")
 	if err != nil {
 		return "", err
 	}
@@ -78,5 +70,9 @@ func (m *merge) createView(name, query string) (string, error) {
 	if options[0] != "" {
 		with = " WITH (" + options[0] + ")"
 	}
-	return "CREATE OR REPLACE VIEW " + m.db.place(name) + with + " AS " + query, nil
+	create := "CREATE OR REPLACE VIEW " + place + with + " AS " + v.Query
+	if v.Comment != "" {
+		create += "; COMMENT ON VIEW " + place + " IS " + literal(v.Comment)
+	}
+	return create, nil
 }

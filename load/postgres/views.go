@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,16 +25,16 @@ type view struct {
 // columns. So withoutViews first drops these views, and the views that depend on them. Afterwards it creates them
 // again in the same transaction, with their owners, grants, options and comments. If a view cannot be created again,
 // the transaction fails. Invariant 16
-func (m *merge) withoutViews(table string, columns []string, f func() error) error {
+func (t *transaction) withoutViews(ctx context.Context, table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
 	}
-	views, err := m.dependents(table, columns)
+	views, err := t.dependents(ctx, table, columns)
 	if err != nil {
 		return err
 	}
 	for i := len(views) - 1; i >= 0; i-- {
-		if err := m.s.run(m.ctx, "DROP VIEW "+views[i].name); err != nil {
+		if err := t.run(ctx, "DROP VIEW "+views[i].name); err != nil {
 			return fmt.Errorf("widen column %s: drop view %s: %w", strings.Join(columns, ", "), views[i].name, err)
 		}
 	}
@@ -41,7 +42,7 @@ func (m *merge) withoutViews(table string, columns []string, f func() error) err
 		return err
 	}
 	for _, v := range views {
-		if err := m.recreateView(v); err != nil {
+		if err := t.recreateView(ctx, v); err != nil {
 			return fmt.Errorf("widen column %s: recreate view %s: %w", strings.Join(columns, ", "), v.name, err)
 		}
 	}
@@ -50,12 +51,12 @@ func (m *merge) withoutViews(table string, columns []string, f func() error) err
 
 // dependents returns the views that depend on columns of a table, directly or through other views. Each view comes
 // before the views that depend on it.
-func (m *merge) dependents(table string, columns []string) ([]view, error) {
-	oids, err := m.s.strings(m.ctx, `WITH RECURSIVE v (oid, depth) AS (
+func (t *transaction) dependents(ctx context.Context, table string, columns []string) ([]view, error) {
+	oids, err := t.strings(ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
-		AND d.refobjid = `+literal(m.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
+		AND d.refobjid = `+literal(t.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
 		UNION SELECT r.ev_class, v.depth + 1 FROM v JOIN pg_catalog.pg_depend d ON d.refobjid = v.oid
 		JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND r.ev_class <> v.oid
@@ -65,10 +66,10 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 	}
 	views := make([]view, len(oids))
 	for i, oid := range oids {
-		if err := m.replaceable(oid); err != nil {
+		if err := t.replaceable(ctx, oid); err != nil {
 			return nil, fmt.Errorf("widen column %s: %w", strings.Join(columns, ", "), err)
 		}
-		if views[i], err = m.readView(oid); err != nil {
+		if views[i], err = t.readView(ctx, oid); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +78,8 @@ func (m *merge) dependents(table string, columns []string) ([]view, error) {
 
 // replaceable returns an error if the object is not a plain view. It also returns an error if something is attached to
 // the view, such as a trigger, because dropping the view would drop the trigger too.
-func (m *merge) replaceable(oid string) error {
-	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
+func (t *transaction) replaceable(ctx context.Context, oid string) error {
+	in, err := t.strings(ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
 		LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
 		WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = `+oid+` AND d.deptype <> 'i' AND (r.oid IS NULL OR r.rulename <> '_RETURN')
@@ -91,12 +92,12 @@ func (m *merge) replaceable(oid string) error {
 	return fmt.Errorf("%s depends on it and cannot be recreated as it was: drop it, let the next run widen the column, then create it again", in[0])
 }
 
-func (m *merge) readView(oid string) (view, error) {
+func (t *transaction) readView(ctx context.Context, oid string) (view, error) {
 	v := view{oid: oid}
 	query := `SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), pg_catalog.pg_get_viewdef(c.oid),
 		pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)),
 		` + optionsSQL("c") + `, c.relacl IS NOT NULL FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ` + oid
-	err := m.s.query(m.ctx, query, func(values [][]byte) error {
+	err := t.query(ctx, query, func(values [][]byte) error {
 		v.name, v.definition, v.owner, v.options = string(values[0]), string(values[1]), string(values[2]), string(values[3])
 		v.granted = string(values[4]) == "t"
 		return nil
@@ -104,16 +105,16 @@ func (m *merge) readView(oid string) (view, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.columns, err = m.s.strings(m.ctx, "SELECT attname FROM pg_catalog.pg_attribute WHERE attnum > 0 AND attrelid = "+oid+" ORDER BY attnum"); err != nil {
+	if v.columns, err = t.strings(ctx, "SELECT attname FROM pg_catalog.pg_attribute WHERE attnum > 0 AND attrelid = "+oid+" ORDER BY attnum"); err != nil {
 		return v, err
 	}
-	if v.grants, err = m.s.strings(m.ctx, grantsSQL(oid, v.name)); err != nil {
+	if v.grants, err = t.strings(ctx, grantsSQL(oid, v.name)); err != nil {
 		return v, err
 	}
-	if v.comments, err = m.s.strings(m.ctx, commentsSQL(oid, v.name)); err != nil {
+	if v.comments, err = t.strings(ctx, commentsSQL(oid, v.name)); err != nil {
 		return v, err
 	}
-	v.print, err = m.fingerprint(oid)
+	v.print, err = t.fingerprint(ctx, oid)
 	return v, err
 }
 
@@ -140,8 +141,8 @@ func commentsSQL(oid, name string) string {
 
 // fingerprint returns all properties of a view except its definition. Postgres shows the definition differently after
 // the type of a column has changed.
-func (m *merge) fingerprint(oid string) (string, error) {
-	out, err := m.s.strings(m.ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
+func (t *transaction) fingerprint(ctx context.Context, oid string) (string, error) {
+	out, err := t.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
 		(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.col_description(c.oid, a.attnum),
 			(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(a.attacl) AS x)) ORDER BY a.attnum)
@@ -150,7 +151,7 @@ func (m *merge) fingerprint(oid string) (string, error) {
 }
 
 // recreateView creates a view again, and checks that its properties are unchanged.
-func (m *merge) recreateView(v view) error {
+func (t *transaction) recreateView(ctx context.Context, v view) error {
 	with := ""
 	if v.options != "" {
 		with = " WITH (" + v.options + ")"
@@ -159,7 +160,7 @@ func (m *merge) recreateView(v view) error {
 		"CREATE VIEW " + v.name + " (" + idents(v.columns) + ")" + with + " AS " + strings.TrimSuffix(strings.TrimSpace(v.definition), ";"),
 		"ALTER VIEW " + v.name + " OWNER TO " + v.owner,
 	}
-	if err := m.s.run(m.ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
+	if err := t.run(ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
 		return err
 	}
 	// Revoke the rights that the new view has by default. If there were explicit grants, also revoke the default
@@ -168,19 +169,19 @@ func (m *merge) recreateView(v view) error {
 	if v.granted {
 		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"
 	}
-	revokes, err := m.s.strings(m.ctx, `SELECT DISTINCT 'REVOKE ALL ON `+strings.ReplaceAll(v.name, "'", "''")+` FROM ' || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
+	revokes, err := t.strings(ctx, `SELECT DISTINCT 'REVOKE ALL ON `+strings.ReplaceAll(v.name, "'", "''")+` FROM ' || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
 		FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(`+acl+`) WHERE c.oid = `+literal(v.name)+"::regclass")
 	if err != nil {
 		return err
 	}
-	if err := m.s.run(m.ctx, strings.Join(append(revokes, v.grants...), "; ")); err != nil {
+	if err := t.run(ctx, strings.Join(append(revokes, v.grants...), "; ")); err != nil {
 		return err
 	}
-	oids, err := m.s.strings(m.ctx, "SELECT "+literal(v.name)+"::regclass::oid")
+	oids, err := t.strings(ctx, "SELECT "+literal(v.name)+"::regclass::oid")
 	if err != nil {
 		return err
 	}
-	print, err := m.fingerprint(oids[0])
+	print, err := t.fingerprint(ctx, oids[0])
 	if err == nil && print != v.print {
 		return errors.New("its grants, owner or comments would change")
 	}

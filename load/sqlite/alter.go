@@ -48,11 +48,11 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 }
 
 // View implements [sqlmerge.Session].
-func (s *session) View(ctx context.Context, name, query string) error {
-	if err := s.Exec(ctx, "DROP VIEW IF EXISTS "+s.b.Place(name)); err != nil || query == "" {
+func (s *session) View(ctx context.Context, v sqlmerge.View) error {
+	if err := s.Exec(ctx, "DROP VIEW IF EXISTS "+s.b.Place(v.Name)); err != nil || v.Query == "" {
 		return err
 	}
-	return s.Exec(ctx, "CREATE VIEW "+s.b.Place(name)+" AS "+query)
+	return s.Exec(ctx, "CREATE VIEW "+s.b.Place(v.Name)+" AS "+v.Query)
 }
 
 func (s *session) definition(f arrow.Field) string {

@@ -43,11 +43,10 @@ func (dialect) Micros(expr string) string {
 	return fmt.Sprintf("(unixepoch(substr(%s, 1, 19)) * 1000000 + CAST(substr(%[1]s, -7, 6) AS INTEGER))", expr)
 }
 
-// Latest implements [sqlmerge.Dialect]. In a query with max, SQLite takes other columns from the row of the maximum.
-func (dialect) Latest(value, _ string) string { return value }
-
-// InnerFirst implements [sqlmerge.Dialect].
-func (dialect) InnerFirst() bool { return false }
+// LastRows implements [sqlmerge.Dialect]. In a query with max, SQLite takes other columns from the row of the maximum.
+func (dialect) LastRows(r sqlmerge.KeyedRows) string {
+	return sqlmerge.LastRows(r, func(column string) string { return column })
+}
 
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {
@@ -57,8 +56,19 @@ func (dialect) Greatest(first string, more ...string) string {
 	return "max(" + first + ")"
 }
 
-// LooksBare implements [sqlmerge.Dialect].
-func (dialect) LooksBare(expr string) string {
+// Spellings implements [sqlmerge.Dialect].
+func (d dialect) Spellings(expr string, t arrow.DataType) []string {
+	return sqlmerge.Spellings(d, expr, t, looksBare(expr))
+}
+
+// JSONText implements [sqlmerge.Dialect].
+func (d dialect) JSONText(expr string, t arrow.DataType) string { return sqlmerge.JSONText(d, expr, t) }
+
+// Traits implements [sqlmerge.Dialect].
+func (dialect) Traits() sqlmerge.Traits { return sqlmerge.Traits{} }
+
+// looksBare returns the condition that the text expr looks like a number or a boolean in JSON.
+func looksBare(expr string) string {
 	return fmt.Sprintf("(%s GLOB '*[0-9]*' AND %[1]s NOT GLOB '*[^-0-9.]*' OR %[1]s IN ('true', 'false'))", expr)
 }
 

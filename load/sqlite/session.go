@@ -115,6 +115,14 @@ func (s *session) readObjects(ctx context.Context) (map[string]*sqlmerge.Object,
 	return all, err
 }
 
+// CreateTemp implements [sqlmerge.Session].
+func (s *session) CreateTemp(ctx context.Context, name, definition string) error {
+	if err := s.Exec(ctx, "DROP TABLE IF EXISTS "+s.b.Temp(name)); err != nil {
+		return err
+	}
+	return s.Exec(ctx, "CREATE TEMP TABLE "+name+" "+definition)
+}
+
 // stagedRows is the temporary table of staged rows.
 const stagedRows = "_penstock_rows"
 
@@ -124,12 +132,10 @@ func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow
 	for i, name := range names {
 		defs[i] = sqlmerge.Ident(name) + " " + s.b.Type(load.TypeOf(columns, name))
 	}
-	table := s.b.Temp(stagedRows)
-	for _, q := range []string{"DROP TABLE IF EXISTS " + table, "CREATE TEMP TABLE " + stagedRows + " (" + strings.Join(defs, ", ") + ")"} {
-		if err := s.Exec(ctx, q); err != nil {
-			return err
-		}
+	if err := s.CreateTemp(ctx, stagedRows, "("+strings.Join(defs, ", ")+")"); err != nil {
+		return err
 	}
+	table := s.b.Temp(stagedRows)
 	if err := s.insert(ctx, table, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func (d *Store) Accept(ctx context.Context, table string) ([]load.Change, error)
 	if !d.b.Exists() {
 		return nil, nil
 	}
-	x := &tx{db: d, b: d.b}
+	x := &tx{db: d, b: d.b, open: d.b.Write}
 	defer func() { _ = x.Rollback() }()
 	changes, err := x.accept(ctx, table)
 	if err != nil {
@@ -28,6 +28,9 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	}
 	family := load.Ancestors(table)
 	if err := x.c.read(ctx, family...); err != nil {
+		return nil, err
+	}
+	if err := x.c.checkSafe([]string{table}); err != nil {
 		return nil, err
 	}
 	changes, err := x.c.accept(table)

@@ -104,8 +104,15 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	if c.made, err = load.Replay(c.changes); err != nil {
 		return err
 	}
-	if c.replayed[load.Changes.Name] && c.live[load.Changes.Name] != nil {
-		c.made[load.Changes.Name] = load.Changes // changes to this table itself are not recorded
+	for _, t := range load.OwnTables() { // some are not recorded
+		o := c.live[t.Name]
+		if _, recorded := c.made[t.Name]; recorded || o == nil || !c.replayed[t.Name] {
+			continue
+		}
+		if o.Types[schemas.ColSource] != "" {
+			t = load.ShareTable(t)
+		}
+		c.made[t.Name] = t
 	}
 	return nil
 }
@@ -161,12 +168,11 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 }
 
 // checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
-// It ignores case in names.
 // Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.CheckNewColumns(p, func(column string) string {
 		for name := range c.live[p.Table.Name].Types {
-			if strings.EqualFold(name, column) {
+			if c.store.traits.sameName(name, column) {
 				return name
 			}
 		}
@@ -184,16 +190,39 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	if err := c.usable(name); err != nil {
 		return t, err
 	}
-	return t, load.Compare(name, c.typesOf(t), o.Types)
+	if err := load.Compare(name, c.typesOf(t), o.Types); err != nil {
+		return t, err
+	}
+	if c.store.traits.PrimaryKeys && OneRowPerKey(t) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(t))) {
+		return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("the primary key (%s) is gone", strings.Join(t.Key, ", "))}}
+	}
+	return t, nil
 }
 
-// typesOf returns the column types of a table as penstock made them.
+// typesOf returns the types that the columns of a table should have. A database may have several types for the values of
+// one type, such as json and jsonb; then each is right.
 func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
-		types[f.Name] = c.store.b.Type(schemas.TypeOf(f))
+		want, live := c.store.b.Type(schemas.TypeOf(f)), c.live[t.Name].Types[f.Name]
+		if found, ok := c.store.b.Lattice(f, live); live != "" && ok && schemas.SameType(found, schemas.TypeOf(f)) {
+			want = live
+		}
+		types[f.Name] = want
 	}
 	return types
+}
+
+// checkSafe returns an error if it is unsafe to write to one of the tables, or to a table of their families that penstock
+// made. Invariant 16
+func (c *catalog) checkSafe(names []string) error {
+	for name, o := range c.live {
+		_, made := c.made[name]
+		if o.isTable() && len(o.Unsafe) > 0 && (made && inFamilies(name, names) || slices.Contains(names, name)) {
+			return &load.ForeignChange{Table: name, Diff: o.Unsafe}
+		}
+	}
+	return nil
 }
 
 // usable returns an error if rows cannot be written to the named table at all.
@@ -203,6 +232,8 @@ func (c *catalog) usable(name string) error {
 	switch {
 	case o.View:
 		return &load.ForeignChange{Table: name, Diff: []string{"a view has its name"}}
+	case o.Other != "":
+		return &load.ForeignChange{Table: name, Diff: []string{o.Other + " has its name"}}
 	case !known:
 		return &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}
@@ -215,14 +246,19 @@ func (c *catalog) usable(name string) error {
 }
 
 // adopt plans to take over a table that penstock made and whose recorded changes are lost. If the stream's mode is
-// History and the table has no versions, it is taken over with mode Merge, and changes to History afterwards.
+// History and the table has no versions, it is taken over with mode Merge, and changes to History afterwards. If the
+// table should have a primary key and has none, it is taken over with mode Append.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
-	if _, known := c.made[want.Name]; known || o == nil || o.View {
+	if _, known := c.made[want.Name]; known || o == nil || !o.isTable() {
 		return load.Plan{}, false
 	}
 	mode := want.Mode.Or(schemas.Merge)
-	if mode == schemas.History {
+	keyed := c.store.traits.PrimaryKeys && len(want.Key) > 0
+	switch {
+	case keyed && !slices.Contains(o.Unique, load.KeyName(load.FullKey(want))):
+		mode = schemas.Append
+	case mode == schemas.History || keyed && mode == schemas.Append:
 		mode = schemas.Merge
 	}
 	return load.Adopt(want, mode, o.Types, c.store.b.Lattice)
@@ -244,32 +280,38 @@ func (c *catalog) altered(p load.Plan) {
 	for _, w := range p.Widen {
 		o.Types[w.Column.Name] = c.store.b.Type(schemas.TypeOf(w.Column))
 	}
+	if OneRowPerKey(p.Table) {
+		o.Unique = append(slices.Clip(o.Unique), load.KeyName(load.FullKey(p.Table)))
+	}
 	c.live[p.Table.Name] = &o
 }
 
-// findObject returns the table or view of that name, ignoring case.
+// findObject returns the object of that name.
 func (c *catalog) findObject(name string) *Object {
 	for n, o := range c.live {
-		if strings.EqualFold(n, name) {
+		if c.store.traits.sameName(n, name) {
 			return o
 		}
 	}
 	return nil
 }
 
-// record stores changes where readChanges finds them, and sets their time. All changes that a transaction makes to
-// tables get one time, which is later than those of earlier changes, because changes are replayed in the order of
-// their times.
+// record stores changes where readChanges finds them, and sets their time. Changes are replayed in the order of their
+// times. So the time is later than those of all earlier changes to the same families of tables.
 func (x *tx) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	if x.stamp.IsZero() {
-		last := int64(0)
-		if err := numbers(ctx, x.s, "SELECT "+x.b.Micros(`max("at")`)+" FROM "+x.b.Place(load.Changes.Name), &last); err != nil {
-			return err
+		x.stamp = x.of.Time()
+		for _, c := range x.c.changes {
+			x.stamp = load.CommitTime(x.stamp, c.At)
 		}
-		x.stamp = load.CommitTime(x.of.Time(), time.UnixMicro(last))
+	}
+	for _, c := range x.c.changes { // another transaction may have changed a table of a later Apply
+		if c.At.After(x.stamp) {
+			x.stamp = load.CommitTime(x.stamp, c.At)
+		}
 	}
 	rows := make([]string, len(changes))
 	for i, c := range changes {
@@ -281,5 +323,5 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
 	}
 	x.c.changes, x.c.stale = append(x.c.changes, changes...), true
-	return x.s.Exec(ctx, "INSERT INTO "+x.b.Place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
+	return x.s.Exec(ctx, "INSERT INTO "+x.b.Place(load.Changes.Name)+" ("+Idents(load.Names(load.Changes.Columns))+") VALUES "+strings.Join(rows, ", "))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Dialect is how a database writes what SQL databases write in different ways.
@@ -43,18 +44,37 @@ type Dialect interface {
 	// Cast returns an expression that casts expr, of type from, to the wider type to. It casts lists only to JSON.
 	Cast(expr string, from, to arrow.DataType) string
 
-	// LooksBare returns the condition that the text expr looks like a number or a boolean in JSON.
-	LooksBare(expr string) string
+	// JSONText returns an expression for the JSON text of the value expr, which has type t. See the function JSONText.
+	JSONText(expr string, t arrow.DataType) string
 
-	// Latest returns an expression for the value in the row of a group that has the greatest value of by. The query
-	// also selects max(by).
-	Latest(value, by string) string
+	// Spellings returns expressions for the forms that the value expr of a key may have in the link of child rows. See
+	// the function Spellings.
+	Spellings(expr string, t arrow.DataType) []string
 
-	// InnerFirst reports whether an inner join with a large table costs less than an outer join.
-	InnerFirst() bool
+	// LastRows returns a query for the last of the given rows for each key. See the function LastRows.
+	LastRows(r KeyedRows) string
 
 	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
 	Greatest(first string, more ...string) string
+
+	// Traits returns what else distinguishes the database.
+	Traits() Traits
+}
+
+// Traits distinguish a database from most others.
+type Traits struct {
+	// PrimaryKeys says that each table with one row per key has a primary key. Then sessions are [Keyed].
+	PrimaryKeys bool
+
+	RowID      string // name of a column that identifies a row until the row is changed; "": there is none
+	ExactNames bool   // names of tables and columns that differ only in case are different
+	InnerFirst bool   // an inner join with a large table costs less than an outer join
+	Bytewise   string // written after a text that is to be compared by its bytes; "": all are
+	JSON       string // type of the JSON columns of penstock's own tables, if a text must be cast to it
+
+	// ViewsBlock says that a view must be dropped before a column that it reads can be changed by hand. So a view that is
+	// missing is created again when the table changes.
+	ViewsBlock bool
 }
 
 // Backend is a database.
@@ -89,12 +109,23 @@ type Reader interface {
 	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 
+// Pooled is a [Backend] that runs several transactions at the same time, each on any of its connections. So temporary
+// tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. Its sessions
+// implement [PooledSession].
+type Pooled interface {
+	// Discard is called when no transaction needs a table any more that Keep has made. The backend drops it some time.
+	Discard(table string)
+}
+
 // Session is a transaction that writes. Temporary tables that it creates stay after its commit until the backend
-// loses them; see [Store.LoseCarried].
+// loses them; see [Store.LoseCarried]. If the backend is [Pooled], they end with the transaction.
 type Session interface {
 	Reader
 
 	Exec(ctx context.Context, query string) error
+	// CreateTemp creates a temporary table in place of any earlier one of that name. The definition is a list of columns
+	// in parentheses, or AS and a query.
+	CreateTemp(ctx context.Context, name, definition string) error
 	// Affect runs a statement and returns the number of rows that it changed.
 	Affect(ctx context.Context, query string) (int64, error)
 
@@ -108,8 +139,8 @@ type Session interface {
 	// Alter creates or alters a table.
 	Alter(ctx context.Context, a Alteration) error
 
-	// View creates or replaces a view. If query is "", it drops the view.
-	View(ctx context.Context, name, query string) error
+	// View creates or replaces a view. If the view has no query, it drops the view.
+	View(ctx context.Context, v View) error
 
 	// Commit commits. Rollback discards the transaction, and does nothing if there is none. One of them is called, then
 	// End, which lets the next transaction begin.
@@ -118,13 +149,49 @@ type Session interface {
 	End()
 }
 
-// Object is a table or a view in the database.
+// PooledSession is a [Session] of a [Pooled] backend.
+type PooledSession interface {
+	// Position returns what the stream's row of [load.State] had when the session began. The session has locked that row.
+	// The time of the last commit is in microseconds since 1970. Before the first commit, the sequence is 0.
+	Position() (cursor state.Cursor, sequence, moved int64)
+
+	// Lock waits for the locks with the given names. They are held until the transaction ends, or until the function
+	// leave is called with release set. Otherwise leave is called too, before any other call of Lock.
+	Lock(ctx context.Context, names ...string) (leave func(release bool) error, err error)
+
+	// Keep copies a temporary table with the columns k0, k1… for later transactions of the stream, and returns the name
+	// of the copy. Prepare is called before many rows are joined with such a table.
+	Keep(ctx context.Context, table string, columns int) (kept string, err error)
+	Prepare(ctx context.Context, table string) error
+}
+
+// Keyed is a [Session] of a database with primary keys; see [Traits].PrimaryKeys.
+type Keyed interface {
+	// Try calls f. If f fails because a row with the same key exists, Try undoes the work of f and returns false.
+	Try(ctx context.Context, f func() error) (bool, error)
+
+	// Upsert inserts staged rows, in place of rows with the same key. If several staged rows have the same key, the last
+	// one stays. The parameter rows is the number of rows that must be written; a negative number means any.
+	Upsert(ctx context.Context, i Insertion, rows int64) error
+}
+
+// View is a view to create. It may have a comment.
+type View struct{ Name, Query, Comment string }
+
+// Object is a table or a view in the database, or something else that has its name there.
 type Object struct {
 	View     bool
+	Other    string            // what the object is, such as "a foreign table", if it is neither a table nor a view
+	Columns  []string          // in their order; nil: the order does not matter
 	Types    map[string]string // by column, as [Dialect].Type writes them
 	Required []string          // columns that are NOT NULL and have no default
 	Computed []string          // columns whose values the database computes
+	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them, if [Traits].PrimaryKeys
+	Unsafe   []string          // reasons why it is unsafe to write to the table, if the reader is a [Session]
 }
+
+// isTable reports whether the object is a table.
+func (o *Object) isTable() bool { return !o.View && o.Other == "" }
 
 // Alteration is a table to create or to alter.
 type Alteration struct {

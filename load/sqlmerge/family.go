@@ -24,9 +24,9 @@ func (m *merge) linksOf(t, c *target, extra, records string) (query, link string
 	}
 	var forms [][]string
 	for i, k := range t.Key {
-		forms = append(forms, m.spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
+		forms = append(forms, m.b.Spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
 	}
-	links := Links(forms)
+	links := linkForms(forms)
 	if len(links) == 1 {
 		return "SELECT " + links[0] + " AS l" + extra + " FROM " + records, link
 	}
@@ -38,9 +38,9 @@ func (m *merge) linksOf(t, c *target, extra, records string) (query, link string
 	return fmt.Sprintf("SELECT %s END AS l%s FROM (%s) AS v, %s", cases, extra, strings.TrimPrefix(numbers, " UNION ALL "), records), link
 }
 
-// Links returns expressions for the JSON array of a key's values. The parameter forms has the expressions for the forms
-// of each value. Links returns an expression for each combination of them.
-func Links(forms [][]string) []string {
+// linkForms returns expressions for the JSON array of a key's values. The parameter forms has the expressions for the
+// forms of each value. The result has an expression for each combination of them.
+func linkForms(forms [][]string) []string {
 	links := []string{"'['"}
 	for i, values := range forms {
 		comma := " || ',' || "
@@ -61,14 +61,14 @@ func Links(forms [][]string) []string {
 	return links
 }
 
-// spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
-// have been one before its column was widened.
-func (m *merge) spellings(expr string, t arrow.DataType) []string {
-	text := KeyText(m.b, expr, t)
+// Spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
+// have been one before its column was widened. The parameter bare is the condition that the text expr looks so.
+func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
+	text := KeyText(d, expr, t)
 	if !schemas.SameType(t, schemas.Text) {
 		return []string{text}
 	}
-	return []string{text, "CASE WHEN " + m.b.LooksBare(expr) + " THEN " + expr + " END"}
+	return []string{text, "CASE WHEN " + bare + " THEN " + expr + " END"}
 }
 
 // children returns the tables whose rows belong to rows of t, sorted by name.
@@ -111,55 +111,33 @@ func (m *merge) repairFamily(t *target) error {
 	return nil
 }
 
-// clearHashes calls [Family.ClearHashes] for the family of a table.
+// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
+// their rows in the named table for which the condition where holds, or by all rows if where is "". In History, only
+// current rows are compared with what arrives, so only their hashes are cleared.
 func (m *merge) clearHashes(table, where string) error {
 	t := m.rootOf(table)
-	if t == nil {
-		return nil
-	}
-	f := Family{Root: t.Table, Place: m.b.Place, Change: m.change}
-	for _, c := range m.children(t) {
-		f.Children = append(f.Children, c.Table)
-	}
-	return f.ClearHashes(table, where)
-}
-
-// Family is a root table and its child tables.
-type Family struct {
-	Root     schemas.Table
-	Children []schemas.Table
-
-	Place  func(table string) string           // returns the qualified name of a table
-	Change func(table, statement string) error // runs a statement that changes rows of a table
-}
-
-// ClearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
-// their rows in one of the tables for which the condition where holds, or by all rows if where is "". In History, only
-// current rows are compared with what arrives, so only their hashes are cleared.
-func (f Family) ClearHashes(table, where string) error {
-	t := &target{Table: f.Root}
-	if !t.has(schemas.ColHash) {
+	if t == nil || !t.has(schemas.ColHash) {
 		return nil
 	}
 	switch {
 	case where == "":
 		where = all
 	case t.Name != table:
-		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, f.Place(table), where)
+		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, m.b.Place(table), where)
 	}
 	current := ""
 	if t.Mode == schemas.History {
 		current = " AND " + t.currentSQL("")
 	}
-	if err := f.Change(t.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", f.Place(t.Name), schemas.ColHash, where, current)); err != nil {
+	if err := m.change(t.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", m.b.Place(t.Name), schemas.ColHash, where, current)); err != nil {
 		return fmt.Errorf("clear hashes of %s: %w", t.Name, err)
 	}
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range f.Children { // their rows are linked to the records by the hash
-		err := f.Change(c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
-			f.Place(c.Name), schemas.ColHash, f.Place(t.Name), current))
+	for _, c := range m.children(t) { // their rows are linked to the records by the hash
+		err := m.change(c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
+			m.b.Place(c.Name), schemas.ColHash, m.b.Place(t.Name), current))
 		if err != nil {
 			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
 		}

@@ -38,6 +38,12 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 	if err := m.c.read(m.ctx, names...); err != nil {
 		return err
 	}
+	if err := m.serialize(pending, s.Table, names); err != nil {
+		return err
+	}
+	if err := m.c.checkSafe(names); err != nil {
+		return err
+	}
 	m.know(names)
 	if m.tables[s.Table] != nil {
 		if _, err := m.c.table(s.Table); err != nil {
@@ -89,7 +95,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 		f.c.made[p.Name] = found.Table
 	}
 	if o := f.c.live[p.Name]; o != nil && o.View && f.c.views[p.Name] { // a table needs the name of a view that penstock made
-		if err := f.s.View(f.ctx, p.Name, ""); err != nil {
+		if err := f.s.View(f.ctx, View{Name: p.Name}); err != nil {
 			return err
 		}
 		delete(f.c.live, p.Name)
@@ -104,6 +110,9 @@ func (f *fitting) fitTable(p *load.Staged) error {
 	}
 	plan.Create = f.c.live[p.Name] == nil
 	if err := f.c.checkNames(plan); err != nil {
+		return err
+	}
+	if err := f.checkOrder(&target{Table: have}, plan); err != nil {
 		return err
 	}
 	if err := f.carryOut(plan); err != nil {

@@ -22,7 +22,7 @@ func (m *merge) createKeptRows() error {
 		return nil
 	}
 	m.kept = true
-	return m.temporary(keptRows, "(h "+m.b.Type(schemas.Text)+", n "+m.b.Type(schemas.Int64)+")")
+	return m.s.CreateTemp(m.ctx, keptRows, "(h "+m.b.Type(schemas.Text)+", n "+m.b.Type(schemas.Int64)+")")
 }
 
 // keptByHash is a query for the numbers of kept rows.
@@ -40,7 +40,7 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	err := m.s.Stage(m.ctx, t.staged, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
-		return m.temporary(status, fmt.Sprintf(`AS SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
+		return m.s.CreateTemp(m.ctx, status, fmt.Sprintf(`AS SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s AS r) AS s
 			LEFT JOIN (%[6]s) AS k ON k.h = s.h LEFT JOIN (%[7]s) AS t ON t.h = s.h`,
 			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, m.keptByHash(), m.countByHash(t)))
@@ -52,12 +52,12 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	var n counts
-	if err := numbers(m.ctx, m.s, "SELECT count(*), "+countIf("st = "+isNew)+" FROM "+m.b.Temp(status), &n.staged, &n.fresh); err != nil {
+	if err := numbers(m.ctx, m.s, "SELECT "+countIf("st = "+isNew)+" FROM "+m.b.Temp(status), &n.fresh); err != nil {
 		return err
 	}
 	m.out.Written += n.fresh
 	m.out.Inserted += n.fresh
-	m.out.Unchanged += n.staged - n.fresh
+	m.out.Unchanged += t.staged.Rows - n.fresh
 	if err := m.logWritten(t, n); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
 	}
-	err := m.temporary(missing, fmt.Sprintf("AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t "+
+	err := m.s.CreateTemp(m.ctx, missing, fmt.Sprintf("AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t "+
 		"LEFT JOIN (%s) AS k ON k.h = t.h WHERE t.n > coalesce(k.n, 0)", m.countByHash(t), m.keptByHash()))
 	if err != nil {
 		return err
@@ -109,6 +109,9 @@ const counted = "_penstock_counted"
 // have surplus rows, and inserts those again that stay. No other way selects one of several equal rows in every
 // database. The rows keep the values of users' own columns. // Invariant 16
 func (m *merge) trim(t *target) error {
+	if m.db.traits.RowID != "" {
+		return m.trimByID(t)
+	}
 	names := slices.Concat(load.Names(t.Columns), t.userColumns)
 	values := make([]string, len(names))
 	for i, name := range names {
@@ -122,7 +125,7 @@ func (m *merge) trim(t *target) error {
 	if t.Mode == schemas.History {
 		where += " AND " + t.currentSQL("t.")
 	}
-	if err := m.temporary(counted, "AS "+rankedSQL(t.Table, m.b.Place(t.Name), m.b.Temp(missing), where, values)); err != nil {
+	if err := m.s.CreateTemp(m.ctx, counted, "AS "+rankedSQL(t.Table, m.b.Place(t.Name), m.b.Temp(missing), where, values)); err != nil {
 		return err
 	}
 	if logged {
@@ -140,6 +143,31 @@ func (m *merge) trim(t *target) error {
 		}
 	}
 	return nil
+}
+
+// trimByID deletes the surplus rows of t, or ends them in History, in a database that can select single rows.
+func (m *merge) trimByID(t *target) error {
+	where := all + m.ownRowsSQL(t, "t.")
+	if t.Mode == schemas.History {
+		where += " AND " + t.currentSQL("t.")
+	}
+	id := "t." + m.db.traits.RowID
+	if m.of.Log && !load.Child(t.Columns) {
+		if err := m.s.CreateTemp(m.ctx, counted, "AS "+rankedSQL(t.Table, m.b.Place(t.Name), m.b.Temp(missing), where, []string{id, m.document("t.", t)})); err != nil {
+			return err
+		}
+		if err := m.logSurplus(t, "t.c1"); err != nil {
+			return err
+		}
+	}
+	// = ANY instead of IN, because the planner of Postgres then finds the rows by their ids.
+	surplus := id + " = ANY (ARRAY(SELECT c0 FROM (" + rankedSQL(t.Table, m.b.Place(t.Name), m.b.Temp(missing), where, []string{id}) + ") AS t WHERE i > n))"
+	if t.Mode != schemas.History {
+		return m.change(t.Name, "DELETE FROM "+m.b.Place(t.Name)+" AS t WHERE "+surplus)
+	}
+	at := m.until(m.b.Timestamp(m.when))
+	return m.change(t.Name, fmt.Sprintf("UPDATE %s AS t SET %s, %s = %s, %s = %s WHERE %s",
+		m.b.Place(t.Name), m.synced(), schemas.ColValidTo, at, schemas.ColDeletedAt, at, surplus))
 }
 
 // remainingSQL returns a query for the counted rows that stay in the table. In History all rows stay, and the surplus
@@ -163,14 +191,6 @@ func (m *merge) remainingSQL(t *target, names []string) string {
 		where = ""
 	}
 	return "SELECT " + strings.Join(values, ", ") + " FROM " + m.b.Temp(counted) + where
-}
-
-// SurplusSQL returns a query for the surplus rows t of a table without a key. Of a child table, these are the rows of
-// surplus root rows. The query returns the value id of each row, which distinguishes rows. The parameters place and
-// missing are the qualified names of the table and of the temporary table of missing rows, and where is the condition
-// that a row t was counted.
-func SurplusSQL(t schemas.Table, place, id, missing, where string) string {
-	return "SELECT c0 FROM (" + rankedSQL(t, place, missing, where, []string{"t." + id}) + ") AS t WHERE i > n"
 }
 
 // rankedSQL returns a query for the rows t whose hashes have surplus rows. Its columns c0, c1… are the given values of

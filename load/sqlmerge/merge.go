@@ -35,6 +35,11 @@ func (t *target) currentSQL(prefix string) string {
 	return prefix + schemas.ColDeletedAt + " IS NULL"
 }
 
+// OneRowPerKey reports whether a table has at most one row per key.
+func OneRowPerKey(t schemas.Table) bool {
+	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
+}
+
 // has reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
@@ -68,6 +73,8 @@ func (m *merge) rows(pending []*load.Staged) error {
 		}
 		var err error
 		switch {
+		case len(t.Key) > 0 && load.IsInternal(t.Name) && m.db.traits.PrimaryKeys:
+			err = m.s.(Keyed).Upsert(m.ctx, Insertion{Table: t.Table, Staged: t.staged}, -1)
 		case len(t.Key) > 0:
 			err = m.keyed(t)
 		case load.IsInternal(t.Name):
@@ -84,27 +91,54 @@ func (m *merge) rows(pending []*load.Staged) error {
 
 // keyed merges rows by their key.
 func (m *merge) keyed(t *target) error {
+	compared := t.staged
+	if m.db.traits.PrimaryKeys {
+		if done, err := m.insertUncompared(t); done || err != nil {
+			return err
+		}
+	}
 	if err := m.b.Step("stage"); err != nil {
 		return err
 	}
 	if err := m.castCarried(t); err != nil {
 		return err
 	}
-	err := m.s.Stage(m.ctx, t.staged, t.Columns, stagedColumns(t), func(from string) error {
-		return m.temporary(status, "AS "+m.statusSQL(t, from))
+	if m.db.traits.PrimaryKeys {
+		rest, err := m.skipUnchanged(t)
+		if err != nil {
+			return err
+		}
+		if rest != nil {
+			defer rest.Release()
+			compared = rest
+		}
+		if compared.Rows == 0 {
+			m.fresh[t.Name] = false
+			return nil
+		}
+	}
+	err := m.s.Stage(m.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
+		return m.s.CreateTemp(m.ctx, status, "AS "+m.statusSQL(t, from))
 	})
 	if err != nil {
 		return err
 	}
-	n, err := m.count(t)
+	n, err := m.count(t, compared.Rows)
 	if err != nil {
 		return err
 	}
+	m.fresh[t.Name] = n.fresh == t.staged.Rows
 	if err := m.recordCarried(t, n.unchanged); err != nil {
 		return err
 	}
+	if n.written() == 0 {
+		return nil
+	}
 	if err := m.logWritten(t, n); err != nil {
 		return err
+	}
+	if n.changed > 0 && OneRowPerKey(t.Table) && m.db.traits.PrimaryKeys {
+		return m.replaceInPlace(t, n)
 	}
 	if n.changed+n.next > 0 {
 		if err := m.supersede(t, n); err != nil {
@@ -112,6 +146,78 @@ func (m *merge) keyed(t *target) error {
 		}
 	}
 	return m.insertFamily(t, n)
+}
+
+// insertUncompared appends the rows to a table with a primary key, without comparing them, if the table probably has
+// none of them. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the insertion. It
+// reports whether the rows were inserted.
+func (m *merge) insertUncompared(t *target) (bool, error) {
+	if err := m.trackOrder(t); err != nil {
+		return false, err
+	}
+	likely, known := m.fresh[t.Name]
+	if !known {
+		m.db.mu.Lock()
+		likely = m.pass.fresh[t.Name]
+		m.db.mu.Unlock()
+	}
+	if m.of.Log || t.Mode == schemas.Append {
+		return false, nil
+	}
+	if !likely {
+		if empty, err := m.isEmpty(t); !empty || err != nil {
+			return false, err
+		}
+	}
+	if err := m.b.Step("copy"); err != nil {
+		return false, err
+	}
+	done, err := m.s.(Keyed).Try(m.ctx, func() error { return m.insertFamily(t, counts{fresh: t.staged.Rows}) })
+	if err != nil {
+		return false, err
+	}
+	m.fresh[t.Name] = done
+	if done {
+		m.out.Written += t.staged.Rows
+		m.out.Inserted += t.staged.Rows
+	}
+	return done, nil
+}
+
+// isEmpty reports whether the table has no rows of the transaction's source.
+func (m *merge) isEmpty(t *target) (bool, error) {
+	if t.empty {
+		return true, nil
+	}
+	some := int64(0)
+	err := numbers(m.ctx, m.s, "SELECT count(*) FROM (SELECT 1 FROM "+m.ownRows(t)+" LIMIT 1) AS t", &some)
+	return some == 0, err
+}
+
+// replaceInPlace writes the new rows of changed records over their previous rows, and inserts the new records.
+func (m *merge) replaceInPlace(t *target, n counts) error {
+	if err := m.b.Step("delete"); err != nil {
+		return err
+	}
+	if err := m.removeChildren(t); err != nil {
+		return err
+	}
+	changed := Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.records(isChanged)}
+	if n.changed == t.staged.Rows {
+		changed.Chosen = ""
+	}
+	if err := m.s.(Keyed).Upsert(m.ctx, changed, n.changed); err != nil {
+		return err
+	}
+	if n.fresh > 0 {
+		if err := m.b.Step("insert"); err != nil {
+			return err
+		}
+		if err := m.s.Insert(m.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.records(isNew)}); err != nil {
+			return err
+		}
+	}
+	return m.insertChildren(t, m.chosen(t, n))
 }
 
 // supersede deletes the previous rows of records that are replaced in place. In History, it ends the versions that a
@@ -143,7 +249,7 @@ func (m *merge) replaced(t *target, prefix string) string {
 	case schemas.History:
 		return ours + " AND " + prefix + schemas.ColValidTo + " IS NULL"
 	case schemas.Append:
-		return ours + " AND " + prefix + schemas.ColRun + " >= " + m.b.Literal(m.of.Run)
+		return ours + " AND " + m.writtenSQL(prefix)
 	}
 	return ours
 }
@@ -157,6 +263,11 @@ func (m *merge) remove(t *target) error {
 	if err != nil {
 		return err
 	}
+	return m.removeChildren(t)
+}
+
+// removeChildren deletes the child rows of rows that are replaced.
+func (m *merge) removeChildren(t *target) error {
 	for _, c := range m.children(t) {
 		if c.empty {
 			continue
@@ -243,7 +354,7 @@ func (m *merge) saveUserColumns(t *target) error {
 	for i, f := range t.userColumns {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", Ident(f), i)
 	}
-	return m.temporary(foreignCells, fmt.Sprintf("AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
+	return m.s.CreateTemp(m.ctx, foreignCells, fmt.Sprintf("AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
 		strings.Join(columns, ", "), m.b.Place(t.Name), m.b.Temp(status), on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
@@ -265,18 +376,11 @@ func (m *merge) insertFamily(t *target, n counts) error {
 	if n.written() == 0 {
 		return nil
 	}
-	valid := len(t.Key) > 0 && t.Mode == schemas.History && !t.empty
-	chosen := ""
-	switch {
-	case valid:
-		chosen = "SELECT o, f FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
-	case n.written() < n.staged:
-		chosen = "SELECT o FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
-	}
 	if err := m.b.Step("insert"); err != nil {
 		return err
 	}
-	if err := m.s.Insert(m.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: chosen, Valid: valid}); err != nil {
+	i := m.chosen(t, n)
+	if err := m.s.Insert(m.ctx, i); err != nil {
 		return err
 	}
 	if n.changed > 0 {
@@ -284,6 +388,23 @@ func (m *merge) insertFamily(t *target, n counts) error {
 			return err
 		}
 	}
+	return m.insertChildren(t, i)
+}
+
+// chosen returns the insertion of the new and changed records.
+func (m *merge) chosen(t *target, n counts) Insertion {
+	i := Insertion{Table: t.Table, Staged: t.staged, Valid: n.shifted > 0}
+	switch {
+	case i.Valid:
+		i.Chosen = "SELECT o, f FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
+	case n.written() < t.staged.Rows:
+		i.Chosen = "SELECT o FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
+	}
+	return i
+}
+
+// insertChildren appends the child rows of the records that the insertion i selects.
+func (m *merge) insertChildren(t *target, i Insertion) error {
 	if err := m.b.Step("children"); err != nil {
 		return err
 	}
@@ -291,7 +412,8 @@ func (m *merge) insertFamily(t *target, n counts) error {
 		if c.staged == nil || c.staged.Rows == 0 {
 			continue
 		}
-		if err := m.s.Insert(m.ctx, Insertion{Table: c.Table, Staged: c.staged, Chosen: chosen, Valid: valid}); err != nil {
+		i.Table, i.Staged = c.Table, c.staged
+		if err := m.s.Insert(m.ctx, i); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

@@ -40,7 +40,7 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	}
 	slices.Sort(s.Gone)
 	t, made := c.made[table]
-	if o := c.live[table]; !made || o == nil || o.View {
+	if o := c.live[table]; !made || o == nil || !o.isTable() {
 		return s, nil
 	}
 	some := int64(0)
@@ -81,19 +81,35 @@ func (x *tx) claim(ctx context.Context) error {
 	if c.Table == "" || ok && seen == (claimed{c, x.at}) {
 		return nil
 	}
-	if err := x.c.read(ctx, c.Table); err != nil {
-		return err
+	owner, record, have, err := x.checkOwner(ctx)
+	if s, ok := x.s.(PooledSession); ok && record && err == nil { // only one of several streams becomes the owner
+		leave, lerr := s.Lock(ctx, "owner "+c.Table)
+		if lerr != nil {
+			return lerr
+		}
+		x.c = x.db.newCatalog(x.s)
+		if owner, record, have, err = x.checkOwner(ctx); err == nil {
+			err = leave(!record)
+		}
 	}
-	have, err := x.c.owner(c.Table)
-	if err != nil {
-		return fmt.Errorf("read owner of %s: %w", c.Table, err)
-	}
-	owner, record, err := c.Owned(x.key, x.from, have)
 	if err != nil || !record {
 		return err
 	}
 	x.owner, x.was = &owner, have
 	return nil
+}
+
+// checkOwner returns the owner that the table will have, whether it must be recorded, and the owner that is recorded.
+func (x *tx) checkOwner(ctx context.Context) (owner load.Owner, record bool, have *load.Owner, err error) {
+	c := x.of.Claim
+	if err := x.c.read(ctx, c.Table); err != nil {
+		return owner, false, nil, err
+	}
+	if have, err = x.c.owner(c.Table); err != nil {
+		return owner, false, nil, fmt.Errorf("read owner of %s: %w", c.Table, err)
+	}
+	owner, record, err = c.Owned(x.key, x.from, have)
+	return owner, record, have, err
 }
 
 // claimed is a claim that was checked, and the stream's position after the commit that checked it.

@@ -22,45 +22,75 @@ import (
 // rows. A transaction of [Store.BeginRepeatable] is then repeated.
 var ErrLate = errors.New("the table must be altered before its rows are used")
 
-// repeatable is a transaction for a database that cannot alter a table whose rows the transaction has used. If rows of
-// a later Apply need that, the transaction is rolled back. A new one first gets empty batches with the shapes of all
-// rows, so that its first Apply alters all tables. Then it gets all rows again.
+var errOver = errors.New("transaction is over")
+
+// Repetition is how a transaction is begun, and when it is begun again.
+type Repetition struct {
+	// Open begins the database's transaction. If it is nil, [Backend].Write does.
+	Open func(context.Context) (Session, error)
+
+	// Retry calls f, and calls it again if it returns an error that may pass, such as a lost connection. If Retry is
+	// nil, f is called once.
+	Retry func(ctx context.Context, f func() error) error
+}
+
+// repeatable is a transaction that can be repeated: each attempt is another [tx]. The first attempt that fails is rolled
+// back, and the next one gets the same rows.
 //
-// Rows of an earlier Apply are kept in a temporary file. // Invariant 6
+// Some databases cannot alter a table whose rows the transaction has used. If rows of a later Apply need that, the next
+// attempt first gets empty batches with the shapes of all rows, so that its first Apply alters all tables.
+//
+// Rows of an earlier Apply are kept in a temporary file if there are more than maxHeld bytes. // Invariant 6
 type repeatable struct {
-	load.Tx
-	begin  func(context.Context) (load.Tx, error)
+	how    Repetition
+	now    *tx // this attempt
 	steps  []step
+	done   int                     // number of steps that this attempt has done
+	late   bool                    // an attempt has failed with ErrLate
+	failed error                   // why the transaction cannot commit: an Apply has failed, or it is over
 	shapes map[string]*load.Staged // by table
 	order  []string                // of the tables in shapes
+	held   int64                   // size of the batches in memory
 	file   *os.File
 	size   int64
 }
 
+const maxHeld = 48 << 20
+
 // step is a call of Write, or of Apply if it has no schema.
 type step struct {
-	table  schemas.Table
-	schema *arrow.Schema
-	batch  arrow.RecordBatch // nil if it is in the file
-	at     int64             // its place in the file
-	sweep  load.Sweep
+	table   schemas.Table
+	schema  *arrow.Schema
+	batch   arrow.RecordBatch // nil if it is in the file
+	at      int64             // its place in the file
+	sweep   load.Sweep
+	outcome *load.Outcome // of an Apply that has returned
 }
 
-// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate].
-func (d *Store) BeginRepeatable(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
-	x := &repeatable{shapes: map[string]*load.Staged{}}
-	x.begin = func(ctx context.Context) (load.Tx, error) { return d.Begin(ctx, k, from, p) }
-	var err error
-	x.Tx, err = x.begin(ctx)
-	return x, err
+// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], or as r says.
+func (d *Store) BeginRepeatable(ctx context.Context, k state.Key, from state.Cursor, p load.Pass, r Repetition) (load.Tx, error) {
+	if r.Open == nil {
+		r.Open = d.b.Write
+	}
+	if r.Retry == nil {
+		r.Retry = func(_ context.Context, f func() error) error { return f() }
+	}
+	first, err := d.begin(ctx, k, from, p, r.Open)
+	if err != nil {
+		return nil, err
+	}
+	return &repeatable{how: r, now: first, shapes: map[string]*load.Staged{}}, nil
 }
 
 // Write implements [load.Tx].
 func (x *repeatable) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if x.failed != nil {
+		return x.failed
+	}
 	if err := x.spill(); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
-	if err := x.Tx.Write(ctx, t, b); err != nil {
+	if err := x.now.Write(ctx, t, b); err != nil {
 		return err
 	}
 	shape := x.shapes[t.Name]
@@ -77,64 +107,117 @@ func (x *repeatable) Write(ctx context.Context, t schemas.Table, b arrow.RecordB
 		}
 	}
 	b.Retain()
+	for _, c := range b.Columns() {
+		x.held += int64(c.Data().SizeInBytes())
+	}
 	x.steps = append(x.steps, step{table: t, schema: b.Schema(), batch: b})
+	x.done++
 	return nil
 }
 
 // Apply implements [load.Tx].
 func (x *repeatable) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
-	out, err := x.Tx.Apply(ctx, s)
+	if x.failed != nil {
+		return load.Outcome{}, x.failed
+	}
 	for _, b := range s.Keys {
 		b.Retain()
 	}
 	x.steps = append(x.steps, step{sweep: s})
-	if errors.Is(err, ErrLate) {
-		return x.repeat(ctx)
+	if err := x.try(ctx, func() error { return nil }); err != nil {
+		x.failed = err
+		return load.Outcome{}, err
 	}
-	return out, err
+	return *x.steps[len(x.steps)-1].outcome, nil
 }
 
-// repeat rolls the transaction back and runs all of its steps again. It returns the outcome of the last step.
-func (x *repeatable) repeat(ctx context.Context) (out load.Outcome, err error) {
-	if err := x.Tx.Rollback(); err != nil {
-		return out, err
+// try does the steps that this attempt has not done, and calls f. If that fails, another attempt follows.
+func (x *repeatable) try(ctx context.Context, f func() error) error {
+	return x.how.Retry(ctx, func() error {
+		err := x.run(ctx, f)
+		if errors.Is(err, ErrLate) {
+			x.late = true
+			err = x.run(ctx, f)
+		}
+		return err
+	})
+}
+
+func (x *repeatable) run(ctx context.Context, f func() error) error {
+	err := ctx.Err()
+	if err == nil {
+		err = x.catchUp(ctx)
 	}
-	if x.Tx, err = x.begin(ctx); err != nil {
-		return out, err
+	if err == nil {
+		err = f()
 	}
+	if err == nil {
+		return nil
+	}
+	_ = x.now.Rollback() // which fails if the connection is lost
+	x.now, x.done = x.now.again(), 0
+	return err
+}
+
+// catchUp does the steps that this attempt has not done.
+func (x *repeatable) catchUp(ctx context.Context) error {
+	if x.done == 0 && x.late {
+		if err := x.writeShapes(ctx); err != nil {
+			return err
+		}
+	}
+	for ; x.done < len(x.steps); x.done++ {
+		s := &x.steps[x.done]
+		if s.schema != nil {
+			if err := x.writeAgain(ctx, s); err != nil {
+				return err
+			}
+			continue
+		}
+		out, err := x.now.Apply(ctx, s.sweep)
+		if err != nil {
+			return err
+		}
+		if s.outcome == nil {
+			s.outcome = &out
+			continue
+		}
+		for _, keys := range out.Keys {
+			keys.Release()
+		}
+		if !x.late && !same(*s.outcome, out) {
+			return errors.New("the transaction was repeated, and had a different outcome: another session has changed the table")
+		}
+	}
+	return nil
+}
+
+// same reports whether two outcomes are equal. It ignores the keys that they list.
+func same(a, b load.Outcome) bool {
+	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
+		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
+}
+
+// writeShapes makes the first Apply of this attempt alter all tables.
+func (x *repeatable) writeShapes(ctx context.Context) error {
 	for _, name := range x.order {
 		t := x.shapes[name].Table
 		b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
 		empty := b.NewRecordBatch()
 		b.Release()
-		err := x.Tx.Write(ctx, t, empty)
+		err := x.now.Write(ctx, t, empty)
 		empty.Release()
 		if err != nil {
-			return out, err
+			return err
 		}
 	}
-	if _, err = x.Tx.Apply(ctx, load.Sweep{}); err != nil {
-		return out, err
-	}
-	for _, s := range x.steps {
-		if s.schema == nil {
-			for _, keys := range out.Keys {
-				keys.Release()
-			}
-			out, err = x.Tx.Apply(ctx, s.sweep)
-		} else {
-			err = x.writeAgain(ctx, s)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	_, err := x.now.Apply(ctx, load.Sweep{})
+	return err
 }
 
-func (x *repeatable) writeAgain(ctx context.Context, s step) error {
+func (x *repeatable) writeAgain(ctx context.Context, s *step) error {
 	if s.batch != nil {
-		return x.Tx.Write(ctx, s.table, s.batch)
+		return x.now.Write(ctx, s.table, s.batch)
 	}
 	r, err := ipc.NewReader(io.NewSectionReader(x.file, s.at, x.size-s.at))
 	if err != nil {
@@ -147,14 +230,15 @@ func (x *repeatable) writeAgain(ctx context.Context, s step) error {
 	stored := r.RecordBatch()
 	b := array.NewRecordBatch(s.schema, stored.Columns(), stored.NumRows())
 	defer b.Release()
-	return x.Tx.Write(ctx, s.table, b)
+	return x.now.Write(ctx, s.table, b)
 }
 
 // spill moves the rows of earlier calls of Apply to the file.
 func (x *repeatable) spill() error {
-	if len(x.steps) == 0 || x.steps[len(x.steps)-1].schema != nil {
+	if x.held <= maxHeld || x.steps[len(x.steps)-1].schema != nil {
 		return nil
 	}
+	x.held = 0
 	for i := range x.steps {
 		s := &x.steps[i]
 		if s.batch == nil {
@@ -187,22 +271,27 @@ func (x *repeatable) spill() error {
 
 // Commit implements [load.Tx].
 func (x *repeatable) Commit(ctx context.Context, next state.Cursor) error {
-	defer x.forget()
+	defer x.end()
 	if n := len(x.steps); n > 0 && x.steps[n-1].schema != nil {
 		if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
-			return errors.Join(fmt.Errorf("commit: %w", err), x.Tx.Rollback())
+			return errors.Join(fmt.Errorf("commit: %w", err), x.now.Rollback())
 		}
 	}
-	return x.Tx.Commit(ctx, next)
+	if x.failed != nil {
+		return errors.Join(x.failed, x.now.Rollback())
+	}
+	return x.try(ctx, func() error { return x.now.Commit(ctx, next) })
 }
 
 // Rollback implements [load.Tx].
 func (x *repeatable) Rollback() error {
-	x.forget()
-	return x.Tx.Rollback()
+	x.end()
+	return x.now.Rollback()
 }
 
-func (x *repeatable) forget() {
+// end releases the rows.
+func (x *repeatable) end() {
+	x.failed = errOver
 	for _, s := range x.steps {
 		if s.batch != nil {
 			s.batch.Release()

@@ -21,7 +21,7 @@ func (m *merge) logRow(t *target, c change) error {
 		values = append(values, m.b.Literal(m.key.Source))
 	}
 	values = append(values, m.b.Literal(m.of.Run), m.b.Literal(m.key.Pipeline), m.b.Literal(m.key.Stream), m.b.Literal(t.Name),
-		c.at, c.action, c.key, c.before, c.after)
+		c.at, c.action, c.key, m.db.traits.asJSON(c.before), m.db.traits.asJSON(c.after))
 	err := m.s.Exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", m.b.Place(load.RowChanges.Name),
 		Idents(load.Names(m.ownTable(load.RowChanges).Columns)), strings.Join(values, ", "), c.from))
 	if err != nil {
@@ -53,18 +53,18 @@ func (m *merge) logWritten(t *target, n counts) error {
 			c.action = "CASE WHEN s.st = " + isNew + " THEN 'insert' WHEN s.revived THEN 'revive' ELSE 'update' END"
 			c.key = m.keyDocument("r.", t)
 			c.before = "s.d"
-			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", m.writtenSQL(t), from, schemas.ColOrdinal, isUnchanged)
+			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", m.loggedSQL(t), from, schemas.ColOrdinal, isUnchanged)
 		}
 		return m.logRow(t, c)
 	})
 }
 
-// writtenSQL returns a FROM item with the records that get a new row. The column d is the document of the previous row,
+// loggedSQL returns a FROM item with the records that get a new row. The column d is the document of the previous row,
 // or null. See storedSQL for the kinds of joins.
-func (m *merge) writtenSQL(t *target) string {
+func (m *merge) loggedSQL(t *target) string {
 	columns, first := m.document("t.", t)+" AS d", ""
 	if t.Mode == schemas.Append || t.Mode == schemas.History {
-		order := "t." + schemas.ColRun + " DESC, t." + schemas.ColSyncedAt + " DESC"
+		order := m.db.traits.bytewise("t."+schemas.ColRun) + " DESC, t." + schemas.ColSyncedAt + " DESC"
 		if t.Mode == schemas.History {
 			order = t.currentSQL("t.") + " DESC, " + order
 		}
@@ -73,7 +73,7 @@ func (m *merge) writtenSQL(t *target) string {
 	}
 	stored := m.b.Place(t.Name) + " AS t ON " + on("s", t.Key) + m.ownRowsSQL(t, "t.")
 	replaces := fmt.Sprintf("s.st IN (%s, %s)", isChanged, isNext)
-	if m.b.InnerFirst() {
+	if m.db.traits.InnerFirst {
 		previous := fmt.Sprintf("SELECT s.o, %s FROM %s AS s JOIN %s WHERE %s", columns, m.b.Temp(status), stored, replaces)
 		return fmt.Sprintf("(SELECT s.o, s.st, s.revived, p.d FROM %s AS s LEFT JOIN (SELECT o, d FROM (%s) AS p%s) AS p ON p.o = s.o)", m.b.Temp(status), previous, first)
 	}
@@ -114,10 +114,7 @@ func (m *merge) document(prefix string, t *target) string {
 		if len(parts) > 1 {
 			text = "," + text
 		}
-		value := m.b.Cast(prefix+Ident(f.Name), schemas.TypeOf(f), schemas.JSON)
-		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) { // the stored text may be invalid JSON
-			value = "CASE WHEN json_valid(" + value + ") THEN " + value + " ELSE " + m.b.Cast(value, schemas.Text, schemas.JSON) + " END"
-		}
+		value := m.b.JSONText(prefix+Ident(f.Name), schemas.TypeOf(f))
 		parts = append(parts, m.b.Literal(text), "coalesce("+value+", 'null')")
 	}
 	return concat(append(parts, "'}'"))
@@ -131,7 +128,7 @@ func (m *merge) keyDocument(prefix string, t *target) string {
 		if i > 0 {
 			parts = append(parts, "','")
 		}
-		parts = append(parts, m.b.Cast(prefix+Ident(k), load.TypeOf(t.Columns, k), schemas.JSON))
+		parts = append(parts, m.b.JSONText(prefix+Ident(k), load.TypeOf(t.Columns, k)))
 	}
 	return concat(append(parts, "']'"))
 }

@@ -50,16 +50,28 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 	return `'"' || ` + expr + ` || '"'`
 }
 
-// temporary creates a temporary table. If an earlier Apply has left a table of that name, it is dropped first.
-func (m *merge) temporary(name, definition string) error {
-	table := m.b.Temp(name)
-	for _, q := range []string{"DROP TABLE IF EXISTS " + table, "CREATE TEMP TABLE " + name + " " + definition} {
-		if err := m.s.Exec(m.ctx, q); err != nil {
-			return err
-		}
+// JSONText returns an expression for the JSON text of the value expr, which has type t. The text of a JSON column may be
+// invalid JSON. Then the result is this text as a JSON string.
+func JSONText(d Dialect, expr string, t arrow.DataType) string {
+	if !schemas.SameType(t, schemas.JSON) {
+		return d.Cast(expr, t, schemas.JSON)
 	}
-	return nil
+	return "CASE WHEN json_valid(" + expr + ") THEN " + expr + " ELSE " + d.Cast(expr, schemas.Text, schemas.JSON) + " END"
 }
+
+// bytewise returns an expression for the text expr that compares by its bytes.
+func (t Traits) bytewise(expr string) string { return expr + t.Bytewise }
+
+// asJSON returns an expression that stores the JSON text expr in one of penstock's own tables.
+func (t Traits) asJSON(expr string) string {
+	if t.JSON == "" {
+		return expr
+	}
+	return "CAST(" + expr + " AS " + t.JSON + ")"
+}
+
+// sameName reports whether two names mean the same table or column.
+func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && strings.EqualFold(a, b) }
 
 // all is a condition that holds for each row. A column may be named true.
 const all = "1 = 1"

@@ -74,19 +74,46 @@ func stagedColumns(t *target) []string {
 
 // winnersSQL returns a query for the last staged row of each key.
 func (m *merge) winnersSQL(t *target, from string) string {
-	group := make([]string, len(t.Key))
-	for i := range t.Key {
-		group[i] = strconv.Itoa(i + 1) // by position: a source column may have the name of an alias
-	}
-	hash, synced := "NULL", ""
+	r := KeyedRows{From: from, Key: t.Key, Columns: []Column{{"NULL", "h"}}}
 	if t.has(schemas.ColHash) {
-		hash = m.b.Latest(schemas.ColHash, schemas.ColOrdinal)
+		r.Columns[0].Value = schemas.ColHash
 	}
 	if t.Mode == schemas.History {
-		synced = ", " + m.b.Latest(schemas.ColSyncedAt, schemas.ColOrdinal) + " AS y"
+		r.Columns = append(r.Columns, Column{schemas.ColSyncedAt, "y"})
 	}
-	return fmt.Sprintf("SELECT %s, max(%s) AS o, %s AS h, count(*) AS n%s FROM %s AS r GROUP BY %s",
-		asKeys("", t.Key), schemas.ColOrdinal, hash, synced, from, strings.Join(group, ", "))
+	return m.b.LastRows(r)
+}
+
+// KeyedRows are rows of which the last one for each key is wanted, by [schemas.ColOrdinal].
+type KeyedRows struct {
+	From    string // a FROM item
+	Key     []string
+	Columns []Column // other columns of the result
+}
+
+// Column is a column of a query.
+type Column struct {
+	Value string // name of a column, or NULL
+	Name  string
+}
+
+// LastRows returns a query for the last row of each key. The columns of the query are the key (k0, k1…), the ordinal o,
+// and the other columns. The function latest returns an expression for a column's value in the row of a group that has
+// the greatest ordinal.
+func LastRows(r KeyedRows, latest func(column string) string) string {
+	group := make([]string, len(r.Key))
+	for i := range r.Key {
+		group[i] = strconv.Itoa(i + 1) // by position: a source column may have the name of an alias
+	}
+	others := ""
+	for _, c := range r.Columns {
+		value := c.Value
+		if value != "NULL" {
+			value = latest(value)
+		}
+		others += ", " + value + " AS " + c.Name
+	}
+	return fmt.Sprintf("SELECT %s, max(%s) AS o%s FROM %s AS r GROUP BY %s", asKeys("", r.Key), schemas.ColOrdinal, others, r.From, strings.Join(group, ", "))
 }
 
 // statusSQL returns the query for the status table. It reads the staged rows once, and joins them with the keys and
@@ -100,7 +127,7 @@ func (m *merge) statusSQL(t *target, from string) string {
 	}
 	columns, st, revived, again, carried := "", isChanged, "false", "false", ""
 	if t.has(schemas.ColHash) {
-		columns = fmt.Sprintf(", t.%s AS lh, t.%s AS ld, t.%s AS lr", schemas.ColHash, schemas.ColDeletedAt, schemas.ColRun)
+		columns = fmt.Sprintf(", t.%s AS lh, t.%s AS ld, %s AS lr", schemas.ColHash, schemas.ColDeletedAt, m.db.traits.bytewise("t."+schemas.ColRun))
 		st = "CASE WHEN lh = s.h AND ld IS NULL THEN " + isUnchanged + " ELSE " + isChanged + " END"
 		revived = "ld IS NOT NULL"
 		again, carried = m.againSQL(t)
@@ -112,8 +139,8 @@ func (m *merge) statusSQL(t *target, from string) string {
 
 // versionsSQL is statusSQL for a table with several rows per record.
 func (m *merge) versionsSQL(t *target, from string) string {
-	columns := fmt.Sprintf(", t.%s AS lh, t.%s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, schemas.ColRun, schemas.ColSyncedAt, t.currentSQL("t."))
-	order, begin := fmt.Sprintf("t.%s DESC, t.%s DESC", schemas.ColRun, schemas.ColSyncedAt), ""
+	columns := fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, m.db.traits.bytewise("t."+schemas.ColRun), schemas.ColSyncedAt, t.currentSQL("t."))
+	order, begin := fmt.Sprintf("%s DESC, t.%s DESC", m.db.traits.bytewise("t."+schemas.ColRun), schemas.ColSyncedAt), ""
 	run := m.b.Literal(m.of.Run)
 	if t.Mode == schemas.History {
 		columns += ", t." + schemas.ColValidFrom + " AS la, t." + schemas.ColValidTo + " AS lz"
@@ -129,7 +156,7 @@ func (m *merge) versionsSQL(t *target, from string) string {
 
 // winnersColumns returns the columns of winnersSQL, each after "s.".
 func winnersColumns(t *target) []string {
-	columns := append(keyColumns("s.", t.Key), "s.o", "s.h", "s.n")
+	columns := append(keyColumns("s.", t.Key), "s.o", "s.h")
 	if t.Mode == schemas.History {
 		columns = append(columns, "s.y")
 	}
@@ -143,7 +170,7 @@ func (m *merge) againSQL(t *target) (condition, carried string) {
 	if m.carried == nil {
 		return condition, ""
 	}
-	return condition + " OR c.carried IS NOT NULL", " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
+	return condition + " OR c.k0 IS NOT NULL", " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
 }
 
 // storedSQL returns a WITH clause, which may be empty, and a FROM item with the staged records s, each joined with its
@@ -159,7 +186,7 @@ func (m *merge) storedSQL(t *target, from, columns, order string) (with, item st
 	if order != "" {
 		columns += ", row_number() OVER (PARTITION BY s.o ORDER BY " + order + ") AS i"
 	}
-	if m.b.InnerFirst() {
+	if m.db.traits.InnerFirst {
 		item = "SELECT s.o AS lo, " + columns + " FROM " + stored + " JOIN s ON " + match
 		if order != "" {
 			item = "SELECT * FROM (" + item + ") AS t WHERE i = 1"
@@ -173,9 +200,16 @@ func (m *merge) storedSQL(t *target, from, columns, order string) (with, item st
 	return "", item
 }
 
+// writtenSQL returns the condition that the pass has written a row. The prefix is put before the column's name.
+func (m *merge) writtenSQL(prefix string) string {
+	return fmt.Sprintf("coalesce(%s >= %s, 1 = 0)", m.db.traits.bytewise(prefix+schemas.ColRun), m.b.Literal(m.of.Run))
+}
+
 // counts counts the records of a status table.
 type counts struct {
-	staged, fresh, changed, next, unchanged int64
+	fresh, changed, next int64
+	unchanged            int64 // found for the first time in this pass
+	shifted              int64 // new versions that do not begin at their synced_at
 }
 
 // written returns the number of records that get a new row.
@@ -184,21 +218,26 @@ func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 // countIf returns an expression for the number of rows for which a condition holds.
 func countIf(condition string) string { return "count(CASE WHEN " + condition + " THEN 1 END)" }
 
-func (m *merge) count(t *target) (counts, error) {
+// count counts the records of the status table. The parameter staged is the number of rows that were compared.
+func (m *merge) count(t *target, staged int64) (counts, error) {
 	var n counts
 	var records, again, revived, unchangedAgain int64
-	err := numbers(m.ctx, m.s, "SELECT coalesce(sum(n), 0), count(*), "+strings.Join([]string{
-		countIf("st = " + isNew), countIf("st = " + isChanged), countIf("st = " + isNext), countIf("st = " + isUnchanged),
-		countIf("again"), countIf("revived AND st < " + isUnchanged + " AND NOT again"), countIf("st = " + isUnchanged + " AND again"),
-	}, ", ")+" FROM "+m.b.Temp(status), &n.staged, &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain)
+	shifted := "1 = 0"
+	if t.Mode == schemas.History {
+		shifted = "st < " + isUnchanged + " AND f <> y"
+	}
+	err := numbers(m.ctx, m.s, "SELECT count(*), "+strings.Join([]string{
+		countIf("st = " + isNew), countIf("st = " + isChanged), countIf("st = " + isNext), countIf("st = " + isUnchanged + " AND NOT again"),
+		countIf("again"), countIf("revived AND st < " + isUnchanged + " AND NOT again"), countIf("st = " + isUnchanged + " AND again"), countIf(shifted),
+	}, ", ")+" FROM "+m.b.Temp(status), &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain, &n.shifted)
 	if err != nil || load.IsInternal(t.Name) {
 		return n, err
 	}
 	o := m.out
-	o.Deduplicated += n.staged - records + again
+	o.Deduplicated += staged - records + again
 	o.Inserted += n.fresh
 	o.Written += n.written() - (again - unchangedAgain)
-	o.Unchanged += n.unchanged - unchangedAgain
+	o.Unchanged += n.unchanged
 	o.Revived += revived
 	return n, nil
 }

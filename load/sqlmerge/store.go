@@ -14,10 +14,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Store is a destination in an SQL database. Its methods are safe for concurrent use. From its first Apply to its end,
-// a transaction makes the first Apply of every other transaction wait.
+// Store is a destination in an SQL database. Its methods are safe for concurrent use. Unless the backend is [Pooled], a
+// transaction makes the first Apply of every other transaction wait, from its own first Apply to its end.
 type Store struct {
-	b Backend
+	b      Backend
+	pooled Pooled // nil: transactions exclude each other
+	traits Traits
 
 	mu        sync.Mutex
 	positions map[state.Key]position // as last read or committed
@@ -29,13 +31,15 @@ type Store struct {
 
 // New returns a store over a database.
 func New(b Backend) *Store {
-	return &Store{b: b, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
+	pooled, _ := b.(Pooled)
+	return &Store{b: b, pooled: pooled, traits: b.Traits(), positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
 }
 
-// position is the row of one stream in _penstock_state.
+// position is the row of one stream in _penstock_state. Instead of no row, a backend may have a row with the sequence 0,
+// to lock it.
 type position struct {
 	cursor   state.Cursor
-	sequence int64 // 0: no row exists
+	sequence int64 // 0: before the first commit
 	moved    int64 // time of the stream's last commit, in microseconds since 1970
 }
 

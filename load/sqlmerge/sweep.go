@@ -54,13 +54,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err := find(t); err != nil {
 		return err
 	}
-	err := numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s",
-		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRows(t)), &m.out.Alive, &m.out.Missing)
-	if err != nil {
-		return err
-	}
 	m.db.mu.Lock()
-	lost := m.pass.lost
+	lost := m.lost || m.pass.lost
 	m.db.mu.Unlock()
 	m.out.Known = m.out.Missing == 0 || s.Keys != nil || m.of.Whole && !lost
 	if err := m.list(t, s.List); err != nil {
@@ -76,20 +71,31 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// findMissing stores the keys of the current rows that the pass has neither written nor found unchanged.
+// findMissing counts the current rows, and those that the pass has neither written nor found unchanged. If there are
+// such rows, it stores their keys. Usually there are none, and reading the table once is enough.
 func (m *merge) findMissing(t *target) error {
-	carried := ""
+	from, gone := m.b.Place(t.Name)+" AS t", m.untouchedSQL(t)
+	if cond := m.rangeSQL(t); cond != "" {
+		gone += " AND NOT (" + cond + ")"
+	}
 	if m.carried != nil {
 		if err := m.castCarried(t); err != nil {
 			return err
 		}
-		carried = " AND NOT " + m.keyIn(t, m.carried.table)
+		if err := m.checkCarried(); err != nil {
+			return err
+		}
+		from += " LEFT JOIN " + m.carried.table + " AS c ON " + on("c", t.Key)
+		gone += " AND c.k0 IS NULL"
 	}
-	return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AND %s AND NOT coalesce(t.%s >= %s, 1 = 0)%s",
-		asKeys("t.", t.Key), m.ownRows(t), t.currentSQL("t."), schemas.ColRun, m.b.Literal(m.of.Run), carried))
+	from += " WHERE " + t.currentSQL("t.") + m.ownRowsSQL(t, "t.")
+	if err := numbers(m.ctx, m.s, "SELECT count(*), "+countIf(gone)+" FROM "+from, &m.out.Alive, &m.out.Missing); err != nil || m.out.Missing == 0 {
+		return err
+	}
+	return m.s.CreateTemp(m.ctx, missing, "AS SELECT "+asKeys("t.", t.Key)+" FROM "+from+" AND "+gone)
 }
 
-// findKeys stores those of the given keys that current rows have.
+// findKeys counts the current rows, and stores those of the given keys that current rows have.
 func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
 	defer named.Release()
@@ -99,13 +105,20 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 		}
 	}
 	find := func(from string) error {
-		return m.temporary(missing, fmt.Sprintf("AS SELECT %s FROM %s AND %s AND %s",
+		return m.s.CreateTemp(m.ctx, missing, fmt.Sprintf("AS SELECT %s FROM %s AND %s AND %s",
 			asKeys("t.", t.Key), m.ownRows(t), m.keyIn(t, "(SELECT "+asKeys("", t.Key)+" FROM "+from+" AS r) AS r"), t.currentSQL("t.")))
 	}
+	var err error
 	if len(keys) == 0 {
-		return find("(SELECT * FROM " + m.b.Place(t.Name) + " LIMIT 0)")
+		err = find("(SELECT * FROM " + m.b.Place(t.Name) + " LIMIT 0)")
+	} else {
+		err = m.s.Stage(m.ctx, named, t.Columns, t.Key, find)
 	}
-	return m.s.Stage(m.ctx, named, t.Columns, t.Key, find)
+	if err != nil {
+		return err
+	}
+	return numbers(m.ctx, m.s, fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s",
+		countIf(t.currentSQL("t.")), m.b.Temp(missing), m.ownRows(t)), &m.out.Alive, &m.out.Missing)
 }
 
 // list adds up to n of the found keys to the outcome.

@@ -17,8 +17,10 @@ import (
 // pass is what this process remembers of one pass over a stream.
 type pass struct {
 	run     string
-	carried *carried // nil: none yet
-	lost    bool     // the carried keys are lost, because the database lost its temporary tables or another pass began
+	carried *carried        // nil: none yet
+	lost    bool            // some carried keys are lost, for example because another pass began
+	order   order           // of the keys of committed rows
+	fresh   map[string]bool // by table: whether its last rows were all new
 }
 
 // tx is a transaction. It collects batches until its first Apply. From then on it holds the database's transaction.
@@ -32,23 +34,33 @@ type tx struct {
 	when time.Time // time of the commit, set when the database's transaction has begun
 	pass *pass
 
-	pending []*load.Staged  // in the order of their first batch
-	s       Session         // nil before the first Apply
-	c       *catalog        // as this transaction sees it
-	carried *carried        // pass.carried plus this transaction's keys
-	dropped []string        // tables of carried keys that this transaction has dropped
-	kept    bool            // the temporary table of kept rows was made
-	stamp   time.Time       // time of this transaction's changes to tables, see record
-	changed map[string]bool // tables in which this transaction has deleted or updated rows
-	timed   bool            // the field when is later than the times of all existing rows; see advanceTime
-	owner   *load.Owner     // owner of the stream's table, if it must be recorded
-	was     *load.Owner     // the previous owner
-	failed  error           // error of an Apply, after which the transaction cannot commit
+	open    func(context.Context) (Session, error) // begins the database's transaction
+	pending []*load.Staged                         // in the order of their first batch
+	s       Session                                // nil before the first Apply
+	c       *catalog                               // as this transaction sees it
+	carried *carried                               // pass.carried plus this transaction's keys
+	order   order                                  // pass.order plus this transaction's keys
+	lost    bool                                   // some carried keys are lost
+	swept   bool                                   // the transaction has made the sweep that ends a pass: one without given keys
+	fresh   map[string]bool                        // see pass.fresh
+	dropped []string                               // tables of carried keys that this transaction has dropped
+	kept    bool                                   // the temporary table of kept rows was made
+	stamp   time.Time                              // time of this transaction's changes to tables, see record
+	changed map[string]bool                        // tables in which this transaction has deleted or updated rows
+	timed   bool                                   // the field when is later than the times of all existing rows; see advanceTime
+	owner   *load.Owner                            // owner of the stream's table, if it must be recorded
+	was     *load.Owner                            // the previous owner
+	failed  error                                  // error of an Apply, after which the transaction cannot commit
 	over    bool
 }
 
 // Begin opens a transaction; see [load.Destination].
 func (d *Store) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	return d.begin(ctx, k, from, p, d.b.Write)
+}
+
+// begin opens a transaction. The function open begins the database's transaction.
+func (d *Store) begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass, open func(context.Context) (Session, error)) (*tx, error) {
 	d.mu.Lock()
 	at, known := d.positions[k]
 	d.mu.Unlock()
@@ -62,7 +74,7 @@ func (d *Store) Begin(ctx context.Context, k state.Key, from state.Cursor, p loa
 	defer d.mu.Unlock()
 	ps := d.passes[k]
 	if ps == nil || ps.run != p.Run {
-		next := &pass{run: p.Run}
+		next := &pass{run: p.Run, fresh: map[string]bool{}}
 		if ps != nil {
 			d.dropLater(ps.carried)
 			ps.lost, ps.carried = true, nil
@@ -71,8 +83,15 @@ func (d *Store) Begin(ctx context.Context, k state.Key, from state.Cursor, p loa
 		ps = next
 		d.passes[k] = ps
 	}
-	return &tx{db: d, b: d.b, key: k, from: from, at: at, of: p, pass: ps}, nil
+	return d.newTx(k, from, at, p, ps, open), nil
 }
+
+func (d *Store) newTx(k state.Key, from state.Cursor, at position, p load.Pass, ps *pass, open func(context.Context) (Session, error)) *tx {
+	return &tx{db: d, b: d.b, key: k, from: from, at: at, of: p, pass: ps, open: open, fresh: map[string]bool{}}
+}
+
+// again returns a new transaction that begins from the same position.
+func (x *tx) again() *tx { return x.db.newTx(x.key, x.from, x.at, x.of, x.pass, x.open) }
 
 // Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
@@ -91,15 +110,16 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 // start begins the database's transaction. It returns an error if the stream's cursor has changed.
 func (x *tx) start(ctx context.Context, s load.Sweep) error {
 	if x.s != nil {
+		if x.db.pooled != nil { // other transactions may have changed tables since the last Apply
+			x.c = x.db.newCatalog(x.s)
+		}
 		return nil
 	}
 	if err := x.take(ctx); err != nil {
 		return err
 	}
-	x.db.mu.Lock()
-	x.carried = x.pass.carried
-	x.db.mu.Unlock()
-	names := []string{load.State.Name, load.Changes.Name}
+	x.carried, x.order = x.db.resume(x.pass)
+	var names []string
 	for _, p := range x.pending {
 		names = append(names, p.Name)
 	}
@@ -107,6 +127,9 @@ func (x *tx) start(ctx context.Context, s load.Sweep) error {
 		if name != "" {
 			names = append(names, name)
 		}
+	}
+	if len(names) > 0 || x.db.pooled == nil {
+		names = append(names, load.State.Name, load.Changes.Name)
 	}
 	if err := x.c.look(ctx, names...); err != nil { // all in one query
 		return err
@@ -119,7 +142,7 @@ func (x *tx) take(ctx context.Context) error {
 	if err := x.b.Step("begin"); err != nil {
 		return err
 	}
-	s, err := x.b.Write(ctx)
+	s, err := x.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,9 +152,14 @@ func (x *tx) take(ctx context.Context) error {
 
 // checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
 func (x *tx) checkPosition(ctx context.Context) error {
-	now, err := x.db.readPosition(ctx, x.c, x.key)
-	if err != nil {
-		return fmt.Errorf("read cursor: %w", err)
+	var now position
+	if s, ok := x.s.(PooledSession); ok {
+		now.cursor, now.sequence, now.moved = s.Position()
+	} else {
+		var err error
+		if now, err = x.db.readPosition(ctx, x.c, x.key); err != nil {
+			return fmt.Errorf("read cursor: %w", err)
+		}
 	}
 	if now != x.at || x.at.cursor != x.from {
 		return state.ErrMoved
@@ -178,6 +206,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.rows(pending); err != nil {
 		return out, err
 	}
+	x.swept = x.swept || s.Table != "" && s.Keys == nil
 	return out, m.sweep(s)
 }
 
@@ -200,6 +229,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.when.UnixMicro()}
 	for _, step := range []func() error{
+		func() error { return x.keepCarried(ctx) },
 		func() error { return x.b.Step("state") },
 		func() error { return x.writePosition(ctx, to) },
 		func() error { return x.b.Step("precommit") },
@@ -215,10 +245,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	if x.of.Claim.Table != "" {
 		x.db.claimed[x.key] = claimed{x.of.Claim, to}
 	}
-	if x.pass.carried != x.carried {
-		x.db.dropLater(x.pass.carried)
-		x.pass.carried = x.carried
-	}
+	x.advance()
 	x.db.mu.Unlock()
 	return x.b.Step("committed")
 }
@@ -232,13 +259,16 @@ func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	if !errors.Is(failed, ErrUnanswered) {
 		return failed
 	}
-	return x.b.Read(context.WithoutCancel(ctx), func(r Reader) error {
+	committed := false
+	err := x.b.Read(context.WithoutCancel(ctx), func(r Reader) error {
 		now, err := x.db.readPosition(ctx, x.db.newCatalog(r), x.key)
-		if err != nil || now != to {
-			return errors.Join(failed, err)
-		}
-		return nil
+		committed = now == to
+		return err
 	})
+	if err == nil && committed {
+		return nil
+	}
+	return errors.Join(failed, err)
 }
 
 // finish lets the next transaction begin after a commit.
@@ -256,12 +286,14 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 		return err
 	}
 	table := x.b.Place(load.State.Name)
-	n, err := x.s.Affect(ctx, fmt.Sprintf(`DELETE FROM %s WHERE %s AND "cursor" = %s AND sequence = %d`,
-		table, x.db.whereKey(x.key), x.b.Literal(string(x.from)), x.at.sequence))
-	if err != nil {
+	n, err := x.s.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
+		table, x.b.Literal(string(to.cursor)), to.sequence, x.b.Timestamp(x.when), x.db.whereKey(x.key), x.b.Literal(string(x.from)), x.at.sequence))
+	switch {
+	case err != nil:
 		return fmt.Errorf("move cursor: %w", err)
-	}
-	if n != min(x.at.sequence, 1) { // no row before the first commit, then one
+	case n == 1:
+		return nil
+	case x.at.sequence > 0:
 		return state.ErrMoved
 	}
 	names := load.Names(x.ownTable(load.State).Columns)
@@ -276,6 +308,9 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 
 // ownTables creates the tables that the destination writes itself, if they do not exist.
 func (x *tx) ownTables(ctx context.Context) error {
+	if x.db.pooled != nil {
+		return nil
+	}
 	for _, t := range []schemas.Table{load.State, load.Changes} {
 		if x.c.live[t.Name] != nil {
 			continue

@@ -12,7 +12,7 @@ import (
 
 // CreateView creates or replaces a view, for a backend that is a [load.Viewer].
 func (d *Store) CreateView(ctx context.Context, name, query string) error {
-	x := &tx{db: d, b: d.b}
+	x := &tx{db: d, b: d.b, open: d.b.Write}
 	defer func() { _ = x.Rollback() }()
 	if err := x.view(ctx, name, query); err != nil {
 		return fmt.Errorf("view %s: %w", name, err)
@@ -31,7 +31,7 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 	if there != nil && !(ours && there.View) {
 		return load.ErrTaken // Invariant 16
 	}
-	if err := x.s.View(ctx, name, query); err != nil {
+	if err := x.s.View(ctx, View{Name: name, Query: query}); err != nil {
 		return err
 	}
 	if !ours {
@@ -69,19 +69,40 @@ func (f *fitting) createCurrentView(t *target) error {
 			return nil
 		}
 		delete(f.c.live, name)
-		return f.s.View(f.ctx, name, "")
-	case there != nil && !altered, there == nil && ours && !t.empty:
+		return f.s.View(f.ctx, View{Name: name})
+	case there != nil && !altered, there == nil && ours && !t.empty && !(altered && f.db.traits.ViewsBlock):
 		return nil // the view is up to date, or a user has dropped it
 	}
 	f.c.live[name] = &Object{View: true}
-	query := "SELECT " + Idents(load.Names(t.Columns)) + " FROM " + f.b.ViewPlace(t.Name) + " WHERE " + t.currentSQL("")
-	if err := f.s.View(f.ctx, name, query); err != nil {
+	v := View{Name: name, Comment: "the rows of " + t.Name + " that are current"}
+	v.Query = "SELECT " + Idents(inOrder(there, load.Names(t.Columns))) + " FROM " + f.b.ViewPlace(t.Name) + " WHERE " + t.currentSQL("")
+	if err := f.s.View(f.ctx, v); err != nil {
 		return err
 	}
 	if ours {
 		return nil
 	}
-	return f.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that are current"}})
+	return f.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: v.Comment}})
+}
+
+// inOrder returns the columns of a view in an order in which it can be replaced: first those of the existing view.
+// Postgres can add columns to a view, but not change the place of a column.
+func inOrder(view *Object, columns []string) []string {
+	if view == nil {
+		return columns
+	}
+	var out []string
+	for _, c := range view.Columns {
+		if slices.Contains(columns, c) {
+			out = append(out, c)
+		}
+	}
+	for _, c := range columns {
+		if !slices.Contains(view.Columns, c) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // needsCurrentView reports whether a table can hold rows that are no longer current.
