@@ -53,6 +53,7 @@ func TestWebhooksDuringARun(t *testing.T) {
 }
 
 func testWebhooksDuringARun(t *testing.T, to target) {
+	t.Parallel()
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)

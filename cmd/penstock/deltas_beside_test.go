@@ -26,6 +26,7 @@ func TestWebhooksUpdateBothTables(t *testing.T) {
 }
 
 func testWebhooksUpdateBothTables(t *testing.T, to target) {
+	t.Parallel()
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.contact"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)

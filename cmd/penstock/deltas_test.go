@@ -47,6 +47,7 @@ func TestWebhooksAreApplied(t *testing.T) {
 }
 
 func testWebhooksAreApplied(t *testing.T, to target) {
+	t.Parallel()
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.tickets", "crm.deals", "sales.quotes"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)

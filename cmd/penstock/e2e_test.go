@@ -88,6 +88,7 @@ func TestTruth(t *testing.T) {
 }
 
 func testTruth(t *testing.T, to target) {
+	t.Parallel()
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)

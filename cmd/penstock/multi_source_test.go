@@ -142,6 +142,7 @@ func TestManySources(t *testing.T) {
 }
 
 func testManySources(t *testing.T, to target) {
+	t.Parallel()
 	w := newWorlds(t, 7)
 	w.odd["ws003"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) }
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices", "v2.contacts"]`)
@@ -278,6 +279,7 @@ func TestViewsOfManySources(t *testing.T) {
 }
 
 func testViewsOfManySources(t *testing.T, to target) {
+	t.Parallel()
 	w := newWorlds(t, 4) // ws003 has the records of ws000
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
 	code, out, errs := w.penstock(t, "sync")

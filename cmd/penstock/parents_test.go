@@ -35,6 +35,7 @@ func (p *platform) rarely(t *testing.T) {
 func TestUnchangedParents(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, to target) {
+		t.Parallel()
 		p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 3}, `["v2.contacts", "v2.contact", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice"]`, to)
 		p.rarely(t)
 		requests := func() int {

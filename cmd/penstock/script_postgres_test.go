@@ -31,6 +31,7 @@ func objectsOf(schema string) string {
 // one schema per script, $SCHEMA. `postgres SQL [VALUE]` runs statements as superuser, and compares the last
 // result with VALUE.
 func TestScriptsPostgres(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	var last atomic.Int32
 	setup := func(env *testscript.Env) error {

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the scripts in testdata/script, which check what the README promises. Each script has its own
 // sandbox at $SANDBOX. The scripts that need Postgres are run by TestScriptsPostgres.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	all := scripts(t, "*.txtar")
 	runScripts(t, slices.DeleteFunc(all, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "postgres") }), setupScript, nil)
 }
