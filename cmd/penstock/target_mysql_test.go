@@ -117,7 +117,8 @@ func (m mysqlTarget) connect() *sql.DB {
 
 // watch reads the database at any time. It translates statements into MySQL's dialect.
 func (m mysqlTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
-	dialect := strings.NewReplacer("TIMESTAMPTZ '", "TIMESTAMP '", "chr(10)", "char(10)")
+	dialect := strings.NewReplacer("TIMESTAMPTZ '", "TIMESTAMP '", "+00'", "'", "AS varchar", "AS char",
+		"string_agg(", "group_concat(", ", chr(10))", ` SEPARATOR '\n')`)
 	return func(see glancer) (int64, error) {
 		db := m.connect()
 		defer db.Close()
