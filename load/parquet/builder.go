@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
-	"golang.org/x/sync/errgroup"
 )
 
 // builder makes the next generation of a stream: a manifest, and files for rows that are new or changed.

@@ -40,7 +40,7 @@ func again(v value) func() (wire.Secret, error) {
 		return s, v.r.faults
 	}
 	in, resolved := v.r.Input, false
-	read(Input{
+	_, _ = read(Input{
 		Env:  func(string) (string, bool) { resolved = true; return "x", true },
 		Read: func(string) (string, error) { resolved = true; return "x", nil },
 		Run:  func([]string) (string, error) { resolved = true; return "x", nil },
