@@ -114,17 +114,17 @@ func (m Mask) Check() error {
 	keyed := m.Action == MaskHMAC || m.Action == MaskHash
 	switch {
 	case m.Encoding != "" && !keyed:
-		return fmt.Errorf("mask %s takes no encoding", m.Action)
+		return fmt.Errorf("mask %s has no option `encoding`", m.Action)
 	case m.Encoding != "" && m.Encoding != "hex" && m.Encoding != "base64url":
 		return fmt.Errorf("mask %s: encoding %q: want hex or base64url", m.Action, m.Encoding)
 	case m.With != "" && m.Action != MaskRedact:
-		return fmt.Errorf("mask %s takes no with", m.Action)
+		return fmt.Errorf("mask %s has no option `with`", m.Action)
 	case m.Keep != 0 && m.Action != MaskPartial:
-		return fmt.Errorf("mask %s takes no keep", m.Action)
+		return fmt.Errorf("mask %s has no option `keep`", m.Action)
 	case m.Keep < 0 || m.Keep > 64:
 		return fmt.Errorf("mask %s: keep %d: want 1 to 64", m.Action, m.Keep)
 	case m.To != "" && m.Action != MaskRound:
-		return fmt.Errorf("mask %s takes no to", m.Action)
+		return fmt.Errorf("mask %s has no option `to`", m.Action)
 	case m.To != "" && !powerOfTen.MatchString(m.To) && !slices.Contains([]string{"day", "month", "year"}, m.To):
 		return fmt.Errorf("mask %s: to %q: want a power of ten, day, month or year", m.Action, m.To)
 	}

@@ -125,12 +125,12 @@ func TestLoadPresetsFaults(t *testing.T) {
 		"- mask: dorp":                     `masks/x.yaml: mask "dorp": want one of`,
 		"- {mask: drop, column: [a]}":      `masks/x.yaml:1:`,
 		"- {mask: drop, columns: [A-b]}":   `"A-b" is not a column path`,
-		"- {mask: drop, keep: 4}":          "mask drop takes no keep",
+		"- {mask: drop, keep: 4}":          "mask drop has no option `keep`",
 		"- {mask: partial, keep: 99}":      "keep 99: want 1 to 64",
 		"- {mask: round, to: week}":        `to "week": want a power of ten`,
-		"- {mask: round, with: x}":         "mask round takes no with",
-		"- {mask: email, to: day}":         "mask email takes no to",
-		"- {mask: redact, encoding: hex}":  "mask redact takes no encoding",
+		"- {mask: round, with: x}":         "mask round has no option `with`",
+		"- {mask: email, to: day}":         "mask email has no option `to`",
+		"- {mask: redact, encoding: hex}":  "mask redact has no option `encoding`",
 		"- {mask: hash, encoding: base64}": "want hex or base64url",
 	} {
 		_, err := loadPresets(fstest.MapFS{"masks/x.yaml": {Data: []byte(text)}})

@@ -103,7 +103,8 @@ func checkPostgres(ctx context.Context, opener *open.Opener, d config.Destinatio
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres returns a warning for each right that a run does not need: of the role, or of another role.
+// warnPostgres returns a warning for each right that a run does not need. The destination's role or another role can
+// have such a right.
 func warnPostgres(ctx context.Context, opener *open.Opener, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {

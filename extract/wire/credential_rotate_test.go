@@ -50,8 +50,8 @@ func TestRotating(t *testing.T) {
 	})
 }
 
-// If a command hangs, requests with the current token continue. Requests that wait for another token end with their
-// contexts.
+// If the command hangs, requests that have the current token continue. A request that needs a new token waits until its
+// context ends.
 func TestRotatingSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -153,8 +153,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out whether a commit that returned the error cause has taken effect. That is so if only the answer
-// was lost.
+// resolve is called after a commit has returned an error, in the parameter cause. It finds out whether the commit took
+// effect and only its answer was lost.
 // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {

@@ -257,7 +257,7 @@ func TestParseFaults(t *testing.T) {
 		{"mask unknown", with("to: warehouse", `to: warehouse, mask: {"*.email": hmca}`), `7:58: pipeline nightly mask *.email "hmca" is unknown; did you mean "hmac"?`},
 		{"mask personal with a column", with("to: warehouse", `to: warehouse, mask: {"hr.employees.name": personal}`), `7:47: pipeline nightly mask "hr.employees.name": no stream "hr.employees.name"; did you mean "hr.employees"?`},
 		{"mask without an action", with("to: warehouse", `to: warehouse, mask: {"*.email": {keep: 4}}`), `7:58: pipeline nightly mask *.email has no mask`},
-		{"mask parameter", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: email, keep: 4}}`), `7:58: pipeline nightly mask *.email: mask email takes no keep`},
+		{"mask parameter", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: email, keep: 4}}`), `7:58: pipeline nightly mask *.email: mask email has no option ` + "`keep`"},
 		{"mask parameter unknown", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: partial, kepe: 4}}`), `7:74: unknown key "kepe" in pipeline nightly mask *.email; did you mean "keep"?`},
 		{"mask round to what", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: round, to: 500}}`), `mask round: to "500": want a power of ten, day, month or year`},
 		{"short mask key", with("to: warehouse", `to: warehouse, mask_key: "hush"`), `7:50: pipeline nightly mask_key is shorter than 16 characters`},

@@ -54,7 +54,7 @@ func (s *Screen) wipe() {
 	}
 }
 
-// Output is the output of data. It remembers the first write error, so that verbs need not check every line they
+// Output is where a verb prints its result. It remembers the first write error, so that verbs need not check every line they
 // print. After a write error, the process does not exit with 0. // Invariant 14
 type Output struct {
 	io.Writer

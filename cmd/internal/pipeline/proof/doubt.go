@@ -16,8 +16,8 @@ type Doubt struct {
 }
 
 const (
-	passing = false // another reading may be without the doubt
-	lasts   = true  // another reading would have the doubt too
+	passing = false // if the list is read again, the doubt may be gone
+	lasts   = true  // if the list is read again, the doubt remains
 )
 
 // doubts lists all doubts. A new one needs a field in [Facts], a line here, and a property in the tests of this
