@@ -91,6 +91,11 @@ func (m *merge) rows(pending []*load.Staged) error {
 
 // keyed merges rows by their key.
 func (m *merge) keyed(t *target) error {
+	if load.IsInternal(t.Name) {
+		if done, err := m.replaceListed(t); done || err != nil {
+			return err
+		}
+	}
 	compared := t.staged
 	if m.db.traits.PrimaryKeys {
 		if done, err := m.insertUncompared(t); done || err != nil {
