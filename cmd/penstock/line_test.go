@@ -71,7 +71,7 @@ var line = map[string][]string{
 	"cmd/internal/pipeline/proof":      nil, // a function from facts to a verdict
 	"cmd/internal/pipeline/reject":     {"cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "load", "transform"},
 	"cmd/internal/pipeline/runid":      nil,
-	"cmd/internal/pipeline/sourcetest": {"extract", "schemas", "state"},
+	"cmd/internal/pipeline/sourcetest": {"extract", "extract/sandbox", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/penstock":                     {"*"},
 
 	"cmd/internal/execute": {"cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/postgres", "state/retry"},

@@ -160,7 +160,7 @@ fit are written and are no longer rejects. No request is sent to the source.
 
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 	}, func(ctx context.Context, c pipeline.Config) error {
-		r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})
+		r, err := pipeline.RetryRejects(ctx, c)
 		if err != nil {
 			return fmt.Errorf("retry rejects of %s: %w", c.Name, err)
 		}

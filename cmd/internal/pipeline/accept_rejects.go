@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 )
 
@@ -34,11 +33,7 @@ func (r AcceptReport) ExitCode() int {
 // complete; accepted ones do not. A record that is later rejected for another reason must be accepted again.
 // AcceptRejects sends no requests to the source.
 func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
-	r, err := newRun(c)
-	if err != nil {
-		return rep, err
-	}
-	rep.Run, err = r.overRejects(ctx, nil, func(t *rejectRetry) {
+	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
 		if a.Error = t.attempt(func() error { return t.accept(ctx, &a) }); a.Error != "" {
 			a.Records, a.Values = 0, 0
@@ -51,13 +46,7 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 }
 
 func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
-	key := t.Key(t.stream.Name)
-	stored, err := t.dest.Cursor(ctx, key)
-	if err != nil {
-		return err
-	}
-	pos, err := cursor.Decode(stored)
-	if err != nil {
+	if err := t.locate(ctx); err != nil {
 		return err
 	}
 	all, err := t.rejects(ctx, func(j *reject.Row) bool { return j.Accepted.IsZero() })
@@ -75,8 +64,5 @@ func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 			a.Values++
 		}
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return t.commit(ctx, key, stored, pos, &refitted{}, rows)
+	return t.commit(ctx, &refitted{}, rows)
 }

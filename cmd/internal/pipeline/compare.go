@@ -48,7 +48,7 @@ func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas
 	c.extras = have.Mode != schemas.Append
 	if c.at >= 0 {
 		c.key = b.Tables[c.at].Key
-		c.parts += uint64(b.Tables[c.at].Rows / v.limits.compared)
+		c.parts += uint64(b.Tables[c.at].Rows / v.options.compared)
 	} else if len(c.key) == 0 {
 		c.key = []string{schemas.ColHash}
 	}

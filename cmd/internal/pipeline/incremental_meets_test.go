@@ -46,47 +46,6 @@ func TestIncrementalReadsAllAfterTheRulesChange(t *testing.T) {
 	require.Less(t, m.requests-before, 5, "the next pass is incremental again")
 }
 
-// Rejects of earlier passes can be retried. But if an incremental pass may have found the record unchanged, its
-// reject stays.
-func TestRetryAfterAnIncrementalPass(t *testing.T) {
-	m := atRest(false)
-	r := newMoving(t, m, sinceFilter)
-	r.config.Streams[0].Rules.Contract.Types = schemas.DiscardRow
-	touch := func(id int, size any) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.clock = m.clock.Add(time.Hour)
-		m.rows[id-1].at, m.rows[id-1].Size = m.clock, size
-		m.clock = m.clock.Add(10 * time.Second)
-	}
-	touch(1, 1)
-	r.once()
-	m.rows = append(m.rows, change{ID: 501, Name: "another"})
-	touch(501, "many")
-	touch(3, "many")
-	require.EqualValues(t, 2, r.once().Counts.Rejected)
-	touch(7, 1)
-	r.once() // the filter also returns records with exactly the requested time, so record 3 is rejected again
-	touch(8, 1)
-	require.Zero(t, r.once().Counts.Rejected, "the rejected records are no longer returned")
-	retried := r.retry()
-	require.Len(t, retried.Streams, 1)
-	require.Zero(t, retried.Streams[0].Superseded)
-	require.EqualValues(t, 2, retried.Streams[0].Rejected)
-	require.Len(t, r.unresolved(), 2, "one record is one reject")
-
-	r.config.Streams[0].Rules.Contract.Types = ""
-	r.restart(nil)
-	retried = r.retry()
-	require.EqualValues(t, 1, retried.Streams[0].Resolved, "the record had no row")
-	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
-	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
-	r.once()
-	require.Empty(t, r.missing())
-	require.Empty(t, r.unresolved(), "the pass resolves rejects that it did not meet again")
-	require.Empty(t, r.retry().Streams)
-}
-
 func TestIncrementalReadsAllAfterAColumnIsWidened(t *testing.T) {
 	m := atRest(false)
 	for i := range m.rows {

@@ -225,10 +225,10 @@ func TestSandboxDeletionsUnderUnprovenLists(t *testing.T) {
 		return rows[len(rows)-1-i]["id"]
 	}
 	for i := range 2 {
-		p.do("DELETE", "/v2/contacts/"+last("v2_contacts", i))
-		p.do("DELETE", "/api/project/delete/"+last("projects_projects", i))
-		p.do("DELETE", "/api/product/delete/"+last("products_products", i))
-		p.do("DELETE", "/api/deal/delete/"+last("crm_deals", i))
+		p.Do("DELETE", "/v2/contacts/"+last("v2_contacts", i))
+		p.Do("DELETE", "/api/project/delete/"+last("projects_projects", i))
+		p.Do("DELETE", "/api/product/delete/"+last("products_products", i))
+		p.Do("DELETE", "/api/deal/delete/"+last("crm_deals", i))
 	}
 	p.again()
 	p.config.Source = newDim(p.config.Source)
@@ -243,8 +243,8 @@ func TestSandboxDeletionsUnderUnprovenLists(t *testing.T) {
 	p.equal(p.must(StatusComplete))
 
 	// if the detail endpoint does not exist at all, "not found" says nothing about single records
-	require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Match: "products.product", Kind: sandbox.FaultModuleOff}))
-	p.do("DELETE", "/api/product/delete/"+last("products_products", 4))
+	require.NoError(t, p.Sandbox.SetFaults(sandbox.Fault{Match: "products.product", Kind: sandbox.FaultModuleOff}))
+	p.Do("DELETE", "/api/product/delete/"+last("products_products", 4))
 	p.again()
 	p.config.Source = newDim(p.config.Source)
 	for _, s := range p.must(StatusPartial).Streams {

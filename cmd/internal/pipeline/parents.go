@@ -36,10 +36,10 @@ type PassListener interface {
 	NoMorePasses(stream string)
 }
 
-// ended reports to the source that s is done. Its child streams can then continue even if s made no pass. Invariant
-// 15
-func (r *run) ended(s schemas.Stream) {
-	if source, ok := r.Source.(PassListener); ok {
+// NoMorePasses reports to the source that s is done. Its child streams can then continue even if s made no pass.
+// Invariant 15
+func (c *Config) NoMorePasses(s schemas.Stream) {
+	if source, ok := c.Source.(PassListener); ok {
 		source.NoMorePasses(s.Name)
 	}
 }

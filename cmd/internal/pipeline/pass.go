@@ -29,7 +29,6 @@ type limits struct {
 	groupBytes int64
 	groupAge   time.Duration
 	patience   time.Duration // maximum time after the first destination's commit for the others' commits
-	compared   int64         // rows of a table that Verify holds in memory
 	keySlots   int           // slots for the keys of a pass, to compare records with the same key
 }
 
@@ -40,7 +39,6 @@ var defaultLimits = limits{
 	groupBytes: DefaultGroupBytes,
 	groupAge:   30 * time.Second,
 	patience:   5 * time.Minute,
-	compared:   1 << 19,
 	keySlots:   transform.MostKeySlots,
 }
 

@@ -173,7 +173,6 @@ func newRun(c Config) (*run, error) {
 	r.limits.groupRows = cmp.Or(c.GroupRows, r.limits.groupRows)
 	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // each group leaves room for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
-	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
 	r.limits.keySlots = cmp.Or(r.limits.keySlots, defaultLimits.keySlots)
 	r.gates = newGates(c.Streams, c.OwnOrigin)
 	return r, nil
@@ -207,7 +206,7 @@ func (r *run) streams(ctx context.Context) {
 				defer workers.Release(1)
 			}
 			reports[i] = r.stream(ctx, s)
-			r.ended(s)
+			r.NoMorePasses(s)
 		})
 	}
 	wg.Wait()

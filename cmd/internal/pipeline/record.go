@@ -20,6 +20,32 @@ import (
 // fails with state.ErrMoved.
 const runStream = "_run"
 
+// Recorded is a run that reads no stream: see [Record].
+type Recorded struct {
+	Config                   // Run is the id of the run
+	Down    map[string]error // the destinations that are left out, and why
+	Settled map[string]bool  // the destinations in which an earlier run has ended
+}
+
+// Record records do as a run of c. It writes the run's row to the destinations, calls do, and writes the run's final
+// row with the reports that do returns. A report without a status gets the status of its error.
+func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Report, error) {
+	r, err := newRun(c)
+	if err != nil {
+		return Report{Status: StatusFailed}, err
+	}
+	if err := r.open(ctx); err != nil {
+		return r.finish(ctx, fmt.Errorf("start run: %w", err))
+	}
+	r.reports = do(Recorded{Config: r.Config, Down: r.down, Settled: r.settled})
+	for i := range r.reports {
+		if s := &r.reports[i]; s.Status == "" {
+			s.Status, _ = classify(ctx, s.Err)
+		}
+	}
+	return r.finish(ctx, nil)
+}
+
 type runRow struct {
 	dest   Destination
 	stored state.Cursor

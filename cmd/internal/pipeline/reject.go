@@ -13,12 +13,12 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
+func streamsWithRejects(ctx context.Context, pipeline string, d Destination) (map[string]bool, error) {
 	found := map[string]bool{}
 	columns := []string{"pipeline", "stream", "resolved_at"}
 	err := d.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
-			if rowhash.Text(b.Column(0), i) == r.Name && b.Column(2).IsNull(i) {
+			if rowhash.Text(b.Column(0), i) == pipeline && b.Column(2).IsNull(i) {
 				found[rowhash.Text(b.Column(1), i)] = true
 			}
 		}

@@ -3,20 +3,15 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
-
-// RetryOptions select the rejects to retry.
-type RetryOptions struct {
-	Streams []string // names from Config.Streams; nil: all streams with rejects
-}
 
 // Retried is the outcome for one stream's rejects in one destination.
 type Retried struct {
@@ -54,13 +49,13 @@ func (r RetryReport) ExitCode() int {
 }
 
 func rejectsExit[S any](streams []S, outcome func(S) (err string, left int64)) int {
-	code := exitComplete
+	code := failure.ExitDone
 	for _, s := range streams {
 		switch err, left := outcome(s); {
 		case err != "":
-			return exitFailed
+			return failure.ExitFailed
 		case left > 0:
-			code = exitPartial
+			code = failure.ExitPartial
 		}
 	}
 	return code
@@ -79,50 +74,39 @@ const (
 //
 // It does not retry single values that were rejected although the rest of the record was loaded. The next run reads
 // their records, and writes them again if the stream's rules have changed.
-func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryReport, err error) {
-	r, err := newRun(c)
-	if err != nil {
+func RetryRejects(ctx context.Context, c Config) (rep RetryReport, err error) {
+	if c.Streams, err = Settle(ctx, c); err != nil {
 		return rep, err
 	}
-	for _, name := range o.Streams {
-		if !slices.ContainsFunc(r.Streams, func(s schemas.Stream) bool { return s.Name == name }) {
-			return rep, fmt.Errorf("retry rejects of %s: no stream %q in it", c.Name, name)
+	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {
+		if t.done.Error = t.attempt(func() error { return t.retry(ctx) }); t.done.Error != "" {
+			t.done.Resolved, t.done.Superseded, t.counts = 0, 0, Counts{}
 		}
-	}
-	if r.Streams, err = Settle(ctx, c); err != nil {
-		return rep, err
-	}
-	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *rejectRetry) {
-		if w.done.Error = w.attempt(func() error { return w.retry(ctx) }); w.done.Error != "" {
-			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
-		}
-		rep.Streams = append(rep.Streams, w.done)
+		rep.Streams = append(rep.Streams, t.done)
 	})
 	return rep, err
 }
 
 // overRejects calls do for each destination and stream with rejects, as one run. It starts no run if there are none.
-// names are the streams to select; nil selects all.
-func (r *run) overRejects(ctx context.Context, names []string, do func(*rejectRetry)) (id string, err error) {
-	work, err := r.rejected(ctx, names)
+func overRejects(ctx context.Context, c Config, do func(*rejectRetry)) (run string, err error) {
+	work, err := rejected(ctx, c)
 	if err != nil || len(work) == 0 {
 		return "", err
 	}
-	if err := r.open(ctx); err != nil {
-		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
-		return "", err
-	}
-	for _, w := range work {
-		do(w)
-		r.reports = append(r.reports, w.report(ctx))
-	}
-	_, err = r.finish(ctx, nil)
-	return r.Run, err
+	rep, err := Record(ctx, c, func(r Recorded) (reports []StreamReport) {
+		for _, t := range work {
+			t.Recorded = r
+			do(t)
+			reports = append(reports, t.report())
+		}
+		return reports
+	})
+	return rep.Run, err
 }
 
 // attempt calls do and returns the error as text. If the destination has already failed, it only returns that error.
 func (t *rejectRetry) attempt(do func() error) string {
-	if t.err = t.down[t.dest.Name]; t.err == nil {
+	if t.err = t.Down[t.dest.Name]; t.err == nil {
 		t.err = Guard(t.stream.Name, do)
 	}
 	if t.err == nil {
@@ -132,24 +116,26 @@ func (t *rejectRetry) attempt(do func() error) string {
 }
 
 type rejectRetry struct {
-	*run
+	Recorded
 	stream schemas.Stream
 	dest   Destination
 	done   Retried
+	stored state.Cursor
+	pos    cursor.Position
 	err    error
 	counts Counts
 }
 
-func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, error) {
+func rejected(ctx context.Context, c Config) ([]*rejectRetry, error) {
 	var all []*rejectRetry
-	for _, d := range r.Destinations {
-		waiting, err := r.streamsWithRejects(ctx, d)
+	for _, d := range c.Destinations {
+		waiting, err := streamsWithRejects(ctx, c.Name, d)
 		if err != nil {
 			return nil, fmt.Errorf("read rejects of %s: %w", d.Name, err)
 		}
-		for _, s := range r.Streams {
-			if waiting[s.Name] && (names == nil || slices.Contains(names, s.Name)) {
-				all = append(all, &rejectRetry{run: r, stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
+		for _, s := range c.Streams {
+			if waiting[s.Name] {
+				all = append(all, &rejectRetry{stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
 			}
 		}
 	}
@@ -157,20 +143,14 @@ func (r *run) rejected(ctx context.Context, names []string) ([]*rejectRetry, err
 }
 
 func (t *rejectRetry) retry(ctx context.Context) error {
-	key := t.Key(t.stream.Name)
-	stored, err := t.dest.Cursor(ctx, key)
-	if err != nil {
-		return err
-	}
-	pos, err := cursor.Decode(stored)
-	if err != nil {
+	if err := t.locate(ctx); err != nil {
 		return err
 	}
 	all, err := t.rejects(ctx, func(*reject.Row) bool { return true })
 	if err != nil {
 		return err
 	}
-	open := t.sort(all, pos)
+	open := t.sort(all, t.pos)
 	m, err := t.resubmit(ctx, open)
 	if err != nil {
 		return err
@@ -183,14 +163,24 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 			rows = append(rows, j.Values(now, j.Accepted))
 		}
 	}
+	return t.commit(ctx, m, rows)
+}
+
+// locate reads the position of the stream in the destination.
+func (t *rejectRetry) locate(ctx context.Context) (err error) {
+	if t.stored, err = t.dest.Cursor(ctx, t.Key(t.stream.Name)); err != nil {
+		return err
+	}
+	t.pos, err = cursor.Decode(t.stored)
+	return err
+}
+
+// commit writes the records that fit, and rows of the table of rejects.
+func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return t.commit(ctx, key, stored, pos, m, rows)
-}
-
-func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cursor, pos cursor.Position, m *refitted, rows [][]any) error {
-	tx, err := t.dest.Begin(ctx, key, stored, t.OncePass(t.stream, t.Run))
+	tx, err := t.dest.Begin(ctx, t.Key(t.stream.Name), t.stored, t.OncePass(t.stream, t.Run))
 	if err != nil {
 		return err
 	}
@@ -211,14 +201,14 @@ func (t *rejectRetry) commit(ctx context.Context, key state.Key, stored state.Cu
 	if err := load.WriteRows(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.TouchedBy = t.Run // makes the cursor differ; the position stays the same
-	return tx.Commit(ctx, pos.Encode())
+	t.pos.TouchedBy = t.Run // makes the cursor differ; the position stays the same
+	return tx.Commit(ctx, t.pos.Encode())
 }
 
-func (t *rejectRetry) report(ctx context.Context) StreamReport {
+func (t *rejectRetry) report() StreamReport {
 	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated
-	if s.Status, _ = classify(ctx, s.Err); s.Err == nil && t.done.Rejected+t.done.Left > 0 {
+	if s.Err == nil && t.done.Rejected+t.done.Left > 0 {
 		s.Status = StatusPartial
 	}
 	return s

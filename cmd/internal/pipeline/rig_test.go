@@ -88,3 +88,7 @@ func verdicts(rows []loadtest.Row) []Verdict {
 	}
 	return out
 }
+
+func (r *rig) unresolved() []loadtest.Row {
+	return slices.DeleteFunc(r.memory.Rows(load.Rejects.Name), func(row loadtest.Row) bool { return row["resolved_at"] != "" })
+}

@@ -113,24 +113,6 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 		require.ErrorContains(t, rep.Streams[0].Err, "1 record could not be stored")
 		require.Len(t, r.unresolved(), 1)
 	})
-	t.Run("accepted", func(t *testing.T) {
-		r, l := fresh()
-		rep := r.accept()
-		require.Equal(t, []Accepted{{Stream: "crm_leads", Destination: "warehouse", Records: 2}}, rep.Streams)
-		require.Zero(t, rep.ExitCode())
-		require.Empty(t, r.accept().Streams, "nothing left to accept")
-		for range 2 {
-			r.restart(nil)
-			rep := r.must(StatusComplete)
-			require.Equal(t, Proven, rep.Streams[0].Verdict)
-			require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
-		}
-		l.Records = append(l.Records, sourcetest.Record{ID: -3})
-		r.restart(nil)
-		rep2 := r.must(StatusPartial)
-		require.ErrorContains(t, rep2.Streams[0].Err, "1 record could not be stored", "this loss is not accepted")
-		require.Len(t, r.memory.Rows(load.Rejects.Name), 3)
-	})
 }
 
 func TestStreamFailsIfNoRecordCanBeStored(t *testing.T) {

@@ -3,10 +3,8 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -15,84 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
-	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract/sandbox"
-	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 type platform struct {
 	*rig
-	sandbox *sandbox.Server
-	url     string
+	*sourcetest.Platform
 }
 
 func newPlatform(t *testing.T, o sandbox.Options, keep func(schemas.Stream) bool) *platform {
 	t.Helper()
-	s, err := sandbox.New(o)
-	require.NoError(t, err)
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	catalogue, err := schemas.Load()
-	require.NoError(t, err)
-	streams := parentsFirst(slices.DeleteFunc(catalogue.Streams(), func(s schemas.Stream) bool {
-		return !s.Readable() || !s.Enabled || s.Class == schemas.ClassFile || !keep(s)
-	}))
-	p := &platform{sandbox: s, url: server.URL}
-	p.rig = &rig{t: t, memory: loadtest.NewMemory(nil)}
-	p.config = Config{Name: "nightly", Streams: streams}
-	p.connect(catalogue)
+	p := &platform{rig: &rig{t: t, memory: loadtest.NewMemory(nil)}, Platform: sourcetest.NewPlatform(t, o, keep)}
+	p.config = Config{Name: "nightly", Streams: p.Streams, Source: p.Connect()}
 	return p
-}
-
-func (p *platform) connect(catalogue *schemas.Catalogue) {
-	t := p.t
-	open := func(token string, surface schemas.Surface) *wire.Client {
-		var routes []wire.Route
-		for _, s := range catalogue.Streams() {
-			if s.Readable() && s.Surface == surface {
-				routes = append(routes, wire.Route{Method: s.Method, Path: s.Path})
-			}
-		}
-		w, err := wire.New(wire.Options{
-			Name: "sandbox", BaseURL: p.url, Allow: routes, Credential: wire.Bearer(wire.Secret(token)),
-			Rate: budget.Rate{Limit: 5000, Window: time.Second},
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = w.Close() })
-		return w
-	}
-	client, err := extract.New(extract.Config{
-		V2: open("sk_sandbox_readonly", schemas.SurfaceV2), App: open("pat_sandbox_readonly", schemas.SurfaceApp),
-		Selected: p.config.Streams, Find: catalogue.Find, Dir: t.TempDir(),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	p.config.Source = client
-}
-
-func parentsFirst(streams []schemas.Stream) []schemas.Stream {
-	depth := func(s schemas.Stream) int {
-		n := 0
-		for s.Parent != "" {
-			i := slices.IndexFunc(streams, func(o schemas.Stream) bool { return o.Name == s.Parent })
-			if i < 0 {
-				break
-			}
-			s = streams[i]
-			n++
-		}
-		return n
-	}
-	slices.SortStableFunc(streams, func(a, b schemas.Stream) int { return depth(a) - depth(b) })
-	return streams
 }
 
 func (p *platform) distinct(s schemas.Stream) int {
 	p.t.Helper()
-	truth, err := p.sandbox.Truth(s.Name)
+	truth, err := p.Sandbox.Truth(s.Name)
 	require.NoError(p.t, err)
 	if len(s.Key) == 0 {
 		return len(truth)
@@ -148,33 +89,15 @@ func (p *platform) equalOne(stream schemas.Stream, s StreamReport) {
 	}
 }
 
-func (p *platform) do(method, path string) {
-	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, nil)
-	require.NoError(p.t, err)
-	token := sandbox.WritingToken
-	if strings.HasPrefix(path, "/v2/") {
-		token = sandbox.WritingKey
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Accept", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(p.t, err)
-	require.NoError(p.t, resp.Body.Close())
-	require.Less(p.t, resp.StatusCode, 300, "%s %s", method, path)
-}
-
 func (p *platform) again() {
-	catalogue, err := schemas.Load()
-	require.NoError(p.t, err)
 	p.restart(nil)
-	p.connect(catalogue)
+	p.config.Source = p.Connect()
 }
 
 // falsely counts the rows that are marked as deleted although the platform has their records. // Invariant 12
 func (p *platform) falsely(stream, table string) int {
 	p.t.Helper()
-	truth, err := p.sandbox.Truth(stream)
+	truth, err := p.Sandbox.Truth(stream)
 	require.NoError(p.t, err)
 	there := map[string]bool{}
 	for _, r := range truth {
@@ -214,11 +137,11 @@ func TestSandboxChangesAndDeletionsArrive(t *testing.T) {
 		}
 		return out
 	}
-	p.sandbox.Touch(0.1)
-	p.do("DELETE", "/api/lead/delete/"+ids("crm_leads")[3])
-	p.do("DELETE", "/api/deal/delete/"+ids("crm_deals")[0])
-	p.do("DELETE", "/api/project/delete/"+ids("projects_projects")[1])
-	p.do("DELETE", "/v2/contacts/"+ids("v2_contacts")[2])
+	p.Sandbox.Touch(0.1)
+	p.Do("DELETE", "/api/lead/delete/"+ids("crm_leads")[3])
+	p.Do("DELETE", "/api/deal/delete/"+ids("crm_deals")[0])
+	p.Do("DELETE", "/api/project/delete/"+ids("projects_projects")[1])
+	p.Do("DELETE", "/v2/contacts/"+ids("v2_contacts")[2])
 	p.again()
 	rep := p.must(StatusComplete)
 	p.equal(rep)
@@ -231,7 +154,7 @@ func TestSandboxModuleSwitchedOff(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, modules("crm", "projects"))
 	p.must(StatusComplete)
 	before := p.memory.Rows("crm_leads")
-	require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
+	require.NoError(t, p.Sandbox.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
 	p.again()
 	rep := p.must(StatusPartial)
 	require.Equal(t, 75, rep.ExitCode())
@@ -259,13 +182,6 @@ func TestSandboxParentRefused(t *testing.T) {
 	for _, s := range rep.Streams {
 		require.Equal(t, StatusUnavailable, s.Status, "%s: %v", s.Stream, s.Err)
 	}
-
-	p.again()
-	p.config.Destinations = []Destination{{Name: "warehouse", Destination: p.memory}}
-	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}})
-	require.NoError(t, err)
-	_, ok := errors.AsType[*extract.ParentError](verified.Streams[0].Err)
-	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
 func TestSandboxStoppedOverAndOver(t *testing.T) {
@@ -307,7 +223,7 @@ func TestSandboxDrift(t *testing.T) {
 		return s.Class == schemas.ClassList && s.Parent == "" && len(s.Key) > 0
 	})
 	for _, remove := range []bool{false, true} {
-		require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Kind: sandbox.FaultDrift, Probability: 0.2, Delete: remove}))
+		require.NoError(t, p.Sandbox.SetFaults(sandbox.Fault{Kind: sandbox.FaultDrift, Probability: 0.2, Delete: remove}))
 		rep, err := p.run(context.Background())
 		require.NoError(t, err)
 		for _, s := range rep.Streams {
@@ -318,7 +234,7 @@ func TestSandboxDrift(t *testing.T) {
 		}
 		p.again()
 	}
-	require.NoError(t, p.sandbox.SetFaults())
+	require.NoError(t, p.Sandbox.SetFaults())
 	p.config.Options.ConfirmShrink = true // some short lists have lost all their rows
 	p.config.Options.Full = true
 	rep, err := p.run(context.Background())

@@ -70,7 +70,7 @@ func TestSentinelOverTheSandbox(t *testing.T) {
 			require.Empty(t, p.must(StatusComplete).Streams[0].Notices)
 			f, err := sandbox.ParseFault(c.fault)
 			require.NoError(t, err)
-			require.NoError(t, p.sandbox.SetFaults(f))
+			require.NoError(t, p.Sandbox.SetFaults(f))
 			rep := p.must(StatusComplete)
 			require.Equal(t, c.want, noticesText(rep.Streams[0].Notices), "%v", rep.Streams[0].Notices)
 			require.Len(t, drifts(p.rig), len(rep.Streams[0].Notices))

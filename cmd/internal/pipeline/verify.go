@@ -1,12 +1,14 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -18,9 +20,17 @@ type VerifyOptions struct {
 	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages before
 	// they are needed may send a few more.
 	Requests int
-	Streams  []string // names from Config.Streams; nil: all
-	Keys     int      // listed differences per stream and destination; 0: 20
+	Keys     int // listed differences per stream and destination; 0: 20
+
+	compared int64 // rows of a table that are held in memory; 0: maxCompared
 }
+
+// Limits of the memory that a comparison takes. // Invariant 6
+const (
+	maxCompared = 1 << 19
+	batchRows   = 10_000
+	batchBytes  = 18 << 20
+)
 
 const defaultKeys = 20
 
@@ -80,13 +90,13 @@ type VerifyReport struct {
 // ExitCode returns 0 if everything is equal and 1 if something differs. It returns 75 if nothing differs but not
 // everything was compared. // Invariant 14
 func (r VerifyReport) ExitCode() int {
-	code := exitComplete
+	code := failure.ExitDone
 	for _, s := range r.Streams {
 		switch s.Agreement {
 		case Different:
-			return exitFailed
+			return failure.ExitFailed
 		case Unchecked:
-			code = exitPartial
+			code = failure.ExitPartial
 		}
 	}
 	return code
@@ -104,27 +114,15 @@ var errGaps = errors.New("the source does not return all of its records")
 // about 64 MB; a larger table is scanned in several parts.
 func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error) {
 	rep := VerifyReport{Pipeline: c.Name, Started: time.Now()}
-	r, err := newRun(c)
+	streams, err := Settle(ctx, c)
 	if err != nil {
 		return rep, err
 	}
-	for _, name := range o.Streams {
-		if !slices.ContainsFunc(r.Streams, func(s schemas.Stream) bool { return s.Name == name }) {
-			return rep, fmt.Errorf("verify %s: no stream %q in it", c.Name, name)
-		}
-	}
-	if o.Keys == 0 {
-		o.Keys = defaultKeys
-	}
-	if r.Streams, err = Settle(ctx, c); err != nil {
-		return rep, err
-	}
-	v := &verifier{run: r, options: o}
-	for _, s := range r.Streams {
-		if o.Streams == nil || slices.Contains(o.Streams, s.Name) {
-			rep.Streams = append(rep.Streams, v.stream(ctx, s)...)
-		}
-		r.ended(s)
+	o.Keys, o.compared = cmp.Or(o.Keys, defaultKeys), cmp.Or(o.compared, maxCompared)
+	v := &verifier{Config: c, options: o}
+	for _, s := range streams {
+		rep.Streams = append(rep.Streams, v.stream(ctx, s)...)
+		v.NoMorePasses(s)
 	}
 	rep.Requests, rep.Ended = v.requests, time.Now()
 	if ctx.Err() != nil {
@@ -134,7 +132,7 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 }
 
 type verifier struct {
-	*run
+	Config
 	options  VerifyOptions
 	requests int
 }
@@ -156,7 +154,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 		if k.Err = errors.Join(k.Err, err); k.Err != nil {
 			continue
 		}
-		k.Records, k.Filtered, k.Rejected = seen.fetched, seen.filtered, seen.rejected
+		k.Records, k.Filtered, k.Rejected = seen.Records, seen.Filtered, seen.Rejected
 		for _, t := range b.With(known[i]) {
 			k.Err = errors.Join(k.Err, v.compare(ctx, d, t, b, k))
 		}
@@ -175,8 +173,10 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 	return out
 }
 
-func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen tally, err error) {
-	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
+// read maps the records of the stream, and enters the keys and hashes of their rows in b. It sets the numbers of
+// records in seen.
+func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen Verified, err error) {
+	m := transform.NewMapper(s, transform.Stamp{Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, true)
 	if err != nil {
@@ -194,7 +194,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	err = Guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
 			for full, err := range m.AppendParts(page.Parts()) {
-				if err == nil && (full || m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {
+				if err == nil && (full || m.Rows() >= batchRows || m.Bytes() >= batchBytes) {
 					err = flush()
 				}
 				if err != nil {
@@ -207,8 +207,8 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 			return flush()
 		})
 	})
-	seen.filtered = shaper.Filtered()
-	seen.fetched, seen.rejected = m.Fetched()-seen.filtered, m.Rejected()+shaper.Rejected()
+	seen.Filtered = shaper.Filtered()
+	seen.Records, seen.Rejected = m.Fetched()-seen.Filtered, m.Rejected()+shaper.Rejected()
 	return seen, err
 }
 

@@ -71,6 +71,23 @@ type List struct {
 	Wait  func(context.Context, int) // called before each page; may be nil
 }
 
+// Sized gives each record a size: a text for the records at these places, a number for the others.
+func (l *List) Sized(texts ...int) {
+	l.Numbers = true
+	for i := range l.Records {
+		l.Records[i].Name = ""
+	}
+	for _, i := range texts {
+		l.Records[i].Name = "many"
+	}
+}
+
+// Strict returns the stream with a contract that rejects records whose values have other types.
+func Strict(s schemas.Stream) schemas.Stream {
+	s.Rules.Contract.Types = schemas.DiscardRow
+	return s
+}
+
 // Source serves lists, and counts what was read.
 type Source struct {
 	mu     sync.Mutex
