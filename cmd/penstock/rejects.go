@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/rejects"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 )
@@ -160,7 +161,7 @@ fit are written and are no longer rejects. No request is sent to the source.
 
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 	}, func(ctx context.Context, c pipeline.Config) error {
-		r, err := pipeline.RetryRejects(ctx, c)
+		r, err := rejects.Retry(ctx, c)
 		if err != nil {
 			return fmt.Errorf("retry rejects of %s: %w", c.Name, err)
 		}
@@ -202,9 +203,9 @@ func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline
 }
 
 // concludeRetry prints the outcome of a retry and returns the verb's exit code.
-func concludeRetry(a *app, r pipeline.RetryReport) error {
+func concludeRetry(a *app, r rejects.RetryReport) error {
 	if a.json {
-		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
+		if err := render.NewEncoder(a.out).Encode(rejectsJSON[rejects.Retried]{r.Run, r.ExitCode(), append([]rejects.Retried{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())

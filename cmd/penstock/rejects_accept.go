@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/rejects"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
@@ -23,7 +24,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 		Example: `  penstock rejects accept
   penstock rejects accept --stream crm.leads`,
 	}, func(ctx context.Context, c pipeline.Config) error {
-		r, err := pipeline.AcceptRejects(ctx, c)
+		r, err := rejects.Accept(ctx, c)
 		if err != nil {
 			return fmt.Errorf("accept rejects of %s: %w", c.Name, err)
 		}
@@ -32,9 +33,9 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 }
 
 // concludeAccept prints what was accepted and returns the verb's exit code.
-func concludeAccept(a *app, r pipeline.AcceptReport) error {
+func concludeAccept(a *app, r rejects.AcceptReport) error {
 	if a.json {
-		if err := render.NewEncoder(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
+		if err := render.NewEncoder(a.out).Encode(rejectsJSON[rejects.Accepted]{r.Run, r.ExitCode(), append([]rejects.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return failure.Exit(r.ExitCode())

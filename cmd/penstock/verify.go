@@ -8,14 +8,14 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/verify"
 )
 
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
 	streams []string
-	options pipeline.VerifyOptions
+	options verify.Options
 }
 
 func verifyCmd(a *app) *cobra.Command {
@@ -65,14 +65,14 @@ found but not everything could be compared.`,
 }
 
 // verifyPipeline compares a pipeline's streams with what its destinations have.
-func verifyPipeline(ctx context.Context, a *app, c *config.Config, p config.Pipeline, f verifyFlags) (pipeline.VerifyReport, error) {
-	var none pipeline.VerifyReport
+func verifyPipeline(ctx context.Context, a *app, c *config.Config, p config.Pipeline, f verifyFlags) (verify.Report, error) {
+	var none verify.Report
 	r, err := a.open.Pipeline(ctx, c, p, f.streams, false)
 	if err != nil {
 		return none, err
 	}
 	defer r.Close()
-	report, err := pipeline.Verify(ctx, r.Config(), f.options)
+	report, err := verify.Run(ctx, r.Config(), f.options)
 	if err != nil {
 		return none, fmt.Errorf("verify %s: %w", p.Name, err)
 	}

@@ -73,9 +73,9 @@ func TestEndpointIsProbedOnce(t *testing.T) {
 
 	config := r.config
 	config.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
-	same, err := Verify(context.Background(), config, VerifyOptions{})
+	settled, err := Settle(context.Background(), config)
 	require.NoError(t, err)
-	require.Equal(t, Equal, same.Streams[0].Agreement, "rows by the key that was learned")
+	require.Equal(t, []string{"id"}, settled[0].Key, "the key that was learned")
 	require.Equal(t, 1, p.asked["crm.leads"])
 
 	r.config.Options.Full = true

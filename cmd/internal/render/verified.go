@@ -5,12 +5,12 @@ import (
 	"io"
 	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/verify"
 )
 
 // Verified prints the outcome per stream, and the differences.
-func Verified(w io.Writer, r pipeline.VerifyReport) error {
-	count := map[pipeline.Agreement]int{}
+func Verified(w io.Writer, r verify.Report) error {
+	count := map[verify.Agreement]int{}
 	g := NewTable("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected")
 	for _, s := range r.Streams {
 		count[s.Agreement]++
@@ -21,12 +21,12 @@ func Verified(w io.Writer, r pipeline.VerifyReport) error {
 		printDifferences(w, s)
 	}
 	_, err := fmt.Fprintf(w, "\n%s: %d equal, %d different, %d unchecked; %s requests in %s\n", r.Pipeline,
-		count[pipeline.Equal], count[pipeline.Different], count[pipeline.Unchecked], Grouped(int64(r.Requests)), Brief(r.Ended.Sub(r.Started).Round(time.Millisecond)))
+		count[verify.Equal], count[verify.Different], count[verify.Unchecked], Grouped(int64(r.Requests)), Brief(r.Ended.Sub(r.Started).Round(time.Millisecond)))
 	return err
 }
 
 // printDifferences lists the differing rows of a stream, or why it was not compared.
-func printDifferences(w io.Writer, s pipeline.Verified) {
+func printDifferences(w io.Writer, s verify.Result) {
 	if s.Err != nil {
 		fmt.Fprintf(w, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, Printable(s.Err.Error(), false))
 		if h := Remedy(s.Err, s.Stream); h != "" {
@@ -47,22 +47,22 @@ func printDifferences(w io.Writer, s pipeline.Verified) {
 }
 
 type verifiedReport struct {
-	pipeline.VerifyReport
+	verify.Report
 	ExitCode int            `json:"exit_code"`
 	Streams  []verifiedJSON `json:"streams"`
 }
 
 type verifiedJSON struct {
-	pipeline.Verified
+	verify.Result
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
 
 // VerifyJSON returns the outcome of a comparison in the form that `verify --json` prints.
-func VerifyJSON(r pipeline.VerifyReport) verifiedReport {
-	out := verifiedReport{VerifyReport: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
+func VerifyJSON(r verify.Report) verifiedReport {
+	out := verifiedReport{Report: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
 	for _, s := range r.Streams {
-		v := verifiedJSON{Verified: s, Hint: Remedy(s.Err, s.Stream)}
+		v := verifiedJSON{Result: s, Hint: Remedy(s.Err, s.Stream)}
 		if s.Err != nil {
 			v.Error = s.Err.Error()
 		}

@@ -1,4 +1,5 @@
-package pipeline
+// Package verify reads a source again and compares it with the tables in the destinations, row by row.
+package verify
 
 import (
 	"cmp"
@@ -9,14 +10,15 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
 
-// VerifyOptions limit a Verify.
-type VerifyOptions struct {
+// Options limit a comparison.
+type Options struct {
 	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages before
 	// they are needed may send a few more.
 	Requests int
@@ -61,8 +63,8 @@ type Difference struct {
 	Key   string         `json:"key"` // as JSON; the row's hash if the table has no key
 }
 
-// Verified is the result for one stream in one destination. The rows of child tables are counted too.
-type Verified struct {
+// Result is the result for one stream in one destination. The rows of child tables are counted too.
+type Result struct {
 	Stream      string       `json:"stream"`
 	Destination string       `json:"destination"`
 	Agreement   Agreement    `json:"agreement"`
@@ -78,18 +80,18 @@ type Verified struct {
 	Err         error        `json:"-"`
 }
 
-// VerifyReport is the outcome of Verify.
-type VerifyReport struct {
-	Pipeline string     `json:"pipeline"`
-	Started  time.Time  `json:"started_at"`
-	Ended    time.Time  `json:"ended_at"`
-	Requests int        `json:"requests"`
-	Streams  []Verified `json:"streams"` // in the order of Streams and Destinations
+// Report is the outcome of a comparison.
+type Report struct {
+	Pipeline string    `json:"pipeline"`
+	Started  time.Time `json:"started_at"`
+	Ended    time.Time `json:"ended_at"`
+	Requests int       `json:"requests"`
+	Streams  []Result  `json:"streams"` // in the order of Streams and Destinations
 }
 
 // ExitCode returns 0 if everything is equal and 1 if something differs. It returns 75 if nothing differs but not
 // everything was compared. // Invariant 14
-func (r VerifyReport) ExitCode() int {
+func (r Report) ExitCode() int {
 	code := failure.ExitDone
 	for _, s := range r.Streams {
 		switch s.Agreement {
@@ -106,15 +108,15 @@ var errBudget = errors.New("the request limit is reached")
 
 var errGaps = errors.New("the source does not return all of its records")
 
-// Verify reads the streams of c again, maps their records, and compares keys and hashes with the rows of the
+// Run reads the streams of c again, maps their records, and compares keys and hashes with the rows of the
 // destinations' tables. It writes nothing. A record that changed at the source since the last run counts as different
 // too.
 //
 // The keys and hashes of a stream are kept in a temporary file. At most half a million of them are in memory,
 // about 64 MB; a larger table is scanned in several parts.
-func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error) {
-	rep := VerifyReport{Pipeline: c.Name, Started: time.Now()}
-	streams, err := Settle(ctx, c)
+func Run(ctx context.Context, c pipeline.Config, o Options) (Report, error) {
+	rep := Report{Pipeline: c.Name, Started: time.Now()}
+	streams, err := pipeline.Settle(ctx, c)
 	if err != nil {
 		return rep, err
 	}
@@ -132,16 +134,16 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 }
 
 type verifier struct {
-	Config
-	options  VerifyOptions
+	pipeline.Config
+	options  Options
 	requests int
 }
 
-func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
-	out := make([]Verified, len(v.Destinations))
+func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Result {
+	out := make([]Result, len(v.Destinations))
 	known := make([][]schemas.Table, len(v.Destinations))
 	for i, d := range v.Destinations {
-		out[i] = Verified{Stream: s.Name, Destination: d.Name, Agreement: Unchecked}
+		out[i] = Result{Stream: s.Name, Destination: d.Name, Agreement: Unchecked}
 		known[i], out[i].Err = d.Tables(ctx, s.Table.Name)
 	}
 	b := rowhash.NewFile()
@@ -175,7 +177,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 
 // read maps the records of the stream, and enters the keys and hashes of their rows in b. It sets the numbers of
 // records in seen.
-func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen Verified, err error) {
+func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen Result, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, true)
@@ -191,7 +193,7 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 		}
 		return err
 	}
-	err = Guard(s.Name, func() error {
+	err = pipeline.Guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
 			for full, err := range m.AppendParts(page.Parts()) {
 				if err == nil && (full || m.Rows() >= batchRows || m.Bytes() >= batchBytes) {

@@ -1,9 +1,10 @@
-package pipeline
+package rejects
 
 import (
 	"context"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 )
 
@@ -17,7 +18,7 @@ type Accepted struct {
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
-// AcceptReport is the outcome of AcceptRejects. If no stream had rejects, Streams is empty and the call is not
+// AcceptReport is the outcome of Accept. If no stream had rejects, Streams is empty and the call is not
 // recorded as a run.
 type AcceptReport struct {
 	Run     string     `json:"run"`
@@ -29,10 +30,10 @@ func (r AcceptReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
-// AcceptRejects marks the open rejects of c's streams as accepted losses. Open rejects keep a stream from being
+// Accept marks the open rejects of c's streams as accepted losses. Open rejects keep a stream from being
 // complete; accepted ones do not. A record that is later rejected for another reason must be accepted again.
-// AcceptRejects sends no requests to the source.
-func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
+// Accept sends no requests to the source.
+func Accept(ctx context.Context, c pipeline.Config) (rep AcceptReport, err error) {
 	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
 		if a.Error = t.attempt(func() error { return t.accept(ctx, &a) }); a.Error != "" {

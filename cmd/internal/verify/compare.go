@@ -1,4 +1,4 @@
-package pipeline
+package verify
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ type comparison struct {
 	at     int  // index of the table in the hash file; -1 if the source has no rows for it
 	extras bool // whether rows that the source lacks count as a difference
 	parts  uint64
-	out    *Verified
+	out    *Result
 	most   int
 }
 
@@ -43,7 +43,7 @@ type version struct {
 
 // compare compares the rows of one table with the hash file. If they are too many for memory, it compares them in
 // several parts. // Invariant 6
-func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Verified) error {
+func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Result) error {
 	c := &comparison{File: b, have: have, key: have.Key, at: b.Find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
 	if c.at >= 0 {

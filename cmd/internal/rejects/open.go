@@ -1,4 +1,4 @@
-package pipeline
+package rejects
 
 import (
 	"cmp"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
 )
 
-func streamsWithRejects(ctx context.Context, pipeline string, d Destination) (map[string]bool, error) {
+func streamsWithRejects(ctx context.Context, pipeline string, d pipeline.Destination) (map[string]bool, error) {
 	found := map[string]bool{}
 	columns := []string{"pipeline", "stream", "resolved_at"}
 	err := d.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {

@@ -1,4 +1,6 @@
-package pipeline
+// Package rejects maps the stored rejects of a pipeline again, or accepts them as losses. It sends no requests to the
+// source.
+package rejects
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/load"
@@ -36,7 +39,7 @@ type StillRejected struct {
 	Reason  string `json:"reason"`
 }
 
-// RetryReport is the outcome of RetryRejects. If no stream had rejects, Streams is empty and the call is not recorded
+// RetryReport is the outcome of Retry. If no stream had rejects, Streams is empty and the call is not recorded
 // as a run.
 type RetryReport struct {
 	Run     string    `json:"run"`
@@ -68,19 +71,19 @@ const (
 	stillListed  = 20
 )
 
-// RetryRejects maps the rejected records in the destinations of c again, with the current rules and tables. Records
+// Retry maps the rejected records in the destinations of c again, with the current rules and tables. Records
 // that fit are written, and their rejects resolved, in one transaction per stream. It sends no requests to the source.
 // It replaces no row that a later pass has written. // Invariant 8
 //
 // It does not retry single values that were rejected although the rest of the record was loaded. The next run reads
 // their records, and writes them again if the stream's rules have changed.
-func RetryRejects(ctx context.Context, c Config) (rep RetryReport, err error) {
-	if c.Streams, err = Settle(ctx, c); err != nil {
+func Retry(ctx context.Context, c pipeline.Config) (rep RetryReport, err error) {
+	if c.Streams, err = pipeline.Settle(ctx, c); err != nil {
 		return rep, err
 	}
 	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {
 		if t.done.Error = t.attempt(func() error { return t.retry(ctx) }); t.done.Error != "" {
-			t.done.Resolved, t.done.Superseded, t.counts = 0, 0, Counts{}
+			t.done.Resolved, t.done.Superseded, t.counts = 0, 0, pipeline.Counts{}
 		}
 		rep.Streams = append(rep.Streams, t.done)
 	})
@@ -88,12 +91,12 @@ func RetryRejects(ctx context.Context, c Config) (rep RetryReport, err error) {
 }
 
 // overRejects calls do for each destination and stream with rejects, as one run. It starts no run if there are none.
-func overRejects(ctx context.Context, c Config, do func(*rejectRetry)) (run string, err error) {
+func overRejects(ctx context.Context, c pipeline.Config, do func(*rejectRetry)) (run string, err error) {
 	work, err := rejected(ctx, c)
 	if err != nil || len(work) == 0 {
 		return "", err
 	}
-	rep, err := Record(ctx, c, func(r Recorded) (reports []StreamReport) {
+	rep, err := pipeline.Record(ctx, c, func(r pipeline.Recorded) (reports []pipeline.StreamReport) {
 		for _, t := range work {
 			t.Recorded = r
 			do(t)
@@ -107,7 +110,7 @@ func overRejects(ctx context.Context, c Config, do func(*rejectRetry)) (run stri
 // attempt calls do and returns the error as text. If the destination has already failed, it only returns that error.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.Down[t.dest.Name]; t.err == nil {
-		t.err = Guard(t.stream.Name, do)
+		t.err = pipeline.Guard(t.stream.Name, do)
 	}
 	if t.err == nil {
 		return ""
@@ -116,17 +119,17 @@ func (t *rejectRetry) attempt(do func() error) string {
 }
 
 type rejectRetry struct {
-	Recorded
+	pipeline.Recorded
 	stream schemas.Stream
-	dest   Destination
+	dest   pipeline.Destination
 	done   Retried
 	stored state.Cursor
 	pos    cursor.Position
 	err    error
-	counts Counts
+	counts pipeline.Counts
 }
 
-func rejected(ctx context.Context, c Config) ([]*rejectRetry, error) {
+func rejected(ctx context.Context, c pipeline.Config) ([]*rejectRetry, error) {
 	var all []*rejectRetry
 	for _, d := range c.Destinations {
 		waiting, err := streamsWithRejects(ctx, c.Name, d)
@@ -205,11 +208,11 @@ func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) err
 	return tx.Commit(ctx, t.pos.Encode())
 }
 
-func (t *rejectRetry) report() StreamReport {
-	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
+func (t *rejectRetry) report() pipeline.StreamReport {
+	s := pipeline.StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated
 	if s.Err == nil && t.done.Rejected+t.done.Left > 0 {
-		s.Status = StatusPartial
+		s.Status = pipeline.StatusPartial
 	}
 	return s
 }
