@@ -36,7 +36,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	for _, k := range p.destinations {
 		k.rollback()
 		k.found.release()
-		k.left.release()
+		k.left.Release()
 		if !k.out {
 			k.tidy(late, p)
 		}
@@ -218,7 +218,7 @@ func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = batch.Retained(out.Keys)
 		if k.left != nil {
-			e.table.Elsewhere = k.left.foreign
+			e.table.Elsewhere = k.left.Foreign
 		}
 	}
 	if e.counts.Rejected > 0 {
@@ -237,9 +237,9 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
 	k.wholeNext = k.incrementalRefuted.IsSet() || e.read.Doubtful() || d.Action == proof.Repeat // a doubtful reading cannot be the base of an incremental pass
-	parents := *f
-	parents.Unstored = e.open.Nameless()
-	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}
+	of := *f
+	of.Unstored = e.open.Nameless()
+	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {
@@ -256,7 +256,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	if d.Action == proof.Repeat {
 		k.allParents = d.Parents == proof.Every
 		if d.Parents == proof.OfMissing && k.left != nil {
-			k.again = k.left.parents
+			k.again = k.left.Parents
 		}
 		return
 	}
@@ -276,6 +276,27 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 		if e.givesUp() && k.report.Verdict == Proven {
 			k.report.Verdict, k.report.Reasons = Unproven, "the whole pass was rolled back: "+d.Held
 		}
+	}
+}
+
+// tidy removes the files that no row names any more. Errors are ignored, because they do not affect the pass.
+func (k *destinationRun) tidy(ctx context.Context, p *pass) {
+	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
+	if changed && k.folder.Stores(p.stream) {
+		_ = k.folder.Tidy(ctx, k.dest, p.stream)
+	}
+}
+
+// notePasses counts the pass. If the pass was contradicted or its missing rows are unknown, it is not counted, and
+// the next pass requests its parents again.
+func (k *destinationRun) notePasses(p *pass, e *ending) {
+	switch {
+	case p.parents == nil || e.decision.Action == proof.RequestMissing:
+	case e.table.Swept && e.verdict != Contradicted:
+		k.passes++
+		k.doubt = ""
+	default:
+		k.doubt = p.id
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/files"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
@@ -34,7 +36,7 @@ type destinationRun struct {
 	main     cursor.Position // the stored position
 	pos      cursor.Position
 	start    cursor.Position // position when the run began; zero if an interrupted pass is continued
-	folder   folder
+	folder   files.Folder
 	wanted   bool // the destination has loaded child streams of this stream
 	rejects  *reject.Open
 	lagged   error // why it needs a pass that is not shared with other destinations
@@ -72,9 +74,9 @@ type passRecord struct {
 	prior   *reading         // the reading before the pass
 	overlay *overlay.Overlay // deltas during the pass; nil if none are allowed
 
-	parentage *parentage // the stored parents; nil if the pass skips none
-	left      *leftover  // the rows that the pass did not contain; nil before its end
-	found     *findings  // answers about missing rows; nil until they are requested
+	parentage *parents.Stored // the stored parents; nil if the pass skips none
+	left      *parents.Left   // the rows that the pass did not contain; nil before its end
+	found     *findings       // answers about missing rows; nil until they are requested
 
 	counts     Counts
 	sealed     Counts // the part of counts that is committed
@@ -94,7 +96,7 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 	}
 	destinations := make([]*destinationRun, len(dests))
 	for i, d := range dests {
-		k := &destinationRun{dest: d, folder: folder(r.Files[d.Name]), key: r.Key(s.Name), report: StreamReport{
+		k := &destinationRun{dest: d, folder: files.Folder(r.Files[d.Name]), key: r.Key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name, Backfill: r.backfill(),
 		}}
 		k.memory = r.memory[d.Name][s.Name].text()
@@ -247,7 +249,8 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 		k.rejects, err = p.openRejects(ctx, k.dest, p.stream.Name)
 	}
 	if err == nil && p.parents != nil {
-		k.parentage, err = k.recall(ctx, p, tables)
+		past := parents.Past{Passes: k.passes, Unsure: k.doubt, Trusted: k.pos.Pass != "" && !k.allParents}
+		k.parentage, err = k.parentTable(p).Recall(ctx, p.parents, past, tables)
 	}
 	return tables, err
 }
@@ -258,10 +261,13 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 		k.dryCommit(p, g)
 		return nil
 	}
-	if err := k.review(ctx, p, g); err != nil {
-		return err
+	if g.end != nil && k.parentage != nil && !p.resumes && k.left == nil {
+		var err error
+		if k.left, err = k.parentTable(p).Review(ctx, p.parents, k.parentage, g.end.Skipped > 0, p.id, p.Now()); err != nil {
+			return err
+		}
 	}
-	if err := k.keepFiles(g); err != nil {
+	if err := k.folder.Keep(g.files); err != nil {
 		return err
 	}
 	for range 2 { // the second attempt has the answers about the missing rows // Invariant 15
@@ -286,7 +292,9 @@ func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again 
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
 	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.Fresh, k.counts.Deduplicated+k.held.Again
-	out = k.outcome(g, out)
+	if g.end != nil && g.end.Skipped > 0 {
+		out = k.left.Correct(out)
+	}
 	defer batch.Release(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
 		return false, err
@@ -349,7 +357,10 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if err := k.writeRejects(ctx, p, g); err != nil {
 		return err
 	}
-	return k.writeParents(ctx, p, g)
+	if err := k.left.Write(ctx, k.tx); err != nil {
+		return err
+	}
+	return k.parentTable(p).Write(ctx, k.tx, p.id, p.Now(), g.parents, p.limits.batchRows)
 }
 
 func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {

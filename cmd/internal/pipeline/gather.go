@@ -82,7 +82,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	}
 	p.count(page)
 	if p.parents != nil {
-		p.parents.note(page.Parents)
+		p.parents.Note(page.Parents)
 	}
 	if g.batched > 0 {
 		p.settle()
@@ -244,9 +244,9 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		p.large = false
 	}
 	if p.parents != nil {
-		g.parents = p.parents.take()
+		g.parents = p.parents.Take()
 		if g.end != nil {
-			p.parents.end()
+			p.parents.End()
 		}
 	}
 	p.open.Add(1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -30,7 +31,7 @@ func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""
 	}
-	return strconv.FormatUint(definition(st.stream), 36)
+	return strconv.FormatUint(parents.Definition(st.stream), 36)
 }
 
 var errForgotten = errors.New("a row must be written again")

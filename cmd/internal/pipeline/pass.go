@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
@@ -62,8 +62,8 @@ type pass struct {
 	rowCheck      *missingRowCheck
 	refused       refused // keys of rejected records
 	met           reject.Met
-	parents       *parentTracker // nil if every parent is requested, or there are none
-	keys          *overlay.Keys  // nil if the pass allows no deltas
+	parents       *parents.Tracker // nil if every parent is requested, or there are none
+	keys          *overlay.Keys    // nil if the pass allows no deltas
 	clash         clashes
 	partial       bool // the pass left out unchanged records, according to its latest page
 	inPage        bool // a page is being mapped
@@ -93,7 +93,7 @@ type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
 	gaps    []extract.Gap
-	parents []noted // parents whose rows are complete with this group
+	parents []parents.Parent // parents whose rows are complete with this group
 	files   []extract.File
 	older   older // which of its records an earlier pass should have read
 	left    []transform.TableBatch
@@ -178,12 +178,13 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 		settled = settled && p.settled[k.dest.Name]
 		if p.parents != nil && k.parentage != nil {
-			p.parents.known = append(p.parents.known, k.parentage)
-			maps.Copy(p.parents.again, k.again)
+			p.parents.Know(k.parentage, k.again)
 			k.again = nil
 		}
 	}
-	p.skipParents()
+	if p.parents != nil && !p.partialBackfill() {
+		p.parents.Skip()
+	}
 	have := schemas.JoinTables(known...)
 	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -92,7 +93,7 @@ func filterPrint(s schemas.Stream) string {
 	if err != nil {
 		panic(err) // cannot happen: the filter contains only texts, numbers and lists of them
 	}
-	return strconv.FormatUint(id(text), 36)
+	return strconv.FormatUint(parents.ID(text), 36)
 }
 
 func (r *run) noticeRows(all []drift.Notice) [][]any {

@@ -36,7 +36,7 @@ func (p *pass) flush() error {
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
 			p.met.Store(b)
-			if err := p.parents.addRows(b.Table, b.Batch); err != nil {
+			if err := p.parents.AddRows(b.Table, b.Batch); err != nil {
 				return fmt.Errorf("%s: %w", p.stream.Name, err)
 			}
 		}
@@ -52,8 +52,8 @@ func (p *pass) flush() error {
 	p.met.Add(kept...)
 	p.refused.add(rejects)
 	p.refused.add(kept)
-	p.parents.refuse(rejects)
-	p.parents.refuse(kept)
+	p.parents.Refuse(rejects)
+	p.parents.Refuse(kept)
 	p.total.filtered = p.shaper.Filtered()
 	p.total.fetched = p.mapper.Fetched() - p.total.filtered
 	p.total.clashes, p.total.repeats = p.clash, p.mapper.Repeats()

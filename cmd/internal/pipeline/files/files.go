@@ -1,9 +1,12 @@
-package pipeline
+// Package files stores the files of records in the folder of a destination. A file's path depends on its content, so
+// files are never overwritten.
+package files
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,20 +17,28 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-const colPath = "path"
+// ColPath is the column of a row that names its file.
+const ColPath = "path"
 
 // orphanAge is the age from which a file that no row names is removed. Another process may be about to commit the row
 // of a younger file.
 const orphanAge = 24 * time.Hour
 
-// folder holds the files of one destination. A file's path depends on its content, so files are never overwritten.
-type folder string
+// Folder holds the files of one destination. "" stores no files.
+type Folder string
 
-// keep makes the files durable before a row names them. // Invariant 2
-func (d folder) keep(files []extract.File) error {
+// Stores reports whether the files of the stream's records are stored.
+func (d Folder) Stores(s schemas.Stream) bool { return s.Class == schemas.ClassFile && d != "" }
+
+// Keep makes the files durable before a row names them. // Invariant 2
+func (d Folder) Keep(files []extract.File) error {
+	if d == "" {
+		return nil
+	}
 	for _, f := range files {
 		if err := d.write(f); err != nil {
 			return fmt.Errorf("keep file: %w", err)
@@ -39,7 +50,7 @@ func (d folder) keep(files []extract.File) error {
 	return nil
 }
 
-func (d folder) write(f extract.File) error {
+func (d Folder) write(f extract.File) error {
 	if !filepath.IsLocal(f.Path) {
 		return fmt.Errorf("path %q is outside the folder %s", f.Path, string(d))
 	}
@@ -58,7 +69,7 @@ func (d folder) write(f extract.File) error {
 }
 
 // unlinked refuses symbolic links below d. The folder d itself may be a link.
-func (d folder) unlinked(path string) error {
+func (d Folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -70,7 +81,7 @@ func (d folder) unlinked(path string) error {
 
 // settle syncs the folders of all files. The folders of files that already existed are synced too: the process that
 // wrote them may have been killed before it synced.
-func (d folder) settle(files []extract.File) error {
+func (d Folder) settle(files []extract.File) error {
 	folders := map[string]bool{}
 	for _, f := range files {
 		for dir := filepath.Dir(filepath.Clean(f.Path)); !folders[dir]; dir = filepath.Dir(dir) {
@@ -92,7 +103,8 @@ func (d folder) settle(files []extract.File) error {
 	return err
 }
 
-func (d folder) has(path string) bool {
+// Has reports whether there is a file with this path.
+func (d Folder) Has(path string) bool {
 	if !filepath.IsLocal(path) {
 		return false
 	}
@@ -130,7 +142,27 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
+// Tidy removes the files of a stream that no row names any more. A deleted row still names its files, and so does an
+// earlier version of a row.
+func (d Folder) Tidy(ctx context.Context, dest load.Destination, s schemas.Stream) error {
+	seed, named := maphash.MakeSeed(), []uint64{}
+	err := dest.Scan(ctx, s.Table.Name, []string{ColPath}, func(b arrow.RecordBatch) error {
+		for row := range int(b.NumRows()) {
+			named = append(named, maphash.String(seed, rowhash.Text(b.Column(0), row)))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(named)
+	return d.removeOrphans(s.Table.Name, time.Now().Add(-orphanAge), func(path string) bool {
+		_, ok := slices.BinarySearch(named, maphash.String(seed, path))
+		return ok
+	})
+}
+
+func (d Folder) removeOrphans(table string, before time.Time, named func(path string) bool) error {
 	root := filepath.Join(string(d), table)
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +175,7 @@ func (d folder) removeOrphans(table string, named []uint64, before time.Time) er
 		if err != nil {
 			return err
 		}
-		if _, ok := slices.BinarySearch(named, textID(filepath.ToSlash(rel))); ok {
+		if named(filepath.ToSlash(rel)) {
 			return nil
 		}
 		if info, err := e.Info(); err != nil || info.ModTime().After(before) {
@@ -151,35 +183,4 @@ func (d folder) removeOrphans(table string, named []uint64, before time.Time) er
 		}
 		return os.Remove(path)
 	})
-}
-
-func (k *destinationRun) files(s schemas.Stream) bool {
-	return s.Class == schemas.ClassFile && k.folder != ""
-}
-
-func (k *destinationRun) keepFiles(g *group) error {
-	if k.folder == "" {
-		return nil
-	}
-	return k.folder.keep(g.files)
-}
-
-// tidy removes the files that no row names any more. A deleted row still names its files, and so does an earlier
-// version of a row. Errors are ignored, because they do not affect the pass.
-func (k *destinationRun) tidy(ctx context.Context, p *pass) {
-	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
-	if !k.files(p.stream) || !changed {
-		return
-	}
-	var named []uint64
-	err := k.dest.Scan(ctx, p.stream.Table.Name, []string{colPath}, func(b arrow.RecordBatch) error {
-		for row := range int(b.NumRows()) {
-			named = append(named, textID(rowhash.Text(b.Column(0), row)))
-		}
-		return nil
-	})
-	if err == nil {
-		slices.Sort(named)
-		_ = k.folder.removeOrphans(p.stream.Table.Name, named, time.Now().Add(-orphanAge))
-	}
 }
