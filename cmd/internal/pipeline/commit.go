@@ -98,7 +98,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
-		p.prove(k.dest.Name, *k.ended)
+		p.verdicts.set(k.dest.Name, p.stream.Name, *k.ended)
 		k.ended = nil
 	}
 	if k.tx == nil { // otherwise the pass is one transaction, which continues
@@ -179,8 +179,8 @@ func (e *ending) gone() []arrow.RecordBatch {
 
 func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
-	e.compare(&p.hasher, k.before, k.readings)
-	e.facts.Twin = p.agreement(&e.reading)
+	e.compare(p.hash(), k.before, k.readings)
+	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
 	f := e.facts
 	e.table = proof.Table{
 		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
@@ -241,7 +241,7 @@ func (k *destinationRun) settle(p *pass, e *ending) {
 	of.Unstored = e.open.Nameless()
 	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
-	p.show(&e.reading)
+	p.twins.show(p.stream.Name, &e.reading)
 	if !f.Resumed {
 		if !e.read.Doubtful() { // overlapping pages may make a list appear longer than it is
 			k.longest = max(k.longest, f.Listed())

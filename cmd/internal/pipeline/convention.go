@@ -99,14 +99,12 @@ func (r *run) recall(ctx context.Context) {
 		return
 	}
 	for _, d := range r.Destinations {
-		if r.leftOut(d.Name) != nil {
+		if r.health.leftOut(d.Name) != nil {
 			continue
 		}
 		all, err := Recall(ctx, d, r.Name)
 		if err != nil {
-			r.mu.Lock()
-			r.down[d.Name] = fmt.Errorf("destination %s: %w", d.Name, err)
-			r.mu.Unlock()
+			r.health.leaveOut(d.Name, fmt.Errorf("destination %s: %w", d.Name, err))
 			continue
 		}
 		r.memory[d.Name] = all
@@ -346,7 +344,7 @@ func Remember(ctx context.Context, c Config, found map[string]extract.Convention
 	}
 	r.recall(ctx)
 	for _, d := range r.Destinations {
-		if err := r.leftOut(d.Name); err != nil {
+		if err := r.health.leftOut(d.Name); err != nil {
 			return err
 		}
 		if err := r.remember(ctx, d, found); err != nil {

@@ -100,7 +100,7 @@ func newDestinationRuns(r *run, s schemas.Stream) []*destinationRun {
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name, Backfill: r.backfill(),
 		}}
 		k.memory = r.memory[d.Name][s.Name].text()
-		if err := r.leftOut(d.Name); err != nil {
+		if err := r.health.leftOut(d.Name); err != nil {
 			k.fail(err)
 		}
 		destinations[i] = k
@@ -426,7 +426,7 @@ func (k *destinationRun) dryCommit(p *pass, g *group) {
 		return
 	}
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
-	e.facts.Twin = p.agreement(&e.reading)
+	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
 	e.read = proof.Judge(e.facts)
 	e.open = g.met.AsOpen()
 	e.facts.Unstored = e.open.Lost()

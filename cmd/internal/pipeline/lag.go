@@ -22,9 +22,9 @@ func (k *destinationRun) drop(p *pass, err error) {
 		k.whole--
 	}
 	if k.lagged != nil {
-		p.giveUpOn(k.dest.Name)
+		p.health.giveUpOn(k.dest.Name)
 	}
-	if len(p.destinations) == 1 || lasting(err) || p.hopeless(k.dest.Name) {
+	if len(p.destinations) == 1 || lasting(err) || p.health.hopeless(k.dest.Name) {
 		k.fail(err)
 		return
 	}
@@ -45,14 +45,14 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	}
 	trouble := k.trouble
 	k.trouble, k.lagged = nil, trouble
-	if r.hopeless(k.dest.Name) {
+	if r.health.hopeless(k.dest.Name) {
 		k.fail(trouble)
 		return
 	}
 	at, err := k.cursor(ctx, r)
 	switch {
 	case err != nil:
-		r.giveUpOn(k.dest.Name)
+		r.health.giveUpOn(k.dest.Name)
 		k.fail(trouble)
 	case at == k.stored:
 	case at == k.tried:
@@ -68,47 +68,10 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	}
 }
 
-// absences is the number of failed cursor reads in a row after which a destination is left out of the run.
-const absences = 3
-
 func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
 	at, err := k.dest.Cursor(ctx, k.key)
-	r.noteCursorRead(k.dest.Name, err)
+	r.health.noteCursorRead(k.dest.Name, err)
 	return at, err
-}
-
-// noteCursorRead counts failed reads of a destination's cursor. After several in a row it leaves the destination out
-// of the run, because each failed read may take as long as the destination's timeout. // Invariant 15
-func (r *run) noteCursorRead(destination string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.absent[destination] = 0
-		return
-	}
-	if r.absent[destination]++; r.absent[destination] >= absences {
-		r.down[destination] = fmt.Errorf("destination %s: %w", destination, err)
-	}
-}
-
-func (r *run) leftOut(destination string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.down[destination]
-}
-
-func (r *run) giveUpOn(destination string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lost[destination] = true
-}
-
-// hopeless reports whether the destination did not catch up with an earlier stream. Then another
-// reading for it would waste requests.
-func (r *run) hopeless(destination string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lost[destination]
 }
 
 func behind(destinations []*destinationRun, reports []StreamReport) {

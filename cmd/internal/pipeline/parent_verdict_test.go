@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // A child stream gets the worse of two verdicts: on its parent's last pass in any destination, and on the last pass
@@ -21,14 +19,13 @@ func TestParentVerdictByDestination(t *testing.T) {
 		{"in doubt where it ended last", Proven, Unproven, Unproven, Unproven},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &run{proof: lists{verdict: map[string]Verdict{}, own: map[[2]string]Verdict{}, held: map[[2]string]bool{}}}
-			p := &pass{streamRun: &streamRun{run: r, stream: schemas.Stream{Name: "x.parents"}}}
-			require.Empty(t, r.proofOf("a", "x.parents"))
-			p.prove("a", claim{verdict: tt.first})
-			require.Equal(t, tt.first, r.proofOf("b", "x.parents"), "the destination had no pass of its own")
-			p.prove("b", claim{verdict: tt.then})
-			require.Equal(t, tt.wantA, r.proofOf("a", "x.parents"))
-			require.Equal(t, tt.wantB, r.proofOf("b", "x.parents"))
+			r := newVerdicts()
+			require.Empty(t, r.of("a", "x.parents"))
+			r.set("a", "x.parents", claim{verdict: tt.first})
+			require.Equal(t, tt.first, r.of("b", "x.parents"), "the destination had no pass of its own")
+			r.set("b", "x.parents", claim{verdict: tt.then})
+			require.Equal(t, tt.wantA, r.of("a", "x.parents"))
+			require.Equal(t, tt.wantB, r.of("b", "x.parents"))
 		})
 	}
 }

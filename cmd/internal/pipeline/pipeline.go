@@ -134,16 +134,18 @@ type run struct {
 
 	reports []StreamReport
 
-	mu      sync.Mutex
-	proof   lists                      // see proofOf
-	shown   map[string]*rowhash.Digest // see show
-	down    map[string]error           // destinations that are left out of the run, and the reason for each
-	absent  map[string]int             // failed cursor reads in a row: see noteCursorRead
-	settled map[string]bool            // destinations in which an earlier run has ended
-	lost    map[string]bool            // destinations that did not catch up: see hopeless
+	settled map[string]bool // destinations in which an earlier run has ended
 
+	health   *health
+	verdicts *verdicts
+	twins    twins
+
+	mu        sync.Mutex
 	rejectsOf map[string]*rejectIndex
 }
+
+// hash returns a hasher for the digests of this run.
+func (r *run) hash() *rowhash.Hasher { return &rowhash.Hasher{Seed: r.seed} }
 
 func newRun(c Config) (*run, error) {
 	switch {
@@ -157,12 +159,12 @@ func newRun(c Config) (*run, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, rejectsOf: map[string]*rejectIndex{}, shown: map[string]*rowhash.Digest{}}
+	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), health: newHealth(), verdicts: newVerdicts(), twins: twins{shown: map[string]*rowhash.Digest{}},
+		memory: map[string]Memories{}, settled: map[string]bool{}, rejectsOf: map[string]*rejectIndex{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)
 	}
-	r.proof = lists{verdict: map[string]Verdict{}, own: map[[2]string]Verdict{}, held: map[[2]string]bool{}}
 	r.Run = cmp.Or(c.Run, runid.New(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	if r.budget = c.Budget; r.budget == nil {

@@ -51,7 +51,7 @@ func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked
 	f.Steady = f.Listed() == k.longest && (k.steady || k.inserted > 0 && k.inserted < f.Listed())
 	f.Mingled = p.partialBackfill() && p.resumes
-	f.Parent, f.OnePerItem = p.parentVerdict(k.dest.Name, g.end), p.stream.Class.Single()
+	f.Parent, f.OnePerItem = p.verdicts.parents(k.dest.Name, p.stream, g.end), p.stream.Class.Single()
 	g.total.clashes.facts(&f, g.total.repeats)
 	return f
 }

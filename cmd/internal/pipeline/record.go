@@ -37,7 +37,7 @@ func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Re
 	if err := r.open(ctx); err != nil {
 		return r.finish(ctx, fmt.Errorf("start run: %w", err))
 	}
-	r.reports = do(Recorded{Config: r.Config, Down: r.down, Settled: r.settled})
+	r.reports = do(Recorded{Config: r.Config, Down: r.health.all(), Settled: r.settled})
 	for i := range r.reports {
 		if s := &r.reports[i]; s.Status == "" {
 			s.Status, _ = classify(ctx, s.Err)
@@ -62,7 +62,7 @@ func (r *run) open(ctx context.Context) error {
 	for _, d := range r.Destinations {
 		stored, err := d.Cursor(ctx, r.Key(runStream))
 		if err != nil {
-			r.down[d.Name] = fmt.Errorf("destination %s: %w", d.Name, err)
+			r.health.leaveOut(d.Name, fmt.Errorf("destination %s: %w", d.Name, err))
 			continue
 		}
 		row := &runRow{dest: d, stored: stored}
@@ -75,7 +75,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		if err := row.write(ctx, r, Report{Status: StatusRunning}); err != nil {
-			r.down[row.dest.Name] = err
+			r.health.leaveOut(row.dest.Name, err)
 			continue
 		}
 		r.runs = append(r.runs, row)
@@ -83,7 +83,7 @@ func (r *run) open(ctx context.Context) error {
 	if len(r.runs) > 0 {
 		return nil
 	}
-	return errors.Join(slices.Collect(maps.Values(r.down))...)
+	return errors.Join(slices.Collect(maps.Values(r.health.all()))...)
 }
 
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {

@@ -81,7 +81,7 @@ func (r *rig) certificates(stream string) []loadtest.Row {
 	return out
 }
 
-func verdicts(rows []loadtest.Row) []Verdict {
+func verdictsOf(rows []loadtest.Row) []Verdict {
 	var out []Verdict
 	for _, r := range rows {
 		out = append(out, Verdict(r["verdict"]))

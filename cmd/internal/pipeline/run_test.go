@@ -199,7 +199,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	rep := r.must(StatusComplete)
 	require.Equal(t, l.Records, r.alive("crm_leads"))
 	require.Equal(t, 3, rep.Streams[0].Passes)
-	require.Equal(t, []Verdict{Proven, Consistent, Proven, Proven}, verdicts(r.certificates("crm_leads")))
+	require.Equal(t, []Verdict{Proven, Consistent, Proven, Proven}, verdictsOf(r.certificates("crm_leads")))
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
@@ -335,7 +335,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 			rep := r.must(tt.status)
 			require.Equal(t, tt.deleted, rep.Streams[0].Counts.Deleted)
 			require.Len(t, r.alive("crm_leads"), 25-int(tt.deleted))
-			require.Equal(t, tt.verdicts, verdicts(r.certificates("crm_leads")[1:]))
+			require.Equal(t, tt.verdicts, verdictsOf(r.certificates("crm_leads")[1:]))
 			if tt.status == StatusPartial {
 				require.Equal(t, 75, rep.ExitCode())
 				require.Equal(t, StatusHeld, rep.Streams[0].Status)
@@ -482,7 +482,7 @@ func TestDriftLeadsToASecondPass(t *testing.T) {
 	}}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	rep := r.must(StatusComplete)
-	require.Equal(t, []Verdict{Unproven, Unproven, Proven}, verdicts(r.certificates("crm_leads")))
+	require.Equal(t, []Verdict{Unproven, Unproven, Proven}, verdictsOf(r.certificates("crm_leads")))
 	require.Equal(t, sourcetest.Records(0, 20), r.alive("crm_leads"))
 	require.Equal(t, Counts{Fetched: 60, Written: 20, Unchanged: 39, Deduplicated: 1}, rep.Streams[0].Counts)
 }

@@ -27,7 +27,7 @@ func TestFilterIsRecordedInTheCertificate(t *testing.T) {
 	require.Equal(t, Counts{Fetched: 15, Written: 15}, rep.Streams[0].Counts)
 	require.Equal(t, sourcetest.Records(10, 25), r.alive("crm_leads"))
 	certs := r.certificates("crm_leads")
-	require.Equal(t, []Verdict{Consistent}, verdicts(certs))
+	require.Equal(t, []Verdict{Consistent}, verdictsOf(certs))
 	var w witnesses
 	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
 	require.EqualValues(t, 10, w.Filtered)
