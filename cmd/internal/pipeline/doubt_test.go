@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
+func (r *listReader) once(t *testing.T, options Options) (StreamReport, Report) {
 	t.Helper()
 	c := r.source(1)
 	defer c.Close()
@@ -29,11 +29,11 @@ func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	return rep.Streams[0], rep
 }
 
-func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
+func (r *listReader) begin(t *testing.T, handler http.HandlerFunc) {
 	r.handler, r.rig = handler, &rig{t: t, memory: loadtest.NewMemory(nil)}
 }
 
-func (r *reader) live() (n int) {
+func (r *listReader) live() (n int) {
 	for _, stands := range r.liveRows() {
 		if stands {
 			n++

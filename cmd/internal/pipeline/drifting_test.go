@@ -56,7 +56,7 @@ func (m *drifting) begin() {
 	}
 }
 
-func (m *drifting) rest(t *testing.T, r *reader, gone []int) {
+func (m *drifting) rest(t *testing.T, r *listReader, gone []int) {
 	t.Helper()
 	m.shift = 0
 	c := r.source(1)
@@ -139,16 +139,16 @@ func (m *drifting) answer(r *http.Request) string {
 	return fmt.Sprintf(`{"data":[%s]}`, b.String())
 }
 
-type reader struct {
+type listReader struct {
 	*rig
 	handler http.Handler
 	stream  schemas.Stream
 	source  func(parallel int) *extract.Client
 }
 
-func newReader(t *testing.T) *reader {
+func newReader(t *testing.T) *listReader {
 	t.Helper()
-	r := &reader{stream: sourcetest.Stream("x_things")}
+	r := &listReader{stream: sourcetest.Stream("x_things")}
 	r.stream.Name, r.stream.Method, r.stream.Path, r.stream.Enabled = "x.things", "GET", "/api/things", true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.handler.ServeHTTP(w, q) }))
 	t.Cleanup(server.Close)
@@ -166,7 +166,7 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
+func (r *listReader) load(t *testing.T, c *extract.Client) StreamReport {
 	t.Helper()
 	rep, err := Run(context.Background(), Config{
 		Name: "nightly", Source: c, Streams: []schemas.Stream{r.stream}, Options: Options{ConfirmShrink: true},
@@ -177,7 +177,7 @@ func (r *reader) load(t *testing.T, c *extract.Client) StreamReport {
 }
 
 // liveRows returns the keys of a table's rows: true for live rows, false for tombstones.
-func (r *reader) liveRows() map[int]bool {
+func (r *listReader) liveRows() map[int]bool {
 	rows := map[int]bool{}
 	for _, row := range r.memory.Rows(r.stream.Table.Name) {
 		id, _ := strconv.Atoi(row["id"])

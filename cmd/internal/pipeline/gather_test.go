@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *reader) inSmallBatches(t *testing.T) StreamReport {
+func (r *listReader) inSmallBatches(t *testing.T) StreamReport {
 	t.Helper()
 	c := r.source(1)
 	defer c.Close()

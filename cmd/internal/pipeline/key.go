@@ -1,21 +1,17 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/transform"
 )
 
 // A key is a hypothesis. Each pass compares records that have the same key but different content. Either the record
@@ -24,89 +20,6 @@ import (
 
 // maxKeys is the number of keys that a run tries for a stream. // Invariant 15
 const maxKeys = 4
-
-// maxSuspects bounds the suspicious keys that a run remembers. // Invariant 6
-const maxSuspects = 10_000
-
-// clockSlack is the tolerated difference between the source's clock and ours.
-const clockSlack = 2 * time.Minute
-
-type keyWatch struct {
-	suspects map[uint64]int // hash of a key with different records on two pages → number of the pass that first saw them
-	tried    int
-	settled  bool // a table has rows with this key, so it cannot change any more
-}
-
-// clashes counts records that have the key of an earlier record but different content.
-type clashes struct {
-	lost    int64 // records rejected because the key is refuted
-	open    int64 // records that may have changed while the list was read
-	example string
-	record  []byte
-}
-
-func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
-	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
-	if r.Lossy && !f.Resumed && !f.Mingled {
-		f.Uncompared = max(0, f.Duplicates-r.Compared())
-	}
-}
-
-// watchKey makes the mapper compare records with the same key. In mode append each version of a record is a row, so
-// no record is lost and nothing is compared.
-func (p *pass) watchKey() {
-	if p.keyed() && p.stream.Table.Mode != schemas.Append {
-		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
-	}
-}
-
-// apart reports whether a record can appear in only one answer. Then the same record on two pages was not moved by
-// paging.
-func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
-
-// judge decides between a changed record, a refuted key and an open question. // Invariant 11
-func (p *pass) judge(c transform.Clash) transform.ClashVerdict {
-	seen, suspected := p.watch.suspects[c.Hash]
-	switch {
-	case (!c.SamePage || p.apart()) && p.changedMeanwhile(c.Record):
-		return transform.ClashChanged
-	case c.SamePage, p.apart(), suspected && seen < p.number:
-		if p.clash.example == "" {
-			p.clash.example, p.clash.record = c.Key, bytes.Clone(c.Record)
-		}
-		return transform.ClashRefuted
-	case !suspected && len(p.watch.suspects) < maxSuspects:
-		if p.watch.suspects == nil {
-			p.watch.suspects = map[uint64]int{}
-		}
-		p.watch.suspects[c.Hash] = p.number
-	}
-	return transform.ClashOpen
-}
-
-func (p *pass) changedMeanwhile(record []byte) bool {
-	at, ok := extract.ChangedAt(record, p.stream.Incremental.Field)
-	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
-}
-
-// keyError ends a pass before anything is committed. The stream is then read again.
-type keyError struct {
-	key     []string
-	example string
-	record  []byte // nil: only suspicious; a second reading decides
-	table   []string
-}
-
-// Error describes why the key is refuted.
-func (e *keyError) Error() string {
-	switch {
-	case e.table != nil:
-		return fmt.Sprintf("the rows of the table are identified by %s", orNone(strings.Join(e.table, ", ")))
-	case e.record == nil:
-		return fmt.Sprintf("two different records may have the same key (%s)", strings.Join(e.key, ", "))
-	}
-	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
-}
 
 // otherKey ends a pass if the stream has another key than the table. This happens if an earlier run chose the table's
 // key, and the convention that it stored was lost.
@@ -122,24 +35,6 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 		}
 	}
 	return &keyError{key: p.stream.Key, table: key}
-}
-
-// doubtKey ends the pass if the key may not be unique and no table has rows with that key yet.
-func (p *pass) doubtKey() error {
-	r := p.mapper.Repeats()
-	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
-		p.clash.open += r.Changed // a record moved from one answer to another; other records may have moved without appearing in either
-	}
-	if p.watch.settled || p.watch.tried >= maxKeys || p.stream.Stated["key"] != "" || p.Options.DryRun {
-		return nil
-	}
-	switch {
-	case p.clash.lost > 0:
-		return &keyError{key: p.stream.Key, example: p.clash.example, record: p.clash.record}
-	case len(p.watch.suspects) > 0 && p.number == 1:
-		return &keyError{key: p.stream.Key}
-	}
-	return nil
 }
 
 // rekey handles a keyError, and reports whether the destinations of p may start again. If the key is only suspicious,

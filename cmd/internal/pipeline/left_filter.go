@@ -25,18 +25,6 @@ func hidesKey(s schemas.Stream) bool {
 	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
 }
 
-func (p *pass) takeLeft(g *group) {
-	left := p.shaper.FilteredKeys()
-	if !p.partial {
-		batch.ReleaseTables(left)
-		return
-	}
-	for _, b := range left {
-		batch.Share(b.Batch)
-	}
-	g.left = append(g.left, left...)
-}
-
 // removeLeft deletes the rows of records that the filter now leaves out. It needs no proven pass, because the source
 // has returned each of these records. If a record arrived twice, the later version decides. // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {

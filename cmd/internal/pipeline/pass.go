@@ -3,11 +3,11 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
@@ -53,26 +53,11 @@ type pass struct {
 	from         state.Cursor
 	destinations []*destinationRun
 
-	mapper        *transform.Mapper
-	shaper        *transform.Shaper
-	hasher        rowhash.Hasher
-	digest        rowhash.Digest
-	profile       drift.Profiler
-	control       string // the key of a record in the pass, as JSON
-	rowCheck      *missingRowCheck
-	refused       refused // keys of rejected records
-	met           reject.Met
-	parents       *parents.Tracker // nil if every parent is requested, or there are none
-	keys          *overlay.Keys    // nil if the pass allows no deltas
-	clash         clashes
-	partial       bool // the pass left out unchanged records, according to its latest page
-	inPage        bool // a page is being mapped
-	large         bool
-	recordsBefore int64
+	rowCheck *missingRowCheck
+	parents  *parents.Tracker // nil if every parent is requested, or there are none
+	keys     *overlay.Keys    // nil if the pass allows no deltas
 
-	total  tally
-	group  *group
-	spills bool // each group is applied to the transaction as soon as it is complete: see reserve
+	total tally
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
 	kept int64          // bytes reserved from the budget for the rows in open transactions
@@ -123,15 +108,16 @@ type groupSize struct {
 }
 
 func (p *pass) read(ctx context.Context) error {
-	if err := p.prepare(ctx); err != nil {
+	rd, err := p.prepare(ctx)
+	if err != nil {
 		return err
 	}
-	defer p.mapper.Close()
+	defer rd.mapper.Close()
 	if p.lost() {
 		return nil
 	}
 	p.allowDeltas()
-	err := p.through(ctx)
+	err = p.through(ctx, rd)
 	if p.hasOverlays() {
 		if lost := p.retakeLock(ctx); err == nil {
 			err = lost
@@ -140,14 +126,14 @@ func (p *pass) read(ctx context.Context) error {
 	return err
 }
 
-func (p *pass) through(ctx context.Context) error {
+func (p *pass) through(ctx context.Context, rd *reader) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	groups := make(chan *group)
 	var committer sync.WaitGroup
 	committer.Go(func() { p.commitAll(ctx, groups, cancel) })
-	err := Guard(p.stream.Name, func() error { return p.gather(ctx, groups) })
-	p.drop(p.group)
+	err := Guard(p.stream.Name, func() error { return rd.gather(ctx, groups) })
+	p.drop(rd.group)
 	close(groups)
 	committer.Wait()
 	if errors.Is(err, errCommit) {
@@ -156,9 +142,10 @@ func (p *pass) through(ctx context.Context) error {
 	return err
 }
 
-// prepare starts the mapper with the tables of all destinations. So the types of columns do not depend on the order
-// of the destinations.
-func (p *pass) prepare(ctx context.Context) (err error) {
+// prepare opens the destinations of the pass, and starts the mapper with the tables of all of them. So the types of
+// columns do not depend on the order of the destinations.
+func (p *pass) prepare(ctx context.Context) (*reader, error) {
+	rd := &reader{p: p, hasher: p.hash(), group: &group{begun: time.Now()}, refused: refused{unknown: !p.stream.PlainKey()}}
 	var known [][]schemas.Table
 	settled := true
 	p.parents = p.newParentTracker()
@@ -169,12 +156,12 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 			continue
 		}
 		if err := p.otherKey(tables); err != nil {
-			return err
+			return nil, err
 		}
 		known = append(known, tables)
 		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 		if k.rejects != nil {
-			p.met.Watch(k.rejects)
+			rd.met.Watch(k.rejects)
 		}
 		settled = settled && p.settled[k.dest.Name]
 		if p.parents != nil && k.parentage != nil {
@@ -185,25 +172,13 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	if p.parents != nil && !p.partialBackfill() {
 		p.parents.Skip()
 	}
-	have := schemas.JoinTables(known...)
-	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
-	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
-	p.watchKey()
-	p.hasher.Seed = p.seed
-	p.group = &group{begun: time.Now()}
-	p.total.requests, p.probeRequests = p.probeRequests, 0
-	p.refused.unknown = !p.stream.PlainKey()
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
 		p.rowCheck = p.newMissingRowCheck(p.stream)
 	}
-	if p.shaper, err = transform.NewShaper(p.mapper, settled); err != nil {
-		p.mapper.Close()
-		return fmt.Errorf("%s: %w", p.stream.Name, err)
-	}
-	if p.tracksLeft() {
-		p.shaper.TrackFiltered()
-	}
-	return nil
+	p.total.requests, p.probeRequests = p.probeRequests, 0
+	have := schemas.JoinTables(known...)
+	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
+	return rd, rd.open(have, settled)
 }
 
 func (p *pass) via() string {
@@ -222,4 +197,11 @@ func (p *pass) lost() bool {
 // Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.Run)
+}
+
+func (p *pass) drop(g *group) {
+	batch.ReleaseTables(g.batches)
+	batch.ReleaseTables(g.left)
+	p.budget.release(g.held)
+	*g = group{}
 }
