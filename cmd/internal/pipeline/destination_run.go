@@ -305,7 +305,7 @@ func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again 
 	if g.end == nil {
 		return false, k.seal(ctx, p, g)
 	}
-	switch e, err := k.conclude(ctx, p, g, out); {
+	switch e, err := conclude(ctx, k, p, g, out); {
 	case err != nil:
 		return false, err
 	case e.decision.Action == proof.RequestMissing:
@@ -417,20 +417,4 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	}
 	k.held.Settle(k.overlay, p.lock)
 	return nil
-}
-
-func (k *destinationRun) dryCommit(p *pass, g *group) {
-	k.counts.Fetched, k.counts.Rejected = g.total.fetched, g.total.rejected
-	k.sealed = k.counts
-	if g.end == nil {
-		return
-	}
-	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
-	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
-	e.read = proof.Judge(e.facts)
-	e.open = g.met.AsOpen()
-	e.facts.Unstored = e.open.Lost()
-	e.verdict = proof.Judge(e.facts)
-	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
-	k.settle(p, e)
 }

@@ -43,19 +43,6 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
-	f := factsOf(g.end).Without(p.withoutRule)
-	f.ObjectKind = p.stream.Class.Single() || p.known.Object() && k.over != "" // for an object, the last whole pass counts as the first of two readings
-	f.Resumed, f.Keyless = p.resumes, !p.keyed()
-	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
-	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked
-	f.Steady = f.Listed() == k.longest && (k.steady || k.inserted > 0 && k.inserted < f.Listed())
-	f.Mingled = p.partialBackfill() && p.resumes
-	f.Parent, f.OnePerItem = p.verdicts.parents(k.dest.Name, p.stream, g.end), p.stream.Class.Single()
-	g.total.clashes.facts(&f, g.total.repeats)
-	return f
-}
-
 // comparable reports whether a pass has read the whole list itself.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
-	"github.com/penstock-data/penstock/load"
 )
 
 type rejectIndex struct {
@@ -35,27 +32,6 @@ func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*r
 		x.streams[stream] = reject.NewOpen()
 	}
 	return x.streams[stream], nil
-}
-
-func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[reject.ID]bool) error {
-	if len(resolved) == 0 {
-		return nil
-	}
-	var rows [][]any
-	now := p.Now()
-	err := k.dest.Scan(ctx, load.Rejects.Name, reject.Columns(), func(b arrow.RecordBatch) error {
-		for i := range int(b.NumRows()) {
-			j := reject.At(b, i)
-			if j.Pipeline == p.Name && j.Stream == p.stream.Name && !j.Resolved && resolved[j.ID()] {
-				rows = append(rows, j.Values(now, j.Accepted))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("resolve rejects: %w", err)
-	}
-	return load.WriteRows(ctx, k.tx, load.Rejects, rows...)
 }
 
 // UnstoredError reports that a stream was read to its end but is not complete.

@@ -9,30 +9,10 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
-
-// A second reading may prove what the first reading could not. If both readings found different records, and both may
-// have missed some, the run reads the stream a few times more. The number of requests for that is limited.
-// Invariant 15
-const (
-	maxPasses = 2
-	maxMoving = 5
-	rereading = 20_000 // requests
-)
-
-func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
-	if p.partialBackfill() {
-		return true
-	}
-	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
-		return false // the previous pass skipped parents, so it cannot confirm which rows are missing
-	}
-	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
-}
 
 type streamRun struct {
 	*run
