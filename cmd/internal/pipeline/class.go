@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -73,124 +69,33 @@ func misplaced(err error) bool {
 		errors.Is(err, extract.ErrCursor)
 }
 
-const refusals = 3
-
-// surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
-type surfaceGate struct {
-	surface schemas.Surface
-	need    int // after so many refusals, the surface is not requested any more
-
-	mu      sync.Mutex
-	open    bool // the surface has answered, so later errors are not due to the credential
-	refused int
-	err     error
-
-	found   bool
-	missing map[string]bool // streams whose path, or whose parent's path, does not exist
-	paths   map[string]bool
-	missed  error
-}
-
-// newGates returns one gate for each surface. Streams in apart have no gate, because they use an origin or a
-// credential of their own.
-func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
-	gates := map[schemas.Surface]*surfaceGate{}
-	for _, s := range streams {
-		if apart[s.Name] {
-			continue
-		}
-		g := gates[s.Surface]
-		if g == nil {
-			g = &surfaceGate{surface: s.Surface}
-			gates[s.Surface] = g
-		}
-		if s.Auth == schemas.AuthBearer {
-			g.need = min(g.need+1, refusals)
-		}
+// Permanent reports whether later attempts will also end with err until a person changes something. That is so if the
+// source refused the request or the credential, has no such path, or returned no data. It is also so if penstock
+// refused to send the request.
+func Permanent(err error) bool {
+	if n, ok := errors.AsType[*notTriedError](err); ok {
+		err = n.err
 	}
-	return gates
-}
-
-func (g *surfaceGate) closed() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open || g.need == 0 || g.refused < g.need {
-		return nil
-	}
-	return fmt.Errorf("surface %s: %w", g.surface, g.err)
-}
-
-func (r *run) gateOf(s schemas.Stream) *surfaceGate {
-	if r.OwnOrigin[s.Name] {
-		return nil
-	}
-	return r.gates[s.Surface]
-}
-
-func (g *surfaceGate) pass(s schemas.Stream) error {
-	if g == nil || s.Auth != schemas.AuthBearer {
-		return nil
-	}
-	if err := g.closed(); err != nil {
-		return &notTriedError{stream: s.Name, err: err}
-	}
-	return nil
-}
-
-func (g *surfaceGate) answered(s schemas.Stream) {
-	if g == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.found = true
-	g.open = g.open || s.Auth == schemas.AuthBearer
-}
-
-func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	e, ok := errors.AsType[*wire.Error](err)
-	if !ok || g == nil {
-		return
+	if !ok {
+		return false
 	}
-	g.sawPath(s, e)
-	if s.Auth != schemas.AuthBearer {
-		return
+	switch e.Class {
+	case wire.Auth, wire.NotEntitled, wire.Missing, wire.Invalid, wire.Refused, wire.NotData:
+		return true
 	}
-	unreachable := e.Class == wire.Transient && e.Status == 0
-	if e.Class != wire.Auth && !unreachable {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.refused++
-	if g.err == nil {
-		g.err = err
-	}
+	return false
 }
 
-// notTriedError is the error of a stream for which no request was made. It has no Unwrap method, because the refusal
-// concerned another stream.
-type notTriedError struct {
-	stream string
-	err    error
-}
+// RangeError reports why a range of a stream cannot be read.
+type RangeError struct{ Stream, Reason string }
 
 // Error names the stream and the reason.
-func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
+func (e *RangeError) Error() string {
+	return e.Stream + ": cannot read a range of it: " + e.Reason
+}
 
-// refused returns one error for each surface that refused the credential, or that answered 404 for every stream.
-// Invariant 14
-func (r *run) refused() error {
-	var errs []error
-	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {
-		g := r.gates[surface]
-		err := g.closed()
-		if err == nil {
-			err = g.misplaced()
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+func unranged(err error) bool {
+	_, ok := errors.AsType[*RangeError](err)
+	return ok
 }

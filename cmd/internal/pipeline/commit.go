@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/penstock-data/penstock/load"
 )
 
 // commitAll commits the groups in order. Once ctx is done, it commits no further group and only releases the memory
@@ -99,37 +97,15 @@ func (p *pass) committed(k *destinationRun) {
 	}
 }
 
-func (p *pass) sweep(g *group, names bool) load.Sweep {
-	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
-		return load.Sweep{} // rows that the pass did not try to read are not missing
+func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
+	if !p.hasOverlays() {
+		return p.commit(ctx, g)
 	}
-	s := load.Sweep{Table: p.stream.Table.Name}
-	if p.rowCheck != nil && names || g.total.rejected > 0 {
-		s.List = maxAsked
+	if err := p.retakeLock(ctx); err != nil {
+		return false
 	}
-	return s
-}
-
-// tidy removes the files that no row names any more. Errors are ignored, because they do not affect the pass.
-func (k *destinationRun) tidy(ctx context.Context, p *pass) {
-	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
-	if changed && k.folder.Stores(p.stream) {
-		_ = k.folder.Tidy(ctx, k.dest, p.stream)
-	}
-}
-
-func (k *destinationRun) addCosts(p *pass) {
-	r := &k.report
-	r.Counts = r.Counts.Add(k.sealed)
-	r.Passes++
-	r.Pages += p.total.pages
-	r.Requests += p.requests()
-	r.Bytes += p.total.bytes
-}
-
-func (p *pass) requests() int {
-	if p.rowCheck == nil {
-		return p.total.requests
-	}
-	return p.total.requests + p.rowCheck.requests
+	defer p.releaseLock()
+	left = p.commit(ctx, g)
+	p.keys.Add(p.stream, g.batches)
+	return left
 }

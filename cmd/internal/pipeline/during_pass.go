@@ -63,19 +63,6 @@ func (p *pass) retakeLock(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) commitLocked(ctx context.Context, g *group) (left bool) {
-	if !p.hasOverlays() {
-		return p.commit(ctx, g)
-	}
-	if err := p.retakeLock(ctx); err != nil {
-		return false
-	}
-	defer p.releaseLock()
-	left = p.commit(ctx, g)
-	p.keys.Add(p.stream, g.batches)
-	return left
-}
-
 // follow takes over the cursor that deltas of this process have committed. If another process has moved the cursor,
 // the next commit of k fails. // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {

@@ -230,20 +230,3 @@ func (e *ending) passFacts() proof.Facts {
 	g.total.clashes.facts(&f, g.total.repeats)
 	return f
 }
-
-func (k *destinationRun) dryCommit(p *pass, g *group) {
-	k.counts.Fetched, k.counts.Rejected = g.total.fetched, g.total.rejected
-	k.sealed = k.counts
-	if g.end == nil {
-		return
-	}
-	e := &ending{k: k, p: p, g: g, reading: reading{digest: g.digest}, counts: k.counts}
-	e.facts = e.passFacts()
-	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
-	e.read = proof.Judge(e.facts)
-	e.open = g.met.AsOpen()
-	e.facts.Unstored = e.open.Lost()
-	e.verdict = proof.Judge(e.facts)
-	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
-	e.settle()
-}

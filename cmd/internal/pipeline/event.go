@@ -27,9 +27,3 @@ type Event struct {
 	Counts   Counts           // commit: counts of the committed part of the pass
 	Report   *StreamReport    // end: one for each destination
 }
-
-func (r *run) emit(e Event) {
-	if r.Progress != nil {
-		r.Progress(e)
-	}
-}

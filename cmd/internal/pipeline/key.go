@@ -1,14 +1,11 @@
 package pipeline
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -35,67 +32,6 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 		}
 	}
 	return &keyError{key: p.stream.Key, table: key}
-}
-
-// rekey handles a keyError, and reports whether the destinations of p may start again. If the key is only suspicious,
-// the second reading uses it too.
-func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
-	e, ok := errors.AsType[*keyError](err)
-	if !ok {
-		return false, err
-	}
-	_, there := st.tableKey(ctx)
-	switch {
-	case e.table != nil:
-		c := st.conventionOf()
-		c.RefutedKeys, c.Key = append(slices.Clone(c.RefutedKeys), e.key), e.table
-		st.known.Convention = c
-	case there:
-		st.watch.settled = true
-	case e.record != nil:
-		st.widenKey(e)
-	default:
-		p.beginAgain()
-		return true, nil
-	}
-	st.watch.tried++
-	if err := st.adopt(ctx); err != nil {
-		return false, err
-	}
-	p.beginAgain()
-	return true, nil
-}
-
-func (st *streamRun) conventionOf() extract.Convention {
-	c := st.known.Convention.About(st.origin)
-	if c.LearnedAt.IsZero() {
-		c.LearnedAt = st.Now().UTC()
-	}
-	return c
-}
-
-func (p *pass) beginAgain() {
-	for _, k := range p.destinations {
-		k.pos = cursor.Position{}
-		if !p.resumes && k.whole > 0 {
-			k.whole--
-		}
-	}
-}
-
-func (st *streamRun) widenKey(e *keyError) {
-	key := widerKey(st.stream, e.record)
-	c := st.conventionOf()
-	c.RefutedKeys = append(slices.Clone(c.RefutedKeys), e.key)
-	c.Key = key
-	now := "the rows have no key"
-	if len(key) > 0 {
-		now = "the key is " + strings.Join(key, ", ")
-	}
-	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f extract.Fact) bool { return f.About == extract.FactKey })
-	c.Facts = append(c.Facts, extract.Fact{About: extract.FactKey, Value: strings.Join(key, ", "), From: extract.Learned, Refuted: []string{e.Error()}})
-	st.known.Convention = c
-	st.noticed = append(st.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
 // widerKey returns columns that can be added to the key. First it tries the values that the record was requested with
@@ -142,45 +78,6 @@ func languageColumns(record []byte) []string {
 		}
 	}
 	return nil
-}
-
-func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
-	for _, d := range st.Destinations {
-		tables, err := d.Tables(ctx, st.stream.Table.Name)
-		if err != nil {
-			continue
-		}
-		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name }); i >= 0 {
-			return tables[i].Key, true
-		}
-	}
-	return nil, false
-}
-
-// keyMayChange reports whether the stream's key may differ from that of its existing table.
-func (st *streamRun) keyMayChange() bool {
-	key := st.origin.Key
-	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
-}
-
-// keepKey keeps the key of the existing table if the stream once had that key. The run then rejects records that this
-// key cannot distinguish. Otherwise, if a hypothesis was refuted, keepKey returns a ChangedError.
-func (st *streamRun) keepKey(ctx context.Context) error {
-	want := st.stream.Key
-	key, there := st.tableKey(ctx)
-	if !there || slices.Equal(key, want) || st.origin.Stated["key"] != "" {
-		return nil
-	}
-	simpler := slices.Equal(key, extract.WithoutContext(st.origin, st.origin.Key))
-	if st.known.Refuted(key) || simpler && len(key) > 0 {
-		st.stream.Key = key
-		return nil
-	}
-	if len(st.known.Dropped)+len(st.known.RefutedKeys) == 0 {
-		return nil
-	}
-	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s. To load it again, drop the table and run again",
-		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
 }
 
 func haveKey(n int64) string {

@@ -68,12 +68,6 @@ func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	}
 }
 
-func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
-	at, err := k.dest.Cursor(ctx, k.key)
-	r.health.noteCursorRead(k.dest.Name, err)
-	return at, err
-}
-
 func behind(destinations []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {

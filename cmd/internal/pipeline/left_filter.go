@@ -14,17 +14,6 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// tracksLeft reports whether passes must note which records the filter leaves out. Only incremental passes must: a
-// whole pass finds the rows of such records missing.
-func (st *streamRun) tracksLeft() bool {
-	s := st.stream
-	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
-}
-
-func hidesKey(s schemas.Stream) bool {
-	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
-}
-
 // removeLeft deletes the rows of records that the filter now leaves out. It needs no proven pass, because the source
 // has returned each of these records. If a record arrived twice, the later version decides. // Invariant 8
 func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {

@@ -20,14 +20,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// RecordSource is implemented by sources that can request one record, such as *extract.Client.
-type RecordSource interface {
-	// RecordExists reports whether a record of s exists. The map values contains the stream's parameters by
-	// name, as JSON scalars: {"id": 7}. RecordExists returns false only if the source reports that the record
-	// does not exist. Anything else is an error.
-	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
-}
-
 // The client implements these optional interfaces, which are found at run time.
 var (
 	_ RecordSource    = (*extract.Client)(nil)
@@ -62,9 +54,9 @@ const (
 	isThere
 )
 
-func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
-	source, ok := r.Source.(RecordSource)
-	detail, found := s.Detail(r.Catalogue)
+func newMissingRowCheck(from Source, catalogue []schemas.Stream, s schemas.Stream) *missingRowCheck {
+	source, ok := from.(RecordSource)
+	detail, found := s.Detail(catalogue)
 	if !ok || !found {
 		return nil
 	}

@@ -10,35 +10,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
-	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// older marks those records of a group that were changed before the edge. The edge is the time up to which earlier
-// passes have read all changes.
-type older struct {
-	from  int64
-	flags []bool
-	edge  time.Time
-}
-
-func (o *older) add(at, n int64, page extract.Page) {
-	flags := page.Older
-	if int64(len(flags)) != n {
-		flags = make([]bool, n)
-	}
-	o.edge = page.Edge
-	if len(o.flags) == 0 {
-		o.from = at
-	}
-	o.flags = append(o.flags, flags...)
-}
-
-func (o *older) is(ordinal int64) bool {
-	i := ordinal - o.from
-	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
-}
 
 // writeOlder first merges the rows of records that were changed before the edge. The destination counts how many of
 // them are new or changed. Each one is a change that incremental passes have missed. The other rows stay in k.held.

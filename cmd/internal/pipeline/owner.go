@@ -1,31 +1,13 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
-
-func (c *Config) claim(s schemas.Stream) load.Claim {
-	return load.Claim{Table: s.Table.Name, Origin: c.Origins[s.Name]}
-}
-
-func (c *Config) pass(s schemas.Stream, id string, whole bool) load.Pass {
-	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
-}
-
-// OncePass returns a pass over s that is one transaction and reads no list. Its rows have this run id.
-func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
-	p := c.pass(s, id, true)
-	p.Once = true
-	return p
-}
 
 // CheckOwner checks that k's stream owns the table, and that the source still has the address that earlier passes
 // have read. Otherwise it returns a [*load.OwnerError]. A table that several sources share is stored without an
@@ -46,17 +28,6 @@ func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamSt
 	return err
 }
 
-// CheckAddress returns a [*load.OwnerError] if earlier passes have read s from another address.
-func (c *Config) CheckAddress(s schemas.Stream, p cursor.Position) error {
-	have, want := load.Owner{Pipeline: c.Name, Stream: s.Name}, load.Owner{Pipeline: c.Name, Stream: s.Name}
-	want.Origin = c.Origins[s.Name]
-	have.Origin = load.Origin{Source: want.Source, Address: p.Address}
-	if p.Address == "" || want.Address == "" || have == want {
-		return nil
-	}
-	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
-}
-
 // displaced returns why the table cannot be the one that the cursor belongs to; "" if it can be. An empty table is
 // accepted if the passes up to the cursor found no records.
 func displaced(p cursor.Position, table string, at load.StreamState) string {
@@ -73,23 +44,4 @@ func displaced(p cursor.Position, table string, at load.StreamState) string {
 		return fmt.Sprintf("%s was created after the last pass, by run %s", table, at.Made)
 	}
 	return ""
-}
-
-// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read
-// from the beginning.
-func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
-	table := st.stream.Table.Name
-	at, err := k.dest.StreamState(ctx, k.key, table)
-	if err != nil {
-		return false, err
-	}
-	if err := CheckOwner(st.claim(st.stream), k.key, k.stored, at); err != nil {
-		return false, err
-	}
-	why := displaced(k.main, table, at)
-	if why == "" {
-		return true, nil
-	}
-	st.noticed = append(st.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
-	return false, nil
 }

@@ -2,7 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -15,32 +15,10 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
-	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/transform"
 )
-
-// limits sets when a group is committed: when it is so large that the cost of a commit is worth it, or so old that
-// reading its pages again would take long.
-type limits struct {
-	batchRows  int
-	batchBytes int64
-	groupRows  int
-	groupBytes int64
-	groupAge   time.Duration
-	patience   time.Duration // maximum time after the first destination's commit for the others' commits
-	keySlots   int           // slots for the keys of a pass, to compare records with the same key
-}
-
-var defaultLimits = limits{
-	batchRows:  10_000,
-	batchBytes: 32 << 20,
-	groupRows:  122_880,
-	groupBytes: DefaultGroupBytes,
-	groupAge:   30 * time.Second,
-	patience:   5 * time.Minute,
-	keySlots:   transform.MostKeySlots,
-}
 
 type pass struct {
 	*streamRun
@@ -107,80 +85,6 @@ type groupSize struct {
 	bytes int64
 }
 
-func (p *pass) read(ctx context.Context) error {
-	rd, err := p.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	defer rd.mapper.Close()
-	if p.lost() {
-		return nil
-	}
-	p.allowDeltas()
-	err = p.through(ctx, rd)
-	if p.hasOverlays() {
-		if lost := p.retakeLock(ctx); err == nil {
-			err = lost
-		}
-	}
-	return err
-}
-
-func (p *pass) through(ctx context.Context, rd *reader) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	groups := make(chan *group)
-	var committer sync.WaitGroup
-	committer.Go(func() { p.commitAll(ctx, groups, cancel) })
-	err := Guard(p.stream.Name, func() error { return rd.gather(ctx, groups) })
-	p.drop(rd.group)
-	close(groups)
-	committer.Wait()
-	if errors.Is(err, errCommit) {
-		return nil
-	}
-	return err
-}
-
-// prepare opens the destinations of the pass, and starts the mapper with the tables of all of them. So the types of
-// columns do not depend on the order of the destinations.
-func (p *pass) prepare(ctx context.Context) (*reader, error) {
-	rd := &reader{p: p, hasher: p.hash(), group: &group{begun: time.Now()}, refused: refused{unknown: !p.stream.PlainKey()}}
-	var known [][]schemas.Table
-	settled := true
-	p.parents = p.newParentTracker()
-	for _, k := range p.destinations {
-		tables, err := k.enter(ctx, p)
-		if err != nil {
-			k.drop(p, err)
-			continue
-		}
-		if err := p.otherKey(tables); err != nil {
-			return nil, err
-		}
-		known = append(known, tables)
-		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
-		if k.rejects != nil {
-			rd.met.Watch(k.rejects)
-		}
-		settled = settled && p.settled[k.dest.Name]
-		if p.parents != nil && k.parentage != nil {
-			p.parents.Know(k.parentage, k.again)
-			k.again = nil
-		}
-	}
-	if p.parents != nil && !p.partialBackfill() {
-		p.parents.Skip()
-	}
-	if p.parts() && p.stream.Table.Mode != schemas.Append {
-		p.rowCheck = p.newMissingRowCheck(p.stream)
-	}
-	p.total.requests, p.probeRequests = p.probeRequests, 0
-	have := schemas.JoinTables(known...)
-	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
-	return rd, rd.open(have, settled)
-}
-
 func (p *pass) via() string {
 	if p.Options.Backfill != nil {
 		return "backfill"
@@ -204,4 +108,54 @@ func (p *pass) drop(g *group) {
 	batch.ReleaseTables(g.left)
 	p.budget.release(g.held)
 	*g = group{}
+}
+
+// older marks those records of a group that were changed before the edge. The edge is the time up to which earlier
+// passes have read all changes.
+type older struct {
+	from  int64
+	flags []bool
+	edge  time.Time
+}
+
+func (o *older) add(at, n int64, page extract.Page) {
+	flags := page.Older
+	if int64(len(flags)) != n {
+		flags = make([]bool, n)
+	}
+	o.edge = page.Edge
+	if len(o.flags) == 0 {
+		o.from = at
+	}
+	o.flags = append(o.flags, flags...)
+}
+
+func (o *older) is(ordinal int64) bool {
+	i := ordinal - o.from
+	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
+}
+
+func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
+	if source, able := p.Source.(PartSource); able && p.parents.Skips() {
+		return source.PagesOf(ctx, p.stream, p.from, p.parents.Needs)
+	}
+	return p.Source.Pages(ctx, p.stream, p.from)
+}
+
+func (p *pass) requests() int {
+	if p.rowCheck == nil {
+		return p.total.requests
+	}
+	return p.total.requests + p.rowCheck.requests
+}
+
+func (p *pass) sweep(g *group, names bool) load.Sweep {
+	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
+		return load.Sweep{} // rows that the pass did not try to read are not missing
+	}
+	s := load.Sweep{Table: p.stream.Table.Name}
+	if p.rowCheck != nil && names || g.total.rejected > 0 {
+		s.List = maxAsked
+	}
+	return s
 }

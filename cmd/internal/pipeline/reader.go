@@ -31,7 +31,7 @@ type reader struct {
 	control       string  // the key of a record in the pass, as JSON
 	refused       refused // keys of rejected records
 	met           reject.Met
-	clash         clashes
+	key           keyJudge
 	partial       bool // the pass left out unchanged records, according to its latest page
 	inPage        bool // a page is being mapped
 	large         bool
@@ -46,7 +46,7 @@ type reader struct {
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p
 	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
-	rd.watchKey()
+	rd.key.watch(rd.mapper)
 	if rd.shaper, err = transform.NewShaper(rd.mapper, settled); err != nil {
 		rd.mapper.Close()
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
@@ -159,7 +159,7 @@ func (rd *reader) mapPage(ctx context.Context, page extract.Page) error {
 		if err != nil {
 			return fmt.Errorf("%s: map page %d: %w", rd.p.stream.Name, rd.p.total.pages+1, err)
 		}
-		if err := rd.doubtKey(); err != nil {
+		if err := rd.key.doubt(rd.mapper.Repeats()); err != nil {
 			return fmt.Errorf("%s: %w", rd.p.stream.Name, err)
 		}
 		if full || rd.mapper.Rows() >= rd.p.limits.batchRows || rd.mapper.Bytes() >= rd.p.limits.batchBytes {
@@ -352,7 +352,7 @@ func (rd *reader) flush() error {
 	rd.p.parents.Refuse(kept)
 	rd.p.total.filtered = rd.shaper.Filtered()
 	rd.p.total.fetched = rd.mapper.Fetched() - rd.p.total.filtered
-	rd.p.total.clashes, rd.p.total.repeats = rd.clash, rd.mapper.Repeats()
+	rd.p.total.clashes, rd.p.total.repeats = rd.key.clash, rd.mapper.Repeats()
 	rd.p.total.beyond = rd.mapper.BeyondLimit()
 	rd.p.total.rejected = rd.mapper.Rejected() + rd.shaper.Rejected()
 	return nil

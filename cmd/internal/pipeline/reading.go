@@ -8,17 +8,6 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// Verdict is the degree to which a pass is known to be complete.
-type Verdict = proof.Verdict
-
-// The verdicts, best first.
-const (
-	Proven       = proof.Proven
-	Consistent   = proof.Consistent
-	Unproven     = proof.Unproven
-	Contradicted = proof.Contradicted
-)
-
 type reading struct {
 	facts  proof.Facts
 	digest rowhash.Digest

@@ -46,12 +46,6 @@ func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Re
 	return r.finish(ctx, nil)
 }
 
-type runRow struct {
-	dest   Destination
-	stored state.Cursor
-	ended  int64
-}
-
 // open writes the run's row to every destination. It leaves out destinations that fail, and returns an error if all
 // of them fail.
 func (r *run) open(ctx context.Context) error {

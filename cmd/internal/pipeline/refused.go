@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"fmt"
+
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -64,4 +67,13 @@ func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatc
 		}
 	}
 	return there, others, true
+}
+
+// gapReject returns a gap as a reject. Its ordinal is negative, so it differs from the ordinals of records.
+func gapReject(g extract.Gap) transform.Reject {
+	return transform.Reject{
+		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.First),
+		Ordinal: -1 - g.First, Pointer: "", Wanted: "an answer",
+		Raw: g.Message, Reason: "the server did not return " + g.String(),
+	}
 }

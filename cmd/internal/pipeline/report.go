@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -140,6 +142,9 @@ func (r Report) ExitCode() int {
 	return exitFailed
 }
 
+// BaseErrors returns the errors about wrong base URLs, one per surface.
+func (r Report) BaseErrors() []*BaseError { return baseErrors(r.Err) }
+
 // HeldError reports that a stream was read to its end and now waits for a person. Missing rows were kept, or the table
 // may lack records.
 type HeldError struct {
@@ -185,3 +190,31 @@ func worse(run, s Status) Status {
 	}
 	return run
 }
+
+// UnstoredError reports that a stream was read to its end but is not complete.
+type UnstoredError struct {
+	Records int64 // records that no table could store and whose loss is not accepted
+	All     bool  // none of the pass's records could be stored
+}
+
+// Error states how many records are missing.
+func (e *UnstoredError) Error() string {
+	if e.All {
+		return fmt.Sprintf("none of %d records could be stored", e.Records)
+	}
+	if e.Records == 1 {
+		return "1 record could not be stored"
+	}
+	return fmt.Sprintf("%d records could not be stored", e.Records)
+}
+
+// Verdict is the degree to which a pass is known to be complete.
+type Verdict = proof.Verdict
+
+// The verdicts, best first.
+const (
+	Proven       = proof.Proven
+	Consistent   = proof.Consistent
+	Unproven     = proof.Unproven
+	Contradicted = proof.Contradicted
+)

@@ -2,42 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/state"
 )
-
-type streamRun struct {
-	*run
-	origin        schemas.Stream
-	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
-	destinations  []*destinationRun
-	passes        int
-	known         Memory
-	probeRequests int // requests of probes that no pass has counted yet
-	lock          *overlay.Lock
-	holdsLock     bool // whether it holds the lock; a pass may release it between commits
-
-	watch        keyWatch
-	dropped      int
-	restarted    bool
-	renegotiated bool
-	noticed      []drift.Notice
-}
-
-// parts reports whether a pass may be committed in parts and continued after an interruption. In a table without a
-// key, the rows of a pass cannot be distinguished from earlier rows. A table in mode replace shows either all of a
-// pass or nothing of it.
-func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
-
-func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.emit(Event{Kind: EventStart, Stream: s.Name, Total: -1})
@@ -63,13 +32,6 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 		r.emit(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
 	return reports
-}
-
-func (r *run) byClock(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.Add(time.Until(r.Now()).Round(time.Second)) // clocks that agree to the second count as equal
 }
 
 // sync makes passes until every destination is done. Its error concerns all destinations that are not done.
@@ -115,19 +77,6 @@ func (st *streamRun) sync(ctx context.Context) error {
 	return nil
 }
 
-// restart moves a failed resumed pass back to the beginning, at most once per run. The position of the interruption
-// may no longer exist. Then every run would fail there.
-func (st *streamRun) restart(p *pass, err error) bool {
-	if !p.resumes || st.restarted || !misplaced(err) {
-		return false
-	}
-	st.restarted = true
-	for _, k := range p.destinations {
-		k.pos = cursor.Position{}
-	}
-	return true
-}
-
 func (st *streamRun) nextPass(ctx context.Context) *pass {
 	if p := st.inStep(); p != nil {
 		return p
@@ -168,29 +117,4 @@ func (st *streamRun) passFor(k *destinationRun) *pass {
 	}
 	p.id = runid.OfPass(st.Run, int64(st.passes))
 	return p
-}
-
-// Key returns the key under which the stream's cursor is stored.
-func (c *Config) Key(stream string) state.Key {
-	return state.Key{Pipeline: c.Name, Stream: stream}
-}
-
-// PanicError reports a panic: see [Guard].
-type PanicError struct {
-	Where string // stream, or operation
-	Value any
-	Stack []byte // for debugging; not part of the text
-}
-
-// Error names the place and the value of the panic, without the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
-
-// Guard calls f, and turns a panic into a [*PanicError]. So a panic ends one stream, and not the process.
-func Guard(where string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Where: where, Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
 }

@@ -10,14 +10,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-func (r *run) noticeRows(all []drift.Notice) [][]any {
-	at, rows := r.Now(), make([][]any, len(all))
-	for i, n := range all {
-		rows[i] = []any{at, r.Run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.Kind + ": " + n.Reason}
-	}
-	return rows
-}
-
 func (st *streamRun) recordHeld(ctx context.Context, err error) error {
 	changed, ok := errors.AsType[*ChangedError](err)
 	if !ok || ctx.Err() != nil {

@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// Source yields pages, as *extract.Client does. Pages may be called again for a stream whose pass has ended or
+// was given up, and concurrently for different streams.
+type Source interface {
+	Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error]
+}
+
+// Destination is a load.Destination with its name in the configuration.
+type Destination struct {
+	Name string
+	load.Destination
+}
+
+// Defaults of a Config.
+const (
+	DefaultWorkers    = 8
+	DefaultByteBudget = 192 << 20
+	DefaultGroupBytes = 72 << 20
+)
+
+// Config configures a run.
+type Config struct {
+	Name string // name of the pipeline
+	Run  string // id of the run, see package runid; "": a new one
+
+	Source       Source
+	Destinations []Destination
+	Streams      []schemas.Stream // parents before their children
+	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
+
+	// OwnOrigin names the streams that have an origin or a credential of their own, instead of those of their surface.
+	OwnOrigin map[string]bool
+
+	// Origins maps stream names to the origin that each stream is read from. A destination stores the origin with its
+	// tables, and refuses a pass from another origin.
+	Origins map[string]load.Origin
+
+	// Files maps destinations to the folder where files of records are stored. A destination without a folder stores
+	// only the rows about files.
+	Files map[string]string
+
+	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With
+	// such a stream, penstock can confirm that a missing record is gone and delete its row, even if the list proves
+	// nothing. It may be nil.
+	Catalogue []schemas.Stream
+
+	Workers    int     // streams read concurrently; 0: DefaultWorkers
+	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
+	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
+	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
+	GroupRows  int     // rows per commit, exceeded by up to one page; 0: a default, for destinations that state no preference
+
+	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
+	Locks *overlay.Locks
+
+	Options  Options
+	Forecast *forecast.Forecast // the expected cost of the run; nil: unknown
+	Progress func(Event)        // called with each event, from many goroutines; may be nil
+
+	// Now returns the time for rows, certificates and reports. Processes that share the state must use the same clock:
+	// see [state.Store]. If Now is nil, the clock of this machine is used.
+	Now func() time.Time
+
+	limits      limits // limits of batches and groups; zero: defaultLimits
+	withoutRule string // the rule of proof that a test disables; "" for none
+}
+
+// Options change what one run does. The zero value is a scheduled run.
+type Options struct {
+	Full          bool // read every stream from its beginning, ignoring an unfinished pass
+	ConfirmShrink bool // a person confirms deletions that need it: see package proof
+	DryRun        bool // read and map, but write nothing
+
+	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run
+}
+
+// limits sets when a group is committed: when it is so large that the cost of a commit is worth it, or so old that
+// reading its pages again would take long.
+type limits struct {
+	batchRows  int
+	batchBytes int64
+	groupRows  int
+	groupBytes int64
+	groupAge   time.Duration
+	patience   time.Duration // maximum time after the first destination's commit for the others' commits
+	keySlots   int           // slots for the keys of a pass, to compare records with the same key
+}
+
+var defaultLimits = limits{
+	batchRows:  10_000,
+	batchBytes: 32 << 20,
+	groupRows:  122_880,
+	groupBytes: DefaultGroupBytes,
+	groupAge:   30 * time.Second,
+	patience:   5 * time.Minute,
+	keySlots:   transform.MostKeySlots,
+}
+
+// Key returns the key under which the stream's cursor is stored.
+func (c *Config) Key(stream string) state.Key {
+	return state.Key{Pipeline: c.Name, Stream: stream}
+}
+
+func (c *Config) claim(s schemas.Stream) load.Claim {
+	return load.Claim{Table: s.Table.Name, Origin: c.Origins[s.Name]}
+}
+
+func (c *Config) pass(s schemas.Stream, id string, whole bool) load.Pass {
+	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
+}
+
+// OncePass returns a pass over s that is one transaction and reads no list. Its rows have this run id.
+func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
+	p := c.pass(s, id, true)
+	p.Once = true
+	return p
+}
+
+// CheckAddress returns a [*load.OwnerError] if earlier passes have read s from another address.
+func (c *Config) CheckAddress(s schemas.Stream, p cursor.Position) error {
+	have, want := load.Owner{Pipeline: c.Name, Stream: s.Name}, load.Owner{Pipeline: c.Name, Stream: s.Name}
+	want.Origin = c.Origins[s.Name]
+	have.Origin = load.Origin{Source: want.Source, Address: p.Address}
+	if p.Address == "" || want.Address == "" || have == want {
+		return nil
+	}
+	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
+}
+
+// NoMorePasses reports to the source that s is done. Its child streams can then continue even if s made no pass.
+// Invariant 15
+func (c *Config) NoMorePasses(s schemas.Stream) {
+	if source, ok := c.Source.(PassListener); ok {
+		source.NoMorePasses(s.Name)
+	}
+}

@@ -1,0 +1,180 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// open reads the position of k. After an interrupted pass, most passes continue there. A full reading and a pass in
+// one transaction start at the beginning.
+func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
+	if k.dest.Destination == nil {
+		return nil
+	}
+	stored, err := k.cursor(ctx, st.run)
+	if err != nil {
+		return err
+	}
+	k.stored = stored
+	if k.wanted, err = k.children(ctx, st.run); err != nil {
+		return err
+	}
+	pos, err := k.ownPosition(stored)
+	if err != nil {
+		return err
+	}
+	inPlace, err := k.inPlace(ctx, st)
+	if err != nil {
+		return err
+	}
+	switch b := st.Options.Backfill; {
+	case b == nil:
+	case b.StartOver:
+		pos = cursor.Position{}
+	case pos.Ended:
+		k.wasDone(pos)
+		return nil
+	}
+	k.longest, k.steady, k.passes, k.doubt, k.incrementalRefuted, k.over = pos.Longest, pos.Steady, pos.Passes, pos.ParentsUnsure, stillRefuted(pos.Refuted, st.stream), pos.LastWhole()
+	if !inPlace {
+		k.allParents = true
+		return nil
+	}
+	if k.report.Backfill == "" && k.owes() {
+		k.allParents = true
+		if !pos.MidPass() {
+			pos.Source = "" // the event may also concern records that an incremental pass leaves out
+		}
+	}
+	if !pos.MidPass() {
+		k.start = pos
+	}
+	switch {
+	case st.Options.Full && (!pos.Ended || st.rules() == ""), pos.MidPass() && !st.parts(), pos.MidPass() && pos.Rules != st.rules():
+		return err
+	case pos.Rules != st.rules():
+		pos.Source = "" // unchanged records must be mapped again too
+	case pos.Ended && pos.Rules != "":
+		forgotten, failed := k.hasForgottenRows(ctx, st)
+		if failed != nil {
+			return failed
+		}
+		if forgotten {
+			pos.Source = ""
+		}
+	}
+	k.pos = pos
+	return err
+}
+
+// children reports whether the destination has loaded a child stream. Only a proven list of parents allows
+// rows of child streams to be deleted.
+func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
+	for _, s := range r.Streams {
+		if s.Parent != k.key.Stream {
+			continue
+		}
+		at, err := k.dest.Cursor(ctx, r.Key(s.Name))
+		if err != nil {
+			return false, err
+		}
+		if at != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read
+// from the beginning.
+func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
+	table := st.stream.Table.Name
+	at, err := k.dest.StreamState(ctx, k.key, table)
+	if err != nil {
+		return false, err
+	}
+	if err := CheckOwner(st.claim(st.stream), k.key, k.stored, at); err != nil {
+		return false, err
+	}
+	why := displaced(k.main, table, at)
+	if why == "" {
+		return true, nil
+	}
+	st.noticed = append(st.noticed, drift.Notice{Severity: drift.Warned, Kind: drift.NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
+	return false, nil
+}
+
+var errForgotten = errors.New("a row must be written again")
+
+// hasForgottenRows reports whether rows lost their original values when a column was widened. Such rows must be read
+// again, and an incremental pass may leave them out. // Invariant 11
+func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
+	columns := []string{schemas.ColHash, st.stream.Table.Mode.EndColumn()}
+	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
+		for row := range int(b.NumRows()) {
+			if b.Column(1).IsNull(row) && rowhash.Text(b.Column(0), row) == "" {
+				return errForgotten
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errForgotten) {
+		return true, nil
+	}
+	return false, err
+}
+
+func (k *destinationRun) ownPosition(stored state.Cursor) (pos cursor.Position, err error) {
+	k.main, err = cursor.Decode(stored)
+	if err != nil || k.report.Backfill == "" {
+		return k.main, err
+	}
+	return k.main.Backfill(k.report.Backfill)
+}
+
+func (k *destinationRun) wasDone(pos cursor.Position) {
+	k.finished = true
+	k.report.Status = StatusComplete
+	k.report.Done, _ = time.Parse(time.RFC3339, pos.DoneAt)
+}
+
+func (k *destinationRun) owes() bool {
+	a, err := k.main.Applied()
+	return err == nil && a.Refresh > 0
+}
+
+func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
+	k.passRecord = passRecord{begun: k.main, resumed: p.resumes, prior: k.before}
+	if !p.resumes {
+		k.whole++
+	}
+	if k.pos.Pass != "" {
+		k.passes, k.doubt = k.pos.Passes, k.pos.ParentsUnsure
+	}
+	if k.dest.Destination == nil {
+		return nil, nil
+	}
+	tables, err := k.dest.Tables(ctx, p.stream.Table.Name)
+	if err == nil && k.rejects == nil {
+		k.rejects, err = p.openRejects(ctx, k.dest, p.stream.Name)
+	}
+	if err == nil && p.parents != nil {
+		past := parents.Past{Passes: k.passes, Unsure: k.doubt, Trusted: k.pos.Pass != "" && !k.allParents}
+		k.parentage, err = k.parentTable(p).Recall(ctx, p.parents, past, tables)
+	}
+	return tables, err
+}
+
+func (k *destinationRun) parentTable(p *pass) parents.Table {
+	return parents.Table{Dest: k.dest, Files: k.folder, Pipeline: p.Name, Stream: p.stream}
+}

@@ -1,0 +1,54 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/extract"
+)
+
+// storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
+// backfills. pos replaces the position that this run has moved.
+func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) (cursor.Position, error) {
+	if k.report.Backfill == "" {
+		pos.Backfills, pos.Events = k.main.Backfills, k.main.Events
+		if pos.Ended {
+			pos = k.announced(pos, k.all(p, g))
+		}
+		return k.held.AddDoubtful(pos)
+	}
+	if pos.Ended {
+		pos.DoneAt = p.Now().UTC().Format(time.RFC3339)
+	}
+	main := k.main
+	if main.Pass == "" {
+		main.TouchedBy = p.id
+	}
+	err := main.SetBackfill(k.report.Backfill, pos)
+	return main, err
+}
+
+func (k *destinationRun) announced(pos cursor.Position, all bool) cursor.Position {
+	begun, err := k.begun.Applied()
+	if err != nil || pos.Events == "" {
+		return pos
+	}
+	now, err := pos.Applied()
+	if err != nil {
+		return pos
+	}
+	return pos.WithApplied(now.AfterPass(begun, all, k.over == "", k.counts.Written+k.counts.Deleted))
+}
+
+func (k *destinationRun) all(p *pass, g *group) bool {
+	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
+		(g.end.Rule != extract.RuleWindows || p.from == "")
+}
+
+// keep returns the position of the last pass that was not contradicted. The cursor must not cover records that did
+// not arrive.
+func (k *destinationRun) keep(p *pass) cursor.Position {
+	pos := k.start
+	pos.TouchedBy = p.id // makes the cursor differ; the position stays the same
+	return pos
+}

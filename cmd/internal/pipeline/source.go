@@ -1,0 +1,49 @@
+package pipeline
+
+import (
+	"context"
+	"iter"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Negotiator is implemented by sources that can probe how an endpoint answers, such as *extract.Client.
+type Negotiator interface {
+	// Negotiate probes the endpoint of s and returns what it found out. If it cannot find out how to read the list, the
+	// error says why, and the Convention has only the number of requests.
+	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
+}
+
+// StreamCompleter is implemented by sources that also read streams that no run requests, such as parents that are
+// read only for their children. *extract.Client is one.
+type StreamCompleter interface {
+	// Settle sets the function that returns how such a stream is read. It is called before the first pass, and may be
+	// called again.
+	Settle(settle func(schemas.Stream) schemas.Stream)
+}
+
+// PartSource is implemented by sources that can request only some of a stream's parents, such as
+// *extract.Client.
+type PartSource interface {
+	// PagesOf is like Pages, but requests only the parents for which ask returns true. It calls ask at most once per
+	// parent; the argument of is the number of all parents. A source may also request every parent. Each page names the
+	// parents that were requested.
+	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
+}
+
+// PassListener is implemented by sources that let a child stream wait for a pass over its parent, such as
+// *extract.Client.
+type PassListener interface {
+	// NoMorePasses reports to the source that no further pass over the stream follows.
+	NoMorePasses(stream string)
+}
+
+// RecordSource is implemented by sources that can request one record, such as *extract.Client.
+type RecordSource interface {
+	// RecordExists reports whether a record of s exists. The map values contains the stream's parameters by
+	// name, as JSON scalars: {"id": 7}. RecordExists returns false only if the source reports that the record
+	// does not exist. Anything else is an error.
+	RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error)
+}
