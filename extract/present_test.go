@@ -26,17 +26,17 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 		require.True(t, ok)
 		c := p.client(t)
 		for value, want := range map[string]bool{tt.there: true, tt.gone: false} {
-			there, requests, err := c.RecordExists(context.Background(), s, map[string][]byte{tt.param: []byte(value)})
+			record, requests, err := c.Record(context.Background(), s, map[string][]byte{tt.param: []byte(value)})
 			require.NoError(t, err, tt.stream)
-			require.Equal(t, want, there, "%s %s", tt.stream, value)
+			require.Equal(t, want, record != nil, "%s %s", tt.stream, value)
 			require.Equal(t, 1, requests)
 		}
 	}
 	s, _ := p.catalogue.Find("crm.deal")
 	require.NoError(t, p.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
-	there, _, err := p.client(t).RecordExists(context.Background(), s, map[string][]byte{"id": []byte("1")})
+	record, _, err := p.client(t).Record(context.Background(), s, map[string][]byte{"id": []byte("1")})
 	require.Error(t, err, "a module that is switched off does not show that the record is gone")
-	require.False(t, there)
+	require.Nil(t, record)
 }
 
 func TestPresentNeedsAnExplicitNo(t *testing.T) {
@@ -75,9 +75,9 @@ func TestPresentNeedsAnExplicitNo(t *testing.T) {
 			c, err := extract.New(extract.Config{App: w})
 			require.NoError(t, err)
 			defer c.Close()
-			there, _, err := c.RecordExists(context.Background(), s, map[string][]byte{"id": []byte("5")})
+			record, _, err := c.Record(context.Background(), s, map[string][]byte{"id": []byte("5")})
 			require.Equal(t, tt.answered, err == nil, "%v", err)
-			require.Equal(t, tt.there, there)
+			require.Equal(t, tt.there, record != nil)
 		})
 	}
 }

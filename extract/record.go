@@ -16,16 +16,9 @@ import (
 
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// RecordExists requests one record of s and reports whether the source has it. values has a JSON scalar for each
-// parameter, by name. present is false only if the source says that there is no such record. Any other answer without
-// the record is an error. requests is the number of HTTP requests: one, plus retries.
-func (c *Client) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
-	record, requests, err := c.Record(ctx, s, values)
-	return record != nil, requests, err
-}
-
-// Record is [Client.RecordExists], but returns the record as a JSON object. It returns nil if the source says that
-// there is no such record.
+// Record requests one record of s, a JSON object. values has a JSON scalar for each parameter, by name. Record returns
+// nil only if the source says that there is no such record. Any other answer without the record is an error. requests
+// is the number of HTTP requests: one, plus retries.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
 	if err != nil {

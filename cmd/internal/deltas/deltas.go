@@ -22,9 +22,7 @@ import (
 // Refetcher is implemented by sources that can request a single record and the first page of a list, such as
 // *extract.Client. With other sources, an event causes its whole stream to be read again.
 type Refetcher interface {
-	// Record requests one record of s. The map values contains the stream's parameters by name, as JSON scalars:
-	// {"id": 7}. Record returns nil if the source reports that the record does not exist.
-	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
+	pipeline.RecordSource
 
 	// Sample requests the first page of a list. It is not a pass.
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)

@@ -135,11 +135,6 @@ func (m *model) Sample(ctx context.Context, s schemas.Stream) (extract.Page, err
 	return extract.Page{}, nil
 }
 
-func (m *model) RecordExists(ctx context.Context, s schemas.Stream, values map[string][]byte) (bool, int, error) {
-	r, n, err := m.Record(ctx, s, values)
-	return r != nil, n, err
-}
-
 func (m *model) Record(_ context.Context, _ schemas.Stream, values map[string][]byte) ([]byte, int, error) {
 	m.step()
 	id, err := strconv.Atoi(string(values["id"]))

@@ -90,9 +90,9 @@ func (q *missingRowCheck) findsControl(ctx context.Context, control string) bool
 		q.note = "the pass had no record to test " + q.detail.Name + " with"
 		return false
 	}
-	there, n, err := q.source.RecordExists(ctx, q.detail, q.values(control))
+	record, n, err := q.source.Record(ctx, q.detail, q.values(control))
 	q.requests += n
-	if err == nil && !there {
+	if err == nil && record == nil {
 		err = errors.New("it does not find a record that is in the list")
 	}
 	if err != nil {
@@ -111,10 +111,10 @@ func (q *missingRowCheck) all(ctx context.Context, keys []string) []answer {
 			if ctx.Err() != nil {
 				return nil
 			}
-			there, n, err := q.source.RecordExists(ctx, q.detail, q.values(k))
+			record, n, err := q.source.Record(ctx, q.detail, q.values(k))
 			counts[i] = n
 			switch e, ok := errors.AsType[*wire.Error](err); {
-			case err == nil && there:
+			case err == nil && record != nil:
 				answers[i] = isThere
 			case err == nil:
 				answers[i] = isGone

@@ -28,16 +28,19 @@ type askable struct {
 	asked []int
 }
 
-func (a *askable) RecordExists(_ context.Context, _ schemas.Stream, values map[string][]byte) (bool, int, error) {
+func (a *askable) Record(_ context.Context, _ schemas.Stream, values map[string][]byte) ([]byte, int, error) {
 	id, err := strconv.Atoi(string(values["id"]))
 	if err != nil {
-		return false, 0, err
+		return nil, 0, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, id)
 	there, err := a.present(id)
-	return there, 1, err
+	if !there {
+		return nil, 1, err
+	}
+	return []byte("{}"), 1, err
 }
 
 func detail() schemas.Stream {

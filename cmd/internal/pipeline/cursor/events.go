@@ -104,11 +104,8 @@ type Webhooks struct {
 // WebhooksOf returns the event state of a stream's cursor, and false if no event was applied yet.
 func WebhooksOf(c state.Cursor) (Webhooks, bool) {
 	p, err := Decode(c)
-	if err != nil || p.Events == "" {
-		return Webhooks{}, false
-	}
-	var a Applied
-	if json.Unmarshal([]byte(p.Events), &a) != nil {
+	a, failed := p.Applied()
+	if err != nil || failed != nil || p.Events == "" {
 		return Webhooks{}, false
 	}
 	return a.Webhooks(), true

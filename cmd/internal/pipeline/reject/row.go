@@ -19,24 +19,21 @@ import (
 
 // Row is a row of the table of rejects.
 type Row struct {
-	Run, Pipeline, Stream    string
-	pass, Ordinal            int64
-	Pointer                  string
-	at                       time.Time
-	Key, wanted, Raw, Reason string
-	Record                   bool
-	id, stage                string
-	Accepted                 time.Time
-	Passed                   bool // a later pass has begun
-	Resolved                 bool // resolved by an earlier retry or pass, or by this retry
+	Run, Pipeline, Stream string
+	Pass                  int64
+	At                    time.Time
+	Accepted              time.Time
+	Passed                bool // a later pass has begun
+	Resolved              bool // resolved by an earlier retry or pass, or by this retry
+	transform.Reject
 }
 
 // Values returns the row's columns, with these times.
 func (j *Row) Values(resolved, accepted time.Time) []any {
 	return []any{
-		j.Run, j.Pipeline, j.Stream, j.pass, j.Ordinal, j.Pointer, j.at,
-		j.Key, j.wanted, j.Raw, j.Reason, j.Record, instant(resolved),
-		j.id, j.stage, instant(accepted),
+		j.Run, j.Pipeline, j.Stream, j.Pass, j.Ordinal, j.Pointer, j.At,
+		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, instant(resolved),
+		j.Reject.ID, j.Stage, instant(accepted),
 	}
 }
 
@@ -48,19 +45,15 @@ func instant(t time.Time) any {
 }
 
 // Values returns a new row's columns.
-func Values(run, pipeline, stream string, pass int, now, accepted time.Time, j transform.Reject) []any {
-	return []any{
-		run, pipeline, stream, pass, j.Ordinal, j.Pointer, now,
-		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil,
-		j.ID, j.Stage, instant(accepted),
-	}
+func Values(run, pipeline, stream string, pass int, now, accepted time.Time, r transform.Reject) []any {
+	return (&Row{Run: run, Pipeline: pipeline, Stream: stream, Pass: int64(pass), At: now, Reject: r}).Values(time.Time{}, accepted)
 }
 
 // ID identifies the reject in its stream.
-func (j *Row) ID() ID { return ID{j.id, j.Pointer} }
+func (j *Row) ID() ID { return idOf(j.Reject) }
 
 // PassID returns the id of the pass that rejected the record.
-func (j *Row) PassID() string { return runid.OfPass(j.Run, j.pass) }
+func (j *Row) PassID() string { return runid.OfPass(j.Run, j.Pass) }
 
 // Columns returns the columns that At reads.
 func Columns() []string {
@@ -74,12 +67,14 @@ func Columns() []string {
 // At returns the row i of b.
 func At(b arrow.RecordBatch, i int) *Row {
 	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
-	j := &Row{
-		Run: text(0), Pipeline: text(1), Stream: text(2), pass: Int64At(b.Column(3), i), Ordinal: Int64At(b.Column(4), i), Pointer: text(5),
-		Key: text(7), wanted: text(8), Raw: text(9), Reason: text(10), Resolved: !b.Column(12).IsNull(i),
-		id: text(13), stage: text(14), at: timeAt(b.Column(6), i), Accepted: timeAt(b.Column(15), i), Record: flagAt(b.Column(11), i),
+	return &Row{
+		Run: text(0), Pipeline: text(1), Stream: text(2), Pass: Int64At(b.Column(3), i), At: timeAt(b.Column(6), i),
+		Resolved: !b.Column(12).IsNull(i), Accepted: timeAt(b.Column(15), i),
+		Reject: transform.Reject{
+			Ordinal: Int64At(b.Column(4), i), Pointer: text(5), Key: text(7), Wanted: text(8), Raw: text(9), Reason: text(10),
+			Record: flagAt(b.Column(11), i), ID: text(13), Stage: text(14),
+		},
 	}
-	return j
 }
 
 func timeAt(a arrow.Array, i int) time.Time {
