@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -215,3 +216,49 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 
 // rejectsAtOnce is the number of rejects that one batch writes. // Invariant 6
 const rejectsAtOnce = 4096
+
+// balance checks that each record of the pass so far is counted exactly once. // Invariant 14
+func (k *destinationRun) balance(g *group) error {
+	c := &k.counts
+	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected
+	if sum := c.Written + c.Unchanged + c.Deduplicated + c.Rejected; c.Fetched != sum {
+		return fmt.Errorf("counts do not add up: fetched %d, but written %d + unchanged %d + deduplicated %d + rejected %d = %d",
+			c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, sum)
+	}
+	return nil
+}
+
+// conclude decides about the missing rows in the transaction of the last group of a pass. The caller must not commit
+// that transaction in two cases: the missing rows must first be requested, or the ending gives up.
+func conclude(ctx context.Context, k *destinationRun, p *pass, g *group, out load.Outcome) (*ending, error) {
+	e := newEnding(k, p, g, out)
+	defer batch.Release(e.others)
+	k.refuted = e.verdict == Contradicted
+	e.notePasses()
+	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
+	switch e.decision.Action {
+	case proof.RequestMissing:
+		return e, nil
+	case proof.RemoveConfirmed, proof.Remove:
+		if s.Keys = e.gone(); s.Keys == nil && g.end.Skipped > 0 {
+			return e, errors.New("rows of parents that were not requested would be deleted") // Invariant 12
+		}
+		swept, err := k.apply(ctx, s)
+		if err != nil {
+			return e, err
+		}
+		e.counts.Deleted, e.swept = k.counts.Deleted, swept.Deleted
+	}
+	e.settle()
+	if e.givesUp() {
+		return e, nil
+	}
+	if err := e.note(ctx); err != nil {
+		return e, err
+	}
+	if err := e.resolveRejects(ctx); err != nil {
+		return e, err
+	}
+	k.rejectsAfter = e.open
+	return e, e.writeCertificate(ctx)
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
-	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -153,17 +152,6 @@ func (k *destinationRun) apply(ctx context.Context, s load.Sweep) (load.Outcome,
 	return out, nil
 }
 
-// balance checks that each record of the pass so far is counted exactly once. // Invariant 14
-func (k *destinationRun) balance(g *group) error {
-	c := &k.counts
-	c.Fetched, c.Rejected = g.total.fetched, g.total.rejected
-	if sum := c.Written + c.Unchanged + c.Deduplicated + c.Rejected; c.Fetched != sum {
-		return fmt.Errorf("counts do not add up: fetched %d, but written %d + unchanged %d + deduplicated %d + rejected %d = %d",
-			c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, sum)
-	}
-	return nil
-}
-
 type parentState struct {
 	passes     int64
 	doubt      string
@@ -175,17 +163,4 @@ func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, erro
 	at, err := k.dest.Cursor(ctx, k.key)
 	r.health.noteCursorRead(k.dest.Name, err)
 	return at, err
-}
-
-// learn stores m in the destination if it differs from what the destination stores.
-func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
-	if m.Open {
-		m.Convention = extract.Convention{}
-	}
-	text := m.text()
-	if text == "" || text == k.memory {
-		return nil
-	}
-	k.learning = text
-	return load.WriteRows(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,41 +11,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// conclude decides about the missing rows in the transaction of the last group of a pass. The caller must not commit
-// that transaction in two cases: the missing rows must first be requested, or the ending gives up.
-func conclude(ctx context.Context, k *destinationRun, p *pass, g *group, out load.Outcome) (*ending, error) {
-	e := newEnding(k, p, g, out)
-	defer batch.Release(e.others)
-	k.refuted = e.verdict == Contradicted
-	e.notePasses()
-	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
-	switch e.decision.Action {
-	case proof.RequestMissing:
-		return e, nil
-	case proof.RemoveConfirmed, proof.Remove:
-		if s.Keys = e.gone(); s.Keys == nil && g.end.Skipped > 0 {
-			return e, errors.New("rows of parents that were not requested would be deleted") // Invariant 12
-		}
-		swept, err := k.apply(ctx, s)
-		if err != nil {
-			return e, err
-		}
-		e.counts.Deleted, e.swept = k.counts.Deleted, swept.Deleted
-	}
-	e.settle()
-	if e.givesUp() {
-		return e, nil
-	}
-	if err := e.note(ctx); err != nil {
-		return e, err
-	}
-	if err := e.resolveRejects(ctx); err != nil {
-		return e, err
-	}
-	k.rejectsAfter = e.open
-	return e, e.writeCertificate(ctx)
-}
 
 // ending is what the end of a pass means for one destination: the facts, the verdict, and what happens to rows that the
 // pass did not contain.

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"context"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
 )
 
 // storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
@@ -51,4 +53,17 @@ func (k *destinationRun) keep(p *pass) cursor.Position {
 	pos := k.start
 	pos.TouchedBy = p.id // makes the cursor differ; the position stays the same
 	return pos
+}
+
+// learn stores m in the destination if it differs from what the destination stores.
+func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
+	if m.Open {
+		m.Convention = extract.Convention{}
+	}
+	text := m.text()
+	if text == "" || text == k.memory {
+		return nil
+	}
+	k.learning = text
+	return load.WriteRows(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
