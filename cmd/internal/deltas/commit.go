@@ -10,33 +10,15 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/transform"
 )
-
-type mapped struct {
-	batches []transform.TableBatch
-	rejects []transform.Reject
-}
-
-func (m *mapped) release() {
-	batch.ReleaseTables(m.batches)
-}
-
-type destinationPosition struct {
-	dest   pipeline.Destination
-	stored state.Cursor
-	pos    cursor.Position
-	events cursor.Applied
-}
 
 // commit commits the answers to all destinations. A record stays in the queue until every destination has it.
 func (x *delta) commit(ctx context.Context, positions []*destinationPosition) error {
@@ -103,21 +85,6 @@ func (x *delta) positions(ctx context.Context) []*destinationPosition {
 	return all
 }
 
-// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So a
-// resumed pass treats the rows as read. // Invariants 8, 12
-func (x *delta) stamp(positions []*destinationPosition) string {
-	if x.overlays != nil {
-		return overlay.Stamp(x.overlays)
-	}
-	id := runid.New(x.Now())
-	for _, p := range positions {
-		for _, last := range []string{p.pos.Pass, p.pos.TouchedBy, p.events.Run} {
-			id = runid.Later(id, last[:min(len(last), len(id))])
-		}
-	}
-	return id
-}
-
 // mapAll maps the records. If that fails, it maps each record on its own, so that one bad record does not stop
 // the others.
 func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinationPosition) (*mapped, error) {
@@ -150,48 +117,6 @@ func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinati
 	}
 	x.records, x.entities = records, entities
 	return x.mapSome(stamp, tables, records)
-}
-
-func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (out *mapped, err error) {
-	if len(records) == 0 {
-		return &mapped{}, nil
-	}
-	err = pipeline.Guard(x.q.stream.Name, func() error {
-		m := transform.NewMapper(x.q.stream, transform.Stamp{Run: stamp, SyncedAt: x.began, Via: "webhook"}, known)
-		defer m.Close()
-		shaper, err := transform.NewShaper(m, len(known) > 0)
-		if err != nil {
-			return err
-		}
-		page := []byte{'['}
-		for i, r := range records {
-			if i > 0 {
-				page = append(page, ',')
-			}
-			page = append(page, r...)
-		}
-		out = &mapped{}
-		for _, err := range m.AppendParts(slices.All([][]byte{append(page, ']')})) {
-			if err != nil {
-				return err
-			}
-			batches, rejects := m.Flush()
-			batches, kept, err := shaper.Shape(batches)
-			if err != nil {
-				return err
-			}
-			out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
-			for _, b := range batches {
-				batch.Share(b.Batch)
-			}
-		}
-		return nil
-	})
-	if err != nil && out != nil {
-		batch.ReleaseTables(out.batches)
-		out = nil
-	}
-	return out, err
 }
 
 // write commits rows, rejects, tombstones and the ordinal of the events in one transaction. // Invariants 1, 2
@@ -325,13 +250,6 @@ func (x *delta) finish(ctx context.Context) {
 	}
 }
 
-func (x *delta) passOf(dest, stamp string) load.Pass {
-	if l := x.overlays[dest]; l != nil {
-		return l.Pass
-	}
-	return x.OncePass(x.q.stream, stamp)
-}
-
 // reshapes reports whether a commit of deltas would have to change a table. A running pass maps to the tables as it
 // found them. So the pass must make the change itself, or end before the deltas make it. // Invariant 11
 func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
@@ -408,3 +326,13 @@ func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overl
 }
 
 const answerTime = 5 * time.Second
+
+// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run skips a
+// record whose entry in the list is again the same as in an earlier run. // Invariant 1
+func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
+	rows := make([][]any, len(x.reread))
+	for i, tuple := range x.reread {
+		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, x.Now()}
+	}
+	return load.WriteRows(ctx, tx, load.Parents, rows...)
+}

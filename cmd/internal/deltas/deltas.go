@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -27,35 +26,6 @@ type Refetcher interface {
 	// Sample requests the first page of a list. It is not a pass.
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)
 }
-
-type applyRate struct {
-	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events of a record
-	late     time.Duration   // maximum wait after the first waiting event
-	again    []time.Duration // waits before a record is requested again
-	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
-	lockWait time.Duration   // maximum wait for a commit of such a pass
-	patience time.Duration   // maximum time for an operation of a destination
-	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
-	refresh  time.Duration   // minimum time between two readings of a whole stream that events require
-	trust    time.Duration
-
-	chunk     int // number of events per read of the inbox, and per write to the table of events
-	slice     int
-	entities  int // waiting records, over all streams // Invariant 6
-	listAbove int // with more waiting records of a stream, its list is read instead
-}
-
-// defaultPace has waits before further requests for a record. If the record disagrees with its event, the source may
-// still return the old record for some seconds.
-var defaultPace = applyRate{
-	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
-	busy: time.Second, lockWait: 5 * time.Second, patience: 5 * time.Minute, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
-	chunk: 5_000, slice: 200, entities: 100_000, listAbove: 200,
-}
-
-// maxRecordTries is the number of times that a record is requested because of one event. After the last failure
-// the event is set aside. // Invariant 15
-const maxRecordTries = 3
 
 // Deltas applies the webhook events of a source to the tables of a pipeline.
 //
@@ -141,124 +111,7 @@ type Report struct {
 	Trouble    error         // why some events could not be applied yet; none of them is lost
 }
 
-// Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time.
-// Events that cannot be applied now wait. The error is that of the inbox, or of ctx.
-func (d *Deltas) Apply(ctx context.Context) (Report, error) {
-	d.rep = Report{}
-	d.begin(ctx)
-	if err := d.receive(ctx); err != nil {
-		return d.rep, err
-	}
-	d.keep(ctx)
-	for _, name := range d.names {
-		q := d.queues[name]
-		if ctx.Err() != nil {
-			break
-		}
-		if err := pipeline.Guard(name, func() error { return d.serve(ctx, q) }); err != nil {
-			d.fail(q)
-			d.trouble(err)
-		}
-	}
-	d.report(&d.rep)
-	if ctx.Err() != nil {
-		return d.rep, context.Cause(ctx)
-	}
-	return d.rep, nil
-}
-
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
-
-// begin reads the conventions from time to time. It reads the stored positions of a destination only once.
-func (d *Deltas) begin(ctx context.Context) {
-	if now := d.now(); d.settles.Before(now) {
-		d.settles = now.Add(d.pace.trust)
-		d.adopt(ctx)
-	}
-	d.lookAgain(ctx)
-	d.trouble(d.each(ctx, func(ctx context.Context, dest pipeline.Destination) error {
-		d.mu.Lock()
-		looked := d.looked[dest.Name]
-		d.mu.Unlock()
-		if looked {
-			return errIdle
-		}
-		for _, name := range d.names {
-			if err := d.look(ctx, d.queues[name], dest); err != nil {
-				return err
-			}
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.looked[dest.Name] = true
-		return nil
-	}))
-}
-
-func (d *Deltas) adopt(ctx context.Context) {
-	streams, err := pipeline.Settle(ctx, d.Config)
-	if err != nil {
-		d.trouble(err)
-		return
-	}
-	d.Streams = streams
-	for _, s := range streams {
-		q := d.queues[s.Name]
-		if !d.inbox.HasEvents(s.Name) {
-			continue
-		}
-		if q == nil {
-			q = newQueue()
-			d.queues[s.Name] = q
-			d.names = append(d.names, s.Name)
-		}
-		q.stream, q.lock = s, d.Locks.Watch(s.Name)
-		q.detail, q.canRequest = s.Detail(d.Catalogue)
-		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
-		q.beside = d.besideOf(q)
-	}
-}
-
-// look reads up to which event a destination has applied the events of q. It queues the records that the destination
-// stores as open.
-func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) error {
-	p := &destinationPosition{dest: dest}
-	if err := d.readPosition(ctx, q, p); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.state[dest.Name] = p.events
-	for _, e := range q.waiting {
-		if !e.stored {
-			q.recount(e.last, e.received)
-		}
-	}
-	if q.whole != nil {
-		q.recount(q.whole.last, q.whole.received)
-	}
-	for _, o := range p.events.Open {
-		q.reopen(o, d.now())
-	}
-	return nil
-}
-
-func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
-	if p.stored, err = p.dest.Cursor(ctx, d.Key(q.stream.Name)); err != nil {
-		return err
-	}
-	if p.pos, err = cursor.Decode(p.stored); err != nil {
-		return err
-	}
-	if err := d.CheckAddress(q.stream, p.pos); err != nil {
-		return err
-	}
-	p.events, err = p.pos.Applied()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.longest = max(q.longest, p.pos.Longest)
-	return err
-}
 
 type rest struct {
 	until time.Time
@@ -332,3 +185,20 @@ func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest pip
 	all.Wait()
 	return errors.Join(errs...)
 }
+
+func (d *Deltas) again(rep *Report, in time.Duration) {
+	if in = max(in, minAgain); rep.ApplyAfter == 0 || in < rep.ApplyAfter {
+		rep.ApplyAfter = in
+	}
+}
+
+// leftBehind describes events that were dropped from memory because only failing destinations lack them. The events
+// stay in the inbox. They are read again when a run of Apply tries those destinations again. // Invariants 3, 6
+type leftBehind struct {
+	after int64           // the first dropped event has the ordinal after + 1
+	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
+}
+
+// minAgain is the minimum of DeltaReport.ApplyAfter. Work may have to wait for something else, such as the end of a
+// pass.
+const minAgain = 100 * time.Millisecond

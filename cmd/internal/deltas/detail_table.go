@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -102,16 +101,6 @@ func (x *delta) writeBeside(ctx context.Context, p *destinationPosition) error {
 	defer m.release()
 	_, err = x.write(ctx, p, stamp, m)
 	return err
-}
-
-// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run skips a
-// record whose entry in the list is again the same as in an earlier run. // Invariant 1
-func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
-	rows := make([][]any, len(x.reread))
-	for i, tuple := range x.reread {
-		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, x.Now()}
-	}
-	return load.WriteRows(ctx, tx, load.Parents, rows...)
 }
 
 func (b *detailTable) unlock() {

@@ -7,13 +7,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 )
 
-// leftBehind describes events that were dropped from memory because only failing destinations lack them. The events
-// stay in the inbox. They are read again when a run of Apply tries those destinations again. // Invariants 3, 6
-type leftBehind struct {
-	after int64           // the first dropped event has the ordinal after + 1
-	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
-}
-
 // tight reports whether the queues have no space for another chunk of events. While dropped events are read again,
 // the limit is lower: if the queue of a stream is full, the whole stream must be read.
 func (d *Deltas) tight() bool {

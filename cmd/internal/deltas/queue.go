@@ -2,8 +2,6 @@ package deltas
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/state/retry"
 )
 
 type queue struct {
@@ -192,138 +189,4 @@ func (q *queue) giveUp() {
 		}
 	}
 	clear(q.waiting)
-}
-
-func (d *Deltas) receive(ctx context.Context) error {
-	d.catchUp()
-	for {
-		if d.tight() {
-			d.forget()
-		}
-		if d.tight() {
-			return nil
-		}
-		events, err := d.inbox.After(ctx, d.read, d.pace.chunk)
-		if err != nil {
-			return fmt.Errorf("read events of %s: %w", d.inbox.Source(), err)
-		}
-		for _, e := range events {
-			d.sort(e)
-			d.read = e.Ordinal
-		}
-		if len(events) == 0 {
-			return nil
-		}
-	}
-}
-
-func (d *Deltas) sort(e extract.Delivery) {
-	if e.Unmapped {
-		d.rep.Unmapped++
-		return
-	}
-	if e.Conflict {
-		d.rep.Conflicts++
-	}
-	for _, h := range e.Hints {
-		q := d.queues[h.Stream]
-		if q == nil {
-			continue
-		}
-		q.recount(e.Ordinal, e.Received)
-		if !q.lacked(&entity{last: e.Ordinal}, d.Destinations) {
-			continue
-		}
-		if len(q.waiting) >= d.pace.entities/4 {
-			d.forget()
-		}
-		if len(q.waiting) >= d.pace.entities/4 {
-			q.giveUp()
-			h.Key = ""
-		}
-		q.add(e, h, d.Destinations)
-	}
-}
-
-func (d *Deltas) report(rep *Report) {
-	now, awake := d.now(), d.awake()
-	rep.Through = d.read
-	if d.left != nil {
-		rep.Through = min(rep.Through, d.left.after)
-	}
-	for _, dest := range d.Destinations {
-		rep.Through = min(rep.Through, d.ledgers[dest.Name])
-	}
-	if rep.Through < d.read && len(awake) > 0 {
-		d.again(rep, d.kept.Add(d.pace.quiet).Sub(now))
-	}
-	for _, name := range d.names {
-		q := d.queues[name]
-		rep.Waiting += len(q.waiting)
-		if q.whole != nil {
-			rep.Waiting++
-		}
-		if low, oldest := q.floor(d.Destinations); low > 0 {
-			rep.Through = min(rep.Through, low-1)
-			if rep.Oldest.IsZero() || oldest.Before(rep.Oldest) {
-				rep.Oldest = oldest
-			}
-		}
-		if at := q.when(d.pace, awake); !at.IsZero() {
-			d.again(rep, at.Sub(now))
-		}
-		if q.duringPass {
-			d.again(rep, d.pace.busy)
-		}
-		d.refresh(q, rep)
-	}
-	for _, r := range d.resting {
-		d.again(rep, r.until.Sub(now))
-	}
-}
-
-// minAgain is the minimum of DeltaReport.ApplyAfter. Work may have to wait for something else, such as the end of a
-// pass.
-const minAgain = 100 * time.Millisecond
-
-func (d *Deltas) again(rep *Report, in time.Duration) {
-	if in = max(in, minAgain); rep.ApplyAfter == 0 || in < rep.ApplyAfter {
-		rep.ApplyAfter = in
-	}
-}
-
-// maxRefresh limits the time between two readings of a stream that the same event requires.
-const maxRefresh = time.Hour
-
-// refresh adds the stream to rep.Refresh, after its parents, if it must be read. The intervals between such readings
-// grow.
-func (d *Deltas) refresh(q *queue, rep *Report) {
-	now, owed := d.now(), int64(0)
-	for _, a := range q.state {
-		owed = max(owed, a.Refresh)
-	}
-	if owed != q.refreshEvent {
-		q.refreshEvent, q.refreshTries = owed, 0
-	}
-	every := retry.Policy{First: d.pace.refresh, Longest: maxRefresh}.Wait(q.refreshTries) // intervals grow because each of these readings may end as contradicted
-	switch {
-	case owed == 0:
-	case now.Sub(q.refreshedAt) < every:
-		d.again(rep, q.refreshedAt.Add(every).Sub(now))
-	default:
-		q.refreshedAt = now
-		q.refreshTries++
-		rep.Refresh = d.ancestry(rep.Refresh, q.stream)
-		d.again(rep, d.pace.refresh)
-	}
-}
-
-func (d *Deltas) ancestry(names []string, s schemas.Stream) []string {
-	if slices.Contains(names, s.Name) {
-		return names
-	}
-	if i := slices.IndexFunc(d.Streams, func(p schemas.Stream) bool { return p.Name == s.Parent }); i >= 0 {
-		names = d.ancestry(names, d.Streams[i])
-	}
-	return append(names, s.Name)
 }

@@ -1,0 +1,120 @@
+package deltas
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+type delta struct {
+	*Deltas
+	q         *queue
+	began     time.Time
+	requested []*entity
+	records   [][]byte
+	entities  []*entity
+	gone      []*entity
+	dead      []abandoned
+	again     []*entity
+	described []*entity                   // records described by an event and not requested
+	overlays  map[string]*overlay.Overlay // overlays of the running pass, by destination; nil if none is running
+	answers   map[*entity][]byte
+	reread    []string // parents that the next run must request again; each is a JSON array of the values in the parent's tuple
+	through   int64
+	refresh   int64
+}
+
+type abandoned struct {
+	e   *entity
+	why error
+}
+
+type recordAnswer struct {
+	record   []byte
+	requests int
+	err      error
+}
+
+type mapped struct {
+	batches []transform.TableBatch
+	rejects []transform.Reject
+}
+
+func (m *mapped) release() {
+	batch.ReleaseTables(m.batches)
+}
+
+// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So a
+// resumed pass treats the rows as read. // Invariants 8, 12
+func (x *delta) stamp(positions []*destinationPosition) string {
+	if x.overlays != nil {
+		return overlay.Stamp(x.overlays)
+	}
+	id := runid.New(x.Now())
+	for _, p := range positions {
+		for _, last := range []string{p.pos.Pass, p.pos.TouchedBy, p.events.Run} {
+			id = runid.Later(id, last[:min(len(last), len(id))])
+		}
+	}
+	return id
+}
+
+func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (out *mapped, err error) {
+	if len(records) == 0 {
+		return &mapped{}, nil
+	}
+	err = pipeline.Guard(x.q.stream.Name, func() error {
+		m := transform.NewMapper(x.q.stream, transform.Stamp{Run: stamp, SyncedAt: x.began, Via: "webhook"}, known)
+		defer m.Close()
+		shaper, err := transform.NewShaper(m, len(known) > 0)
+		if err != nil {
+			return err
+		}
+		page := []byte{'['}
+		for i, r := range records {
+			if i > 0 {
+				page = append(page, ',')
+			}
+			page = append(page, r...)
+		}
+		out = &mapped{}
+		for _, err := range m.AppendParts(slices.All([][]byte{append(page, ']')})) {
+			if err != nil {
+				return err
+			}
+			batches, rejects := m.Flush()
+			batches, kept, err := shaper.Shape(batches)
+			if err != nil {
+				return err
+			}
+			out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
+			for _, b := range batches {
+				batch.Share(b.Batch)
+			}
+		}
+		return nil
+	})
+	if err != nil && out != nil {
+		batch.ReleaseTables(out.batches)
+		out = nil
+	}
+	return out, err
+}
+
+func (x *delta) passOf(dest, stamp string) load.Pass {
+	if l := x.overlays[dest]; l != nil {
+		return l.Pass
+	}
+	return x.OncePass(x.q.stream, stamp)
+}
+
+func (d *Deltas) values(q *queue, key string) map[string][]byte {
+	return map[string][]byte{q.detail.Params[0].Name: []byte(key)}
+}

@@ -1,0 +1,32 @@
+package deltas
+
+import "time"
+
+type applyRate struct {
+	quiet    time.Duration   // wait after a stream's last event, so that one request serves several events of a record
+	late     time.Duration   // maximum wait after the first waiting event
+	again    []time.Duration // waits before a record is requested again
+	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
+	lockWait time.Duration   // maximum wait for a commit of such a pass
+	patience time.Duration   // maximum time for an operation of a destination
+	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
+	refresh  time.Duration   // minimum time between two readings of a whole stream that events require
+	trust    time.Duration
+
+	chunk     int // number of events per read of the inbox, and per write to the table of events
+	slice     int
+	entities  int // waiting records, over all streams // Invariant 6
+	listAbove int // with more waiting records of a stream, its list is read instead
+}
+
+// defaultPace has waits before further requests for a record. If the record disagrees with its event, the source may
+// still return the old record for some seconds.
+var defaultPace = applyRate{
+	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
+	busy: time.Second, lockWait: 5 * time.Second, patience: 5 * time.Minute, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
+	chunk: 5_000, slice: 200, entities: 100_000, listAbove: 200,
+}
+
+// maxRecordTries is the number of times that a record is requested because of one event. After the last failure
+// the event is set aside. // Invariant 15
+const maxRecordTries = 3

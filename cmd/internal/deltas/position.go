@@ -1,0 +1,67 @@
+package deltas
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/state"
+)
+
+type destinationPosition struct {
+	dest   pipeline.Destination
+	stored state.Cursor
+	pos    cursor.Position
+	events cursor.Applied
+}
+
+func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
+	if p.stored, err = p.dest.Cursor(ctx, d.Key(q.stream.Name)); err != nil {
+		return err
+	}
+	if p.pos, err = cursor.Decode(p.stored); err != nil {
+		return err
+	}
+	if err := d.CheckAddress(q.stream, p.pos); err != nil {
+		return err
+	}
+	p.events, err = p.pos.Applied()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.longest = max(q.longest, p.pos.Longest)
+	return err
+}
+
+// look reads up to which event a destination has applied the events of q. It queues the records that the destination
+// stores as open.
+func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) error {
+	p := &destinationPosition{dest: dest}
+	if err := d.readPosition(ctx, q, p); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.state[dest.Name] = p.events
+	for _, e := range q.waiting {
+		if !e.stored {
+			q.recount(e.last, e.received)
+		}
+	}
+	if q.whole != nil {
+		q.recount(q.whole.last, q.whole.received)
+	}
+	for _, o := range p.events.Open {
+		q.reopen(o, d.now())
+	}
+	return nil
+}
+
+// since returns when the last pass over the stream ended in this process, or when d was created if that is later.
+// Values of events that were received after this time are newer than the rows of the table.
+func (d *Deltas) since(q *queue) time.Time {
+	if ended := q.lock.Since(); ended.After(d.made) {
+		return ended
+	}
+	return d.made
+}
