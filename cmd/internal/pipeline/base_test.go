@@ -46,7 +46,7 @@ func TestBaseError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &run{gates: newGates([]schemas.Stream{a, b}, nil)}
 			tt.saw(r)
-			rep := Report{Err: errors.Join(r.refused(), errors.New("end run"))}
+			rep := Report{Err: errors.Join(r.gateErrors(), errors.New("end run"))}
 			rep.summarise()
 			if !tt.wrong {
 				require.Empty(t, rep.BaseErrors())

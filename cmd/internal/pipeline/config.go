@@ -121,13 +121,13 @@ func (c *Config) claim(s schemas.Stream) load.Claim {
 	return load.Claim{Table: s.Table.Name, Origin: c.Origins[s.Name]}
 }
 
-func (c *Config) pass(s schemas.Stream, id string, whole bool) load.Pass {
+func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
 // OncePass returns a pass over s that is one transaction and reads no list. Its rows have this run id.
 func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
-	p := c.pass(s, id, true)
+	p := c.passOf(s, id, true)
 	p.Once = true
 	return p
 }

@@ -91,7 +91,7 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.Config.pass(p.stream, p.id, !p.resumes))
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
 		if err != nil {
 			return err
 		}

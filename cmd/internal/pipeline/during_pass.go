@@ -27,7 +27,7 @@ func (p *pass) allowDeltas() {
 	p.keys = overlay.NewKeys(longest)
 	for _, k := range p.destinations {
 		if !k.out {
-			k.overlay = overlay.New(k.dest.Destination, p.Config.pass(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
+			k.overlay = overlay.New(k.dest.Destination, p.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
 		}
 	}
 	p.releaseLock()

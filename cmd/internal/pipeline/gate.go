@@ -58,7 +58,7 @@ func (g *surfaceGate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
-func (g *surfaceGate) pass(s schemas.Stream) error {
+func (g *surfaceGate) admit(s schemas.Stream) error {
 	if g == nil || s.Auth != schemas.AuthBearer {
 		return nil
 	}

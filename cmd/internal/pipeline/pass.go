@@ -75,7 +75,7 @@ type group struct {
 	digest  rowhash.Digest // set together with end
 	profile *drift.Profile // set together with end; nil if the pass left out records
 	control string         // see pass; set together with end
-	refused refused        // see pass; set together with end
+	refused rejectedKeys   // see pass; set together with end
 	met     *reject.Met    // rejects of the pass; set in every group
 }
 

@@ -31,7 +31,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	r.recall(ctx)
 	r.streams(ctx)
-	return r.finish(ctx, r.refused())
+	return r.finish(ctx, r.gateErrors())
 }
 
 // streams reads all streams. A child stream first waits for its parent and only then takes a worker slot. So waiting
@@ -71,9 +71,9 @@ func (r *run) streams(ctx context.Context) {
 	}
 }
 
-// refused returns one error for each surface that refused the credential, or that answered 404 for every stream.
+// gateErrors returns one error for each surface that refused the credential, or that answered 404 for every stream.
 // Invariant 14
-func (r *run) refused() error {
+func (r *run) gateErrors() error {
 	var errs []error
 	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {
 		g := r.gates[surface]

@@ -48,7 +48,7 @@ func (p *pass) through(ctx context.Context, rd *reader) error {
 // prepare opens the destinations of the pass, and starts the mapper with the tables of all of them. So the types of
 // columns do not depend on the order of the destinations.
 func (p *pass) prepare(ctx context.Context) (*reader, error) {
-	rd := &reader{p: p, key: keyJudge{p: p}, hasher: p.hash(), group: &group{begun: time.Now()}, refused: refused{unknown: !p.stream.PlainKey()}}
+	rd := &reader{p: p, key: keyJudge{p: p}, hasher: p.hash(), group: &group{begun: time.Now()}, refused: rejectedKeys{unknown: !p.stream.PlainKey()}}
 	var known [][]schemas.Table
 	settled := true
 	p.parents = p.newParentTracker()

@@ -28,8 +28,8 @@ type reader struct {
 	hasher        *rowhash.Hasher
 	digest        rowhash.Digest
 	profile       drift.Profiler
-	control       string  // the key of a record in the pass, as JSON
-	refused       refused // keys of rejected records
+	control       string       // the key of a record in the pass, as JSON
+	refused       rejectedKeys // keys of rejected records
 	met           reject.Met
 	key           keyJudge
 	partial       bool // the pass left out unchanged records, according to its latest page

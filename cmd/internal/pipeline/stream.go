@@ -40,7 +40,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	g := st.gateOf(st.stream)
-	if err := g.pass(st.stream); err != nil {
+	if err := g.admit(st.stream); err != nil {
 		return err
 	}
 	if err := st.chooseConvention(ctx); err != nil {

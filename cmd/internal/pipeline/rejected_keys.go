@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// refused holds the keys of the records that a pass rejected. Their rows do not count as missing, because the records
+// rejectedKeys holds the keys of the records that a pass rejected. Their rows do not count as missing, because the records
 // arrived.
-type refused struct {
+type rejectedKeys struct {
 	keys    map[string]bool
 	words   bool // some keys are not integers
 	unknown bool // some keys are unknown, or there are too many
@@ -23,7 +23,7 @@ type refused struct {
 
 const maxRefused = 10_000
 
-func (r *refused) add(rejects []transform.Reject) {
+func (r *rejectedKeys) add(rejects []transform.Reject) {
 	for _, j := range rejects {
 		if !j.Record || r.unknown {
 			continue
@@ -43,7 +43,7 @@ func (r *refused) add(rejects []transform.Reject) {
 // sort separates the rows that a sweep has listed as missing. there is the number of rows whose records were
 // rejected; others are the keys of the remaining rows. ok is false if sort cannot decide for every row.
 // Invariant 12
-func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
+func (r *rejectedKeys) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {
 		listed += b.NumRows()
