@@ -106,8 +106,9 @@ func (e *ending) settle() {
 	of := *f
 	of.Unstored = e.open.Nameless()
 	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
-	k.before = &e.reading
-	p.twins.show(p.stream.Name, &e.reading)
+	seen := e.reading // a copy, because later passes keep it, and not the pass and the group of e
+	k.before = &seen
+	p.twins.show(p.stream.Name, &seen)
 	if !f.Resumed {
 		if !e.read.Doubtful() { // overlapping pages may make a list appear longer than it is
 			k.longest = max(k.longest, f.Listed())
@@ -116,7 +117,7 @@ func (e *ending) settle() {
 			k.steady = f.Steady
 		}
 		if f.Repeats() == 0 { // otherwise some records are counted twice
-			k.readings = append(k.readings, &e.digest)
+			k.readings = append(k.readings, &seen.digest)
 		}
 	}
 	if d.Action == proof.Repeat {

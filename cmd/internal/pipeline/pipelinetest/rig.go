@@ -5,7 +5,6 @@ package pipelinetest
 import (
 	"context"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,18 +67,4 @@ func (r *Rig) Cursor(stream string) state.Cursor {
 // Unresolved returns the rejects that are not resolved.
 func (r *Rig) Unresolved() []loadtest.Row {
 	return slices.DeleteFunc(r.Memory.Rows(load.Rejects.Name), func(row loadtest.Row) bool { return row["resolved_at"] != "" })
-}
-
-// Alive returns the ids of the rows that are not marked as deleted, in order.
-func (r *Rig) Alive(table string) []int {
-	var out []int
-	for _, row := range r.Memory.Rows(table) {
-		if row[schemas.ColDeletedAt] == "" {
-			id, err := strconv.Atoi(row["id"])
-			require.NoError(r.T, err)
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
