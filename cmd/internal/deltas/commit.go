@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
@@ -290,22 +293,13 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*overlay.Co
 			n.Rows = append(n.Rows, overlay.Row{Key: key, RequestKey: e.key, Event: e.last})
 		}
 	}
-	for _, b := range m.batches {
-		if b.Table.Name != x.q.stream.Table.Name {
-			continue
+	err := batch.EachRow(m.batches, x.q.stream.Table.Name, append(slices.Clone(x.q.stream.Key), schemas.ColHash), func(cells []arrow.Array, row int) {
+		key := rowhash.KeyText(cells[:1], row)
+		if e := requested[key]; e != nil {
+			n.Rows = append(n.Rows, overlay.Row{Key: key, RequestKey: e.key, Hash: rowhash.Text(cells[1], row), Event: e.last})
 		}
-		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
-		if err != nil {
-			return nil, err
-		}
-		for row := range int(b.Batch.NumRows()) {
-			key := rowhash.KeyText(cells[:1], row)
-			if e := requested[key]; e != nil {
-				n.Rows = append(n.Rows, overlay.Row{Key: key, RequestKey: e.key, Hash: rowhash.Text(cells[1], row), Event: e.last})
-			}
-		}
-	}
-	return n, nil
+	})
+	return n, err
 }
 
 // unanswered finds out whether a commit that returned an error has succeeded. If only the answer was lost, the stored

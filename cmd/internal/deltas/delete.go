@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
@@ -35,15 +36,9 @@ func (x *delta) leftOut(m *mapped) []*entity {
 		return nil
 	}
 	kept := map[string]bool{}
-	for _, b := range m.batches {
-		if b.Table.Name != x.q.stream.Table.Name {
-			continue
-		}
-		if key, err := rowhash.Columns(b.Batch, x.q.stream.Key); err == nil {
-			for row := range int(b.Batch.NumRows()) {
-				kept[rowhash.KeyText(key, row)] = true
-			}
-		}
+	err := batch.EachRow(m.batches, x.q.stream.Table.Name, x.q.stream.Key, func(key []arrow.Array, row int) { kept[rowhash.KeyText(key, row)] = true })
+	if err != nil {
+		return nil // the key is not known, so no row is deleted
 	}
 	for _, r := range m.rejects {
 		if key, ok := reject.PlainKey(r.Key); ok {

@@ -20,7 +20,7 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 	if len(g.left) == 0 {
 		return nil
 	}
-	kept, err := k.lastOrdinals(p.stream, g.batches)
+	kept, err := lastOrdinals(p.stream, g.batches)
 	if err != nil {
 		return err
 	}
@@ -57,20 +57,11 @@ func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) erro
 	return err
 }
 
-func (k *destinationRun) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
-	last := map[string]int64{}
-	for _, b := range batches {
-		if b.Table.Name != s.Table.Name {
-			continue
-		}
-		cells, err := rowhash.Columns(b.Batch, append(slices.Clone(s.Key), schemas.ColOrdinal))
-		if err != nil {
-			return nil, err
-		}
-		n := len(s.Key)
-		for row := range int(b.Batch.NumRows()) {
-			last[rowhash.KeyText(cells[:n], row)] = cells[n].(*array.Int64).Value(row)
-		}
-	}
-	return last, nil
+// lastOrdinals returns the ordinal of the last row of each key.
+func lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
+	last, n := map[string]int64{}, len(s.Key)
+	err := batch.EachRow(batches, s.Table.Name, append(slices.Clone(s.Key), schemas.ColOrdinal), func(cells []arrow.Array, row int) {
+		last[rowhash.KeyText(cells[:n], row)] = cells[n].(*array.Int64).Value(row)
+	})
+	return last, err
 }

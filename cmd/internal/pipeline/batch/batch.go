@@ -70,6 +70,23 @@ func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch,
 	return b, nil
 }
 
+// EachRow calls visit for each row of a table, with the cells of these columns.
+func EachRow(batches []transform.TableBatch, table string, columns []string, visit func(cells []arrow.Array, row int)) error {
+	for _, b := range batches {
+		if b.Table.Name != table {
+			continue
+		}
+		cells, err := rowhash.Columns(b.Batch, columns)
+		if err != nil {
+			return err
+		}
+		for row := range int(b.Batch.NumRows()) {
+			visit(cells, row)
+		}
+	}
+	return nil
+}
+
 // Share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
 // number in the array, which would be a data race.
 func Share(b arrow.RecordBatch) {

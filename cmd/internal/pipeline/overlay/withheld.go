@@ -3,6 +3,7 @@ package overlay
 import (
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
@@ -38,25 +39,16 @@ func (l *Overlay) Withhold(s schemas.Stream, batches []transform.TableBatch) (h 
 	}
 	out := map[int64]bool{}
 	seen := map[string]bool{}
-	for _, b := range batches {
-		if b.Table.Name != s.Table.Name {
-			continue
+	err = batch.EachRow(batches, s.Table.Name, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal}, func(cells []arrow.Array, row int) {
+		key := rowhash.KeyText(cells[:1], row)
+		if r := l.known[key]; r != nil {
+			h.add(r, key, rowhash.Text(cells[1], row), seen[key])
+			seen[key] = true
+			out[cells[2].(*array.Int64).Value(row)] = true
 		}
-		cells, err := rowhash.Columns(b.Batch, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal})
-		if err != nil {
-			return h, err
-		}
-		for row := range int(b.Batch.NumRows()) {
-			key := rowhash.KeyText(cells[:1], row)
-			if r := l.known[key]; r != nil {
-				h.add(r, key, rowhash.Text(cells[1], row), seen[key])
-				seen[key] = true
-				out[cells[2].(*array.Int64).Value(row)] = true
-			}
-		}
-	}
-	if len(out) == 0 {
-		return h, nil
+	})
+	if err != nil || len(out) == 0 {
+		return h, err
 	}
 	h.own = true
 	h.Batches, err = batch.Without(batches, func(ordinal int64) bool { return out[ordinal] })
