@@ -87,14 +87,6 @@ func Permanent(err error) bool {
 	return false
 }
 
-// RangeError reports why a range of a stream cannot be read.
-type RangeError struct{ Stream, Reason string }
-
-// Error names the stream and the reason.
-func (e *RangeError) Error() string {
-	return e.Stream + ": cannot read a range of it: " + e.Reason
-}
-
 func unranged(err error) bool {
 	_, ok := errors.AsType[*RangeError](err)
 	return ok

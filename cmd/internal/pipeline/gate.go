@@ -122,16 +122,6 @@ func (g *surfaceGate) misplaced() error {
 	return &BaseError{Surface: g.surface, Streams: slices.Sorted(maps.Keys(g.missing)), Err: g.missed}
 }
 
-// notTriedError is the error of a stream for which no request was made. It has no Unwrap method, because the refusal
-// concerned another stream.
-type notTriedError struct {
-	stream string
-	err    error
-}
-
-// Error names the stream and the reason.
-func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
-
 // leastMissing is the number of missing paths from which the base URL is suspected. A single missing path concerns
 // only its stream and its child streams.
 const leastMissing = 2

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 type reading struct {
@@ -54,4 +57,50 @@ func since(at time.Time) *time.Time {
 		return nil
 	}
 	return &at
+}
+
+// twinNote reports records that the twin lacks. A twin is another stream that returns the same records. It was read
+// earlier, so it may lack newer records.
+func twinNote(d *proof.Difference) string {
+	if d == nil || d.Here == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s lacks %s", d.Of, proof.Count(d.Here, ""))
+}
+
+func (r *reading) comparesWith() bool {
+	f := &r.facts
+	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0
+}
+
+// twins has the digests of the streams that other streams name as their twins. Its methods may be called
+// concurrently.
+type twins struct {
+	mu    sync.Mutex
+	shown map[string]*rowhash.Digest
+}
+
+// show stores the digest for the stream that names this stream as its twin.
+func (t *twins) show(stream string, r *reading) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.shown, stream)
+	if r.comparesWith() {
+		t.shown[stream] = &r.digest
+	}
+}
+
+// compare compares a reading with that of the stream's twin. It returns nil if they cannot be compared.
+func (t *twins) compare(h *rowhash.Hasher, s schemas.Stream, r *reading) *proof.Difference {
+	t.mu.Lock()
+	twin := t.shown[s.Twin]
+	t.mu.Unlock()
+	if s.Twin == "" || twin == nil || !r.comparesWith() {
+		return nil
+	}
+	if r.digest.Rows > 0 && twin.Rows > 0 && (r.digest.Text == 0) != (twin.Text == 0) {
+		return nil // keys of one are integers, keys of the other are texts
+	}
+	d := h.Minus(&r.digest, twin)
+	return &proof.Difference{Of: s.Twin, Here: d.Here, There: d.There, Examples: d.Examples}
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -145,17 +144,6 @@ func (r Report) ExitCode() int {
 // BaseErrors returns the errors about wrong base URLs, one per surface.
 func (r Report) BaseErrors() []*BaseError { return baseErrors(r.Err) }
 
-// HeldError reports that a stream was read to its end and now waits for a person. Missing rows were kept, or the table
-// may lack records.
-type HeldError struct {
-	Reason  string
-	Confirm bool     // Options.ConfirmShrink deletes the rows
-	Doubts  []string // doubts of package proof that apply, the gravest first
-}
-
-// Error returns the reason.
-func (e *HeldError) Error() string { return e.Reason }
-
 // Stop returns the cause with which a signal handler cancels a run's context.
 func Stop(s os.Signal) error { return &stopError{signal: s} }
 
@@ -189,23 +177,6 @@ func worse(run, s Status) Status {
 		return s
 	}
 	return run
-}
-
-// UnstoredError reports that a stream was read to its end but is not complete.
-type UnstoredError struct {
-	Records int64 // records that no table could store and whose loss is not accepted
-	All     bool  // none of the pass's records could be stored
-}
-
-// Error states how many records are missing.
-func (e *UnstoredError) Error() string {
-	if e.All {
-		return fmt.Sprintf("none of %d records could be stored", e.Records)
-	}
-	if e.Records == 1 {
-		return "1 record could not be stored"
-	}
-	return fmt.Sprintf("%d records could not be stored", e.Records)
 }
 
 // Verdict is the degree to which a pass is known to be complete.
