@@ -25,16 +25,16 @@ type view struct {
 // columns. So withoutViews first drops these views, and the views that depend on them. Afterwards it creates them
 // again in the same transaction, with their owners, grants, options and comments. If a view cannot be created again,
 // the transaction fails. Invariant 16
-func (t *transaction) withoutViews(ctx context.Context, table string, columns []string, f func() error) error {
+func (s *session) withoutViews(ctx context.Context, table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
 	}
-	views, err := t.dependents(ctx, table, columns)
+	views, err := s.dependents(ctx, table, columns)
 	if err != nil {
 		return err
 	}
 	for i := len(views) - 1; i >= 0; i-- {
-		if err := t.run(ctx, "DROP VIEW "+views[i].name); err != nil {
+		if err := s.run(ctx, "DROP VIEW "+views[i].name); err != nil {
 			return fmt.Errorf("widen column %s: drop view %s: %w", strings.Join(columns, ", "), views[i].name, err)
 		}
 	}
@@ -42,7 +42,7 @@ func (t *transaction) withoutViews(ctx context.Context, table string, columns []
 		return err
 	}
 	for _, v := range views {
-		if err := t.recreateView(ctx, v); err != nil {
+		if err := s.recreateView(ctx, v); err != nil {
 			return fmt.Errorf("widen column %s: recreate view %s: %w", strings.Join(columns, ", "), v.name, err)
 		}
 	}
@@ -51,12 +51,12 @@ func (t *transaction) withoutViews(ctx context.Context, table string, columns []
 
 // dependents returns the views that depend on columns of a table, directly or through other views. Each view comes
 // before the views that depend on it.
-func (t *transaction) dependents(ctx context.Context, table string, columns []string) ([]view, error) {
-	oids, err := t.strings(ctx, `WITH RECURSIVE v (oid, depth) AS (
+func (s *session) dependents(ctx context.Context, table string, columns []string) ([]view, error) {
+	oids, err := s.strings(ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
-		AND d.refobjid = `+literal(t.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
+		AND d.refobjid = `+literal(s.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
 		UNION SELECT r.ev_class, v.depth + 1 FROM v JOIN pg_catalog.pg_depend d ON d.refobjid = v.oid
 		JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND r.ev_class <> v.oid
@@ -66,10 +66,10 @@ func (t *transaction) dependents(ctx context.Context, table string, columns []st
 	}
 	views := make([]view, len(oids))
 	for i, oid := range oids {
-		if err := t.replaceable(ctx, oid); err != nil {
+		if err := s.replaceable(ctx, oid); err != nil {
 			return nil, fmt.Errorf("widen column %s: %w", strings.Join(columns, ", "), err)
 		}
-		if views[i], err = t.readView(ctx, oid); err != nil {
+		if views[i], err = s.readView(ctx, oid); err != nil {
 			return nil, err
 		}
 	}
@@ -78,8 +78,8 @@ func (t *transaction) dependents(ctx context.Context, table string, columns []st
 
 // replaceable returns an error if the object is not a plain view. It also returns an error if something is attached to
 // the view, such as a trigger, because dropping the view would drop the trigger too.
-func (t *transaction) replaceable(ctx context.Context, oid string) error {
-	in, err := t.strings(ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
+func (s *session) replaceable(ctx context.Context, oid string) error {
+	in, err := s.strings(ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
 		LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
 		WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = `+oid+` AND d.deptype <> 'i' AND (r.oid IS NULL OR r.rulename <> '_RETURN')
@@ -92,12 +92,12 @@ func (t *transaction) replaceable(ctx context.Context, oid string) error {
 	return fmt.Errorf("%s depends on it and cannot be recreated as it was: drop it, let the next run widen the column, then create it again", in[0])
 }
 
-func (t *transaction) readView(ctx context.Context, oid string) (view, error) {
+func (s *session) readView(ctx context.Context, oid string) (view, error) {
 	v := view{oid: oid}
 	query := `SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), pg_catalog.pg_get_viewdef(c.oid),
 		pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)),
 		` + optionsSQL("c") + `, c.relacl IS NOT NULL FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ` + oid
-	err := t.query(ctx, query, func(values [][]byte) error {
+	err := s.query(ctx, query, func(values [][]byte) error {
 		v.name, v.definition, v.owner, v.options = string(values[0]), string(values[1]), string(values[2]), string(values[3])
 		v.granted = string(values[4]) == "t"
 		return nil
@@ -105,16 +105,16 @@ func (t *transaction) readView(ctx context.Context, oid string) (view, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.columns, err = t.strings(ctx, "SELECT attname FROM pg_catalog.pg_attribute WHERE attnum > 0 AND attrelid = "+oid+" ORDER BY attnum"); err != nil {
+	if v.columns, err = s.strings(ctx, "SELECT attname FROM pg_catalog.pg_attribute WHERE attnum > 0 AND attrelid = "+oid+" ORDER BY attnum"); err != nil {
 		return v, err
 	}
-	if v.grants, err = t.strings(ctx, grantsSQL(oid, v.name)); err != nil {
+	if v.grants, err = s.strings(ctx, grantsSQL(oid, v.name)); err != nil {
 		return v, err
 	}
-	if v.comments, err = t.strings(ctx, commentsSQL(oid, v.name)); err != nil {
+	if v.comments, err = s.strings(ctx, commentsSQL(oid, v.name)); err != nil {
 		return v, err
 	}
-	v.print, err = t.fingerprint(ctx, oid)
+	v.print, err = s.fingerprint(ctx, oid)
 	return v, err
 }
 
@@ -141,8 +141,8 @@ func commentsSQL(oid, name string) string {
 
 // fingerprint returns all properties of a view except its definition. Postgres shows the definition differently after
 // the type of a column has changed.
-func (t *transaction) fingerprint(ctx context.Context, oid string) (string, error) {
-	out, err := t.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
+func (s *session) fingerprint(ctx context.Context, oid string) (string, error) {
+	out, err := s.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
 		(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.col_description(c.oid, a.attnum),
 			(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(a.attacl) AS x)) ORDER BY a.attnum)
@@ -151,7 +151,7 @@ func (t *transaction) fingerprint(ctx context.Context, oid string) (string, erro
 }
 
 // recreateView creates a view again, and checks that its properties are unchanged.
-func (t *transaction) recreateView(ctx context.Context, v view) error {
+func (s *session) recreateView(ctx context.Context, v view) error {
 	with := ""
 	if v.options != "" {
 		with = " WITH (" + v.options + ")"
@@ -160,7 +160,7 @@ func (t *transaction) recreateView(ctx context.Context, v view) error {
 		"CREATE VIEW " + v.name + " (" + idents(v.columns) + ")" + with + " AS " + strings.TrimSuffix(strings.TrimSpace(v.definition), ";"),
 		"ALTER VIEW " + v.name + " OWNER TO " + v.owner,
 	}
-	if err := t.run(ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
+	if err := s.run(ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
 		return err
 	}
 	// Revoke the rights that the new view has by default. If there were explicit grants, also revoke the default
@@ -169,19 +169,19 @@ func (t *transaction) recreateView(ctx context.Context, v view) error {
 	if v.granted {
 		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"
 	}
-	revokes, err := t.strings(ctx, `SELECT DISTINCT 'REVOKE ALL ON `+strings.ReplaceAll(v.name, "'", "''")+` FROM ' || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
+	revokes, err := s.strings(ctx, `SELECT DISTINCT 'REVOKE ALL ON `+strings.ReplaceAll(v.name, "'", "''")+` FROM ' || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
 		FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(`+acl+`) WHERE c.oid = `+literal(v.name)+"::regclass")
 	if err != nil {
 		return err
 	}
-	if err := t.run(ctx, strings.Join(append(revokes, v.grants...), "; ")); err != nil {
+	if err := s.run(ctx, strings.Join(append(revokes, v.grants...), "; ")); err != nil {
 		return err
 	}
-	oids, err := t.strings(ctx, "SELECT "+literal(v.name)+"::regclass::oid")
+	oids, err := s.strings(ctx, "SELECT "+literal(v.name)+"::regclass::oid")
 	if err != nil {
 		return err
 	}
-	print, err := t.fingerprint(ctx, oids[0])
+	print, err := s.fingerprint(ctx, oids[0])
 	if err == nil && print != v.print {
 		return errors.New("its grants, owner or comments would change")
 	}
