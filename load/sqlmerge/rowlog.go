@@ -1,9 +1,12 @@
 package sqlmerge
 
 import (
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -44,7 +47,12 @@ func (m *merge) logWritten(t *target, n counts) error {
 	if len(t.Key) == 0 {
 		scanned = append(scanned, schemas.ColHash)
 	}
-	return m.s.Stage(m.ctx, t.staged, t.Columns, scanned, func(from string) error {
+	rows, err := m.loggedRows(t, n)
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	return m.s.Stage(m.ctx, rows, t.Columns, scanned, func(from string) error {
 		c := change{
 			at: "r." + schemas.ColSyncedAt, action: "'insert'", key: "r." + schemas.ColHash, before: "NULL", after: m.document("r.", t),
 			from: fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", m.b.Temp(status), from, schemas.ColOrdinal, isUnchanged),
@@ -57,6 +65,44 @@ func (m *merge) logWritten(t *target, n counts) error {
 		}
 		return m.logRow(t, c)
 	})
+}
+
+// loggedRows returns the staged rows of the records that get a new row. It returns all rows if these records are not few.
+// The caller releases the result.
+func (m *merge) loggedRows(t *target, n counts) (*load.Staged, error) {
+	few := n.written() <= max(4, t.staged.Rows/16)
+	written := map[int64]bool{}
+	if few {
+		err := m.s.Query(m.ctx, "SELECT o FROM "+m.b.Temp(status)+" WHERE st < "+isUnchanged, func(v []driver.Value) error {
+			ordinal, _ := v[0].(int64)
+			written[ordinal] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	rows := &load.Staged{Table: schemas.Table{Name: t.Name, Key: t.Key}}
+	for _, b := range t.staged.Batches {
+		if !few {
+			if err := rows.Add(b); err != nil {
+				return rows, err
+			}
+			continue
+		}
+		for row, ordinal := range column(b, schemas.ColOrdinal).(*array.Int64).Int64Values() {
+			if !written[ordinal] {
+				continue
+			}
+			one := b.NewSlice(int64(row), int64(row)+1)
+			err := rows.Add(one)
+			one.Release()
+			if err != nil {
+				return rows, err
+			}
+		}
+	}
+	return rows, nil
 }
 
 // loggedSQL returns a FROM item with the records that get a new row. The column d is the document of the previous row,
