@@ -77,26 +77,10 @@ func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Ob
 	return s.ddl(ctx, "CREATE TABLE "+place+" ("+strings.Join(defs, ", ")+") ENGINE = InnoDB ROW_FORMAT = DYNAMIC"+s.charset())
 }
 
-// findColumns returns the columns with which a merge finds rows: the key, the record that child rows belong to, or the
-// hash.
-func findColumns(t schemas.Table) []string {
-	columns := load.FullKey(t)
-	switch {
-	case load.Child(t.Columns):
-		columns = []string{load.RootKeyColumn(t.Columns)}
-	case len(columns) == 0 && t.Columns.HasField(schemas.ColHash):
-		columns = []string{schemas.ColHash}
-	}
-	if load.Shared(t.Columns) && len(columns) > 0 && columns[0] != schemas.ColSource {
-		columns = append([]string{schemas.ColSource}, columns...)
-	}
-	return columns[:min(len(columns), maxKeyColumns)]
-}
-
 // findKey returns the columns of the index, or "" if the table needs none.
 func (s *session) findKey(t schemas.Table) string {
-	columns := findColumns(t)
-	if len(columns) == 0 {
+	columns := sqlmerge.FindColumns(t)
+	if columns = columns[:min(len(columns), maxKeyColumns)]; len(columns) == 0 {
 		return ""
 	}
 	out := make([]string, len(columns))
@@ -121,7 +105,7 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 		}
 		clauses = append(clauses, verb+s.column(f.Name, schemas.TypeOf(f)))
 	}
-	find := findColumns(p.Table)
+	find := sqlmerge.FindColumns(p.Table)
 	for _, w := range p.Widen {
 		to := schemas.TypeOf(w.Column)
 		if live.Types[w.Column.Name] != s.b.Type(to) {

@@ -43,23 +43,8 @@ func (dialect) Micros(expr string) string {
 	return "timestampdiff(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + expr + ")"
 }
 
-// LastRows implements [sqlmerge.Dialect]. It numbers the rows of each key, which takes a third of the time of a query
-// with groups, because MySQL sorts groups with long texts on disk.
-func (dialect) LastRows(r sqlmerge.KeyedRows) string {
-	key := make([]string, len(r.Key))
-	columns := []string{schemas.ColOrdinal + " AS o"}
-	names := "o"
-	for i, k := range r.Key {
-		key[i] = sqlmerge.Ident(k)
-		columns = append(columns, fmt.Sprintf("%s AS k%d", key[i], i))
-		names += fmt.Sprintf(", k%d", i)
-	}
-	for _, c := range r.Columns {
-		columns, names = append(columns, c.Value+" AS "+c.Name), names+", "+c.Name
-	}
-	return fmt.Sprintf("SELECT %s FROM (SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %s DESC) AS i FROM %s AS r) AS r WHERE i = 1",
-		names, strings.Join(columns, ", "), strings.Join(key, ", "), schemas.ColOrdinal, r.From)
-}
+// LastRows implements [sqlmerge.Dialect]. MySQL would sort groups with long texts on disk.
+func (dialect) LastRows(r sqlmerge.KeyedRows) string { return sqlmerge.NumberedRows(r) }
 
 // Greatest implements [sqlmerge.Dialect].
 func (dialect) Greatest(first string, more ...string) string {

@@ -241,7 +241,7 @@ func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error
 	if err != nil {
 		return classify(err)
 	}
-	return errors.Join(f(&session{b: b, conn: conn}), conn.Close())
+	return errors.Join(f(&session{b: b, conn: conn, touched: map[string]bool{}}), conn.Close())
 }
 
 // Write implements [sqlmerge.Backend]. If another process writes, Write waits up to Options.WaitLock. If that process
@@ -280,10 +280,8 @@ func (b *backend) begin(ctx context.Context) (_ *session, err error) {
 	if err := b.lock(ctx, b.conn); err != nil {
 		return nil, err
 	}
-	if _, err := b.conn.ExecContext(ctx, "START TRANSACTION"); err != nil {
-		return nil, err
-	}
-	return &session{b: b, conn: b.conn, touched: map[string]bool{}}, nil
+	_, err = b.conn.ExecContext(ctx, "START TRANSACTION")
+	return &session{b: b, conn: b.conn, touched: map[string]bool{}}, err
 }
 
 // dial opens the session that writes, and creates the database if it does not exist.

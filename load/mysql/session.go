@@ -47,9 +47,7 @@ func (s *session) Affect(ctx context.Context, query string) (int64, error) {
 func (s *session) translate(query string) string {
 	query, tables := translate(query)
 	for _, t := range tables {
-		if s.touched != nil {
-			s.touched[t] = true
-		}
+		s.touched[t] = true
 	}
 	return query
 }
@@ -62,20 +60,17 @@ func (s *session) CreateTemp(ctx context.Context, name, definition string) error
 	if !slices.Contains(s.temps, name) {
 		s.temps = append(s.temps, name)
 	}
-	query, isQuery := strings.CutPrefix(s.translate(definition), "AS ")
-	if !isQuery {
-		_, err := s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+" "+query)
-		return classify(err)
+	definition = s.translate(definition)
+	if query, ok := strings.CutPrefix(definition, "AS "); ok {
+		key, err := s.keyOf(ctx, query)
+		if err != nil {
+			return classify(err)
+		}
+		if key != nil {
+			definition = "(KEY (" + strings.Join(key, ", ") + ")) " + definition
+		}
 	}
-	key, err := s.keyOf(ctx, query)
-	if err != nil {
-		return classify(err)
-	}
-	index := ""
-	if len(key) > 0 {
-		index = " (KEY (" + strings.Join(key, ", ") + "))"
-	}
-	_, err = s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+index+" AS "+query)
+	_, err := s.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+name+" "+definition)
 	return classify(err)
 }
 

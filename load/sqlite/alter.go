@@ -59,21 +59,11 @@ func (s *session) definition(f arrow.Field) string {
 	return sqlmerge.Ident(f.Name) + " " + s.b.Type(schemas.TypeOf(f))
 }
 
-// index creates the index with which a merge finds rows: by the key, by the record that child rows belong to, or by
-// the hash.
+// index creates the index with which a merge finds rows.
 func (s *session) index(ctx context.Context, t schemas.Table) error {
-	columns := load.FullKey(t)
-	switch {
-	case load.Child(t.Columns):
-		columns = []string{load.RootKeyColumn(t.Columns)}
-	case len(columns) > 0:
-	case t.Columns.HasField(schemas.ColHash):
-		columns = []string{schemas.ColHash}
-	default:
+	columns := sqlmerge.FindColumns(t)
+	if columns == nil {
 		return nil
-	}
-	if load.Shared(t.Columns) && columns[0] != schemas.ColSource {
-		columns = append([]string{schemas.ColSource}, columns...)
 	}
 	return s.Exec(ctx, fmt.Sprintf("CREATE INDEX %s ON %s (%s)", s.b.Place("_penstock_find_"+t.Name), sqlmerge.Ident(t.Name), sqlmerge.Idents(columns)))
 }

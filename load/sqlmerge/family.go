@@ -144,3 +144,22 @@ func (m *merge) clearHashes(table, where string) error {
 	}
 	return nil
 }
+
+// FindColumns returns the columns of the index with which a merge finds rows: the key, the record that child rows belong
+// to, or the hash. It returns none if a table needs no index.
+func FindColumns(t schemas.Table) []string {
+	columns := load.FullKey(t)
+	switch {
+	case load.Child(t.Columns):
+		columns = []string{load.RootKeyColumn(t.Columns)}
+	case len(columns) > 0:
+	case t.Columns.HasField(schemas.ColHash):
+		columns = []string{schemas.ColHash}
+	default:
+		return nil
+	}
+	if load.Shared(t.Columns) && columns[0] != schemas.ColSource {
+		columns = append([]string{schemas.ColSource}, columns...)
+	}
+	return columns
+}

@@ -116,6 +116,16 @@ func LastRows(r KeyedRows, latest func(column string) string) string {
 	return fmt.Sprintf("SELECT %s, max(%s) AS o%s FROM %s AS r GROUP BY %s", asKeys("", r.Key), schemas.ColOrdinal, others, r.From, strings.Join(group, ", "))
 }
 
+// NumberedRows returns the same query as LastRows, without groups: it numbers the rows of each key.
+func NumberedRows(r KeyedRows) string {
+	names, columns := append(keyColumns("", r.Key), "o"), asKeys("", r.Key)+", "+schemas.ColOrdinal+" AS o"
+	for _, c := range r.Columns {
+		names, columns = append(names, c.Name), columns+", "+c.Value+" AS "+c.Name
+	}
+	return fmt.Sprintf("SELECT %s FROM (SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %s DESC) AS i FROM %s AS r) AS r WHERE i = 1",
+		strings.Join(names, ", "), columns, Idents(r.Key), schemas.ColOrdinal, r.From)
+}
+
 // statusSQL returns the query for the status table. It reads the staged rows once, and joins them with the keys and
 // hashes in the table and with the carried keys.
 func (m *merge) statusSQL(t *target, from string) string {
