@@ -93,7 +93,7 @@ func (w *worlds) penstock(t *testing.T, args ...string) (code int, stdout, stder
 // ids returns the keys of a table's rows that are not deleted, by source, read with `query`.
 func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	t.Helper()
-	code, out, errs := w.penstock(t, "query", "--json", "SELECT _penstock_source AS source, CAST(id AS varchar) AS id FROM "+table+" WHERE _penstock_deleted_at IS NULL")
+	code, out, errs := w.penstock(t, "query", "--json", "SELECT _penstock_source AS source, TRIM(CAST(id AS char(64))) AS id FROM "+table+" WHERE _penstock_deleted_at IS NULL")
 	require.Zero(t, code, errs)
 	all := map[string]map[string]int{}
 	for line := range strings.Lines(out) {
