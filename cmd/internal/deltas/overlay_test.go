@@ -26,7 +26,7 @@ func (r *deltaRig) midway(n int, f func()) {
 	}
 }
 
-// free reports whether nobody holds the stream's lock.
+// free reports whether the stream's lock is free.
 func (r *deltaRig) free(stream string) bool {
 	lock := r.config.Locks.Watch(stream)
 	_, free := lock.Try(r.t.Context(), 0)
