@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -93,12 +94,15 @@ type Claim struct {
 // claimed it. The worker must stop working on it.
 var ErrTaken = errors.New("unit is no longer this worker's")
 
+// ErrUnderWay is returned if a unit cannot be added, because it has not ended in another run. It is an [ErrLocked].
+var ErrUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", ErrLocked)
+
 // Units stores the units of runs. Times are by the store's clock. For each pipeline, the ended units of the last runs
 // are kept. The destinations, not the units, say what was loaded. Units is safe for concurrent use.
 type Units interface {
-	// AddUnits adds waiting units, all or none, and returns them with their IDs. It skips a unit if another one with
-	// the same pipeline, source and part has not ended. If that other unit belongs to the same run, it is returned
-	// instead. So adding a run's units twice is safe, also within one call.
+	// AddUnits adds waiting units, all or none, and returns them with their IDs. If a unit with the same pipeline,
+	// source and part has not ended in another run, AddUnits adds none and returns [ErrUnderWay]. If it has not ended
+	// in the same run, it is returned instead. So adding a run's units twice is safe, also within one call.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
 	// ClaimUnits claims units for a worker and returns them. It finds the unit that may start and has waited longest.
 	// Then it claims all units of the same run, pipeline and source that may start, within the limits of c. There may

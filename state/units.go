@@ -89,11 +89,17 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 			if err != nil {
 				return err
 			}
+			if len(one) == 0 {
+				return ErrUnderWay // Invariant 14
+			}
 			added = append(added, one...)
 		}
 		return forgetUnits(ctx, tx, begun)
 	})
-	return added, err
+	if err != nil {
+		return nil, err
+	}
+	return added, nil
 }
 
 // forgetUnits deletes ended units of old runs of the pipelines in begun: see [KeptUnits]. // Invariant 6

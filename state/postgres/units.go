@@ -42,7 +42,8 @@ const activeUnits = "state IN ('waiting', 'running', 'parked')"
 func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
-	for _, u := range state.DistinctUnits(units) {
+	units = state.DistinctUnits(units)
+	for _, u := range units {
 		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
 		notBefore = append(notBefore, u.NotBefore)
 	}
@@ -58,6 +59,9 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
 			return err
 		}
+		if len(added) < len(units) {
+			return state.ErrUnderWay // Invariant 14
+		}
 		slices.Sort(pipelines)
 		for _, p := range slices.Compact(slices.Clone(pipelines)) { // Invariant 6
 			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
@@ -70,7 +74,10 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 		added = byID(added)
 		return l.s.addJobs(ctx, tx, added)
 	})
-	return added, err
+	if err != nil {
+		return nil, err
+	}
+	return added, nil
 }
 
 func byID(units []state.Unit) []state.Unit {

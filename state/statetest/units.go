@@ -46,7 +46,15 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "a unit of the same run is returned unchanged, and once")
 	later := unit("s1", "a")
 	later.Run = "run2"
-	require.Empty(t, add(t, j, later), "it is active in another run")
+	another := unit("s9", "z")
+	another.Run = "run2"
+	none, err := j.AddUnits(ctx, []state.Unit{another, later})
+	require.ErrorIs(t, err, state.ErrUnderWay, "one of them has not ended in another run")
+	require.ErrorIs(t, err, state.ErrLocked)
+	require.Empty(t, none)
+	all, err := j.Units(ctx, state.UnitFilter{Run: "run2"})
+	require.NoError(t, err)
+	require.Empty(t, all, "all or none")
 
 	got := claim(t, j, state.Claim{Worker: "w1"})
 	require.Len(t, got, 2, "all of one source")
@@ -69,7 +77,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	foreign.Worker, foreign.State = "w2", state.UnitDone
 	got[0].State, got[0].Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them belongs to another worker")
-	all, err := j.Units(ctx, state.UnitFilter{Run: "run1"})
+	all, err = j.Units(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	require.Equal(t, state.UnitDone, all[0].State)

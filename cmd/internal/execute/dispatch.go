@@ -2,7 +2,6 @@ package execute
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -10,10 +9,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
-
-// errUnderWay means that no unit can be added for a run, because each would repeat a unit of another run that has
-// not ended.
-var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", state.ErrLocked)
 
 // endLook is how often Dispatch checks whether units have ended.
 const endLook = time.Second
@@ -57,10 +52,7 @@ func (w *Worker) plan(ctx context.Context, r Run) error {
 	for _, s := range sources {
 		units = append(units, fleet.Plan(r.ID, r.Pipeline.Name, s.name, open.Plain(streams))...)
 	}
-	added, err := w.claimer.Units.AddUnits(ctx, units)
-	if err == nil && len(added) == 0 && len(units) > 0 {
-		err = errUnderWay
-	}
+	_, err = w.claimer.Units.AddUnits(ctx, units)
 	return err
 }
 
