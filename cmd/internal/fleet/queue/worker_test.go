@@ -88,7 +88,14 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 			if !slices.Contains(pipelines, u.Pipeline) {
 				return b.store.Now().Add(50 * time.Millisecond), nil
 			}
-			return time.Time{}, b.do(ctx, name, u, cancelled)
+			if err := b.do(ctx, name, u, cancelled); err != nil {
+				return time.Time{}, err
+			}
+			left, err := b.units.Units(ctx, state.UnitFilter{Run: u.Run, Source: &u.Source, Active: true, Limit: 1})
+			if err != nil || len(left) == 0 {
+				return time.Time{}, err
+			}
+			return b.store.Now().Add(50 * time.Millisecond), nil // another claim was just reviving them
 		},
 	}
 	ended := make(chan error, 1)
