@@ -25,7 +25,7 @@ NOID   := -buildid=
 #   - the dashboard, because its browser tests would time out
 #   - cmd/penstock, because its tests would take half an hour, and cmd/internal/execute, which they test
 # make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
-RACED  := ./cmd/internal/deltas ./cmd/internal/fleet/... ./cmd/internal/pipeline $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
+RACED  := $(addprefix ./cmd/internal/,deltas execute fleet/... pipeline/... rejects verify) $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
 SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists)
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
