@@ -89,7 +89,7 @@ check: lint prose vulncheck race ## make lint, prose, vulncheck and race
 
 .PHONY: race
 race: ## run the tests of concurrent code under the race detector, in random order
-	$(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short -skip '$(SEEDED)' $(RACED)
+	GOGC=400 $(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short -skip '$(SEEDED)' $(RACED)
 
 .PHONY: bench
 bench: build ## measure speed and memory, each figure beside a baseline; fail if a promised ratio is missed
