@@ -149,6 +149,7 @@ func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	return ReadNote(path)
 }
 
+// SetNote implements [Notes].
 func (n folderNotes) SetNote(ctx context.Context, name string, previous, text []byte) (err error) {
 	path, err := n.path(name)
 	if err != nil {

@@ -196,6 +196,7 @@ func (f *fileSafe) Check() error {
 	return nil
 }
 
+// Lock implements [Safe].
 func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (Lease, error) {
 	l, err := Acquire(ctx, f.path(name, ".lock"), wait)
 	if err != nil {
@@ -204,6 +205,7 @@ func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (L
 	return l, nil
 }
 
+// Read implements [Safe].
 func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 	if what == EntrySecret && f.ring != nil {
 		text, err := f.ring.Get(name)
@@ -228,6 +230,7 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 	return text, nil
 }
 
+// Write implements [Safe].
 func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
 	if len(text) == 0 && (what == EntryNote || f.ring == nil) {
 		return removePrivate(f.file(name, what), step)
@@ -248,8 +251,10 @@ func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)
 	return nil
 }
 
+// Now implements [Safe].
 func (f *fileSafe) Now() time.Time { return time.Now() }
 
+// Where implements [Safe].
 func (f *fileSafe) Where(name string) string {
 	if f.ring != nil {
 		return "the keyring"

@@ -14,6 +14,7 @@ import (
 // cursor sends a token that the answer states: {"next_cursor": "x"}.
 type cursor struct{ parameter }
 
+// Type implements [Pager].
 func (cursor) Type() string { return string(KindCursor) }
 
 // Candidates returns the parameters that may take the token of the answer.
@@ -25,8 +26,10 @@ func (g cursor) Candidates(e *evidence) []Candidate {
 	return e.named(g, e.progress.tokenParams(s))
 }
 
+// Describe implements [Pager].
 func (cursor) Describe(at Position) string { return "the page after a " + at.Param } // the value may be long
 
+// NeedsNext implements [Pager].
 func (cursor) NeedsNext(string) bool { return true }
 
 // Judge rejects a list that returns other records on every reading, although its token does not change.

@@ -9,8 +9,10 @@ import (
 // header sends a Range header: items=10-19, or the token that the answer states in a header.
 type header struct{ parameter }
 
+// Type implements [Pager].
 func (header) Type() string { return string(KindRange) }
 
+// Traits implements [Pager].
 func (header) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the range that the headers of the first page lead to.
@@ -24,17 +26,22 @@ func (g header) Candidates(e *evidence) []Candidate {
 	return nil
 }
 
+// Next implements [Pager].
 func (header) Next(at Position, l Last, p *Progress) (Position, bool) {
 	unit := at.Kind == KindRange && at.Param != "" || p.Hint.Type == string(KindRange) && p.Hint.Page != ""
 	return p.ranged(at, l.N), unit // without a unit, only a token leads on
 }
 
+// Describe implements [Pager].
 func (header) Describe(Position) string { return "the page after a range" }
 
+// Valid implements [Pager].
 func (header) Valid(at Position) bool { return at.At != "" }
 
+// Send implements [Pager].
 func (header) Send(at Position, _ func(name, value string)) (ranged string) { return at.At }
 
+// NeedsNext implements [Pager].
 func (header) NeedsNext(unit string) bool { return unit == "" }
 
 func (p *Progress) ranged(at Position, n int) Position {

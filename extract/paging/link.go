@@ -14,8 +14,10 @@ import (
 // link follows a link to the next page. It sends one parameter of the link, or all.
 type link struct{ parameter }
 
+// Type implements [Pager].
 func (link) Type() string { return string(KindLink) }
 
+// Second implements [Pager].
 func (link) Second(e *evidence, param string) Position {
 	if v := e.First.Signals.Next.Get(param); v != "" {
 		return linkPosition(param, v)
@@ -23,10 +25,13 @@ func (link) Second(e *evidence, param string) Position {
 	return Position{}
 }
 
+// Describe implements [Pager].
 func (link) Describe(Position) string { return "the page after a next link" }
 
+// Valid implements [Pager].
 func (link) Valid(at Position) bool { return at.At != "" && at.Param == "" }
 
+// Send implements [Pager].
 func (link) Send(at Position, set func(name, value string)) (ranged string) {
 	all, _ := url.ParseQuery(at.At) // valid, because url.Values.Encode wrote it
 	for name := range all {
@@ -35,6 +40,7 @@ func (link) Send(at Position, set func(name, value string)) (ranged string) {
 	return ""
 }
 
+// NeedsNext implements [Pager].
 func (link) NeedsNext(string) bool { return true }
 
 // Judge accepts an empty page as the end, unless the server returns records for all parameters of the link.

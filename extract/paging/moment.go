@@ -12,6 +12,7 @@ import (
 // moment sends the time of the last record: created_before=2026-11-21. Several records may have the same time.
 type moment struct{ keyset }
 
+// Traits implements [Pager].
 func (moment) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the parameters for each time by which the first page is ordered.

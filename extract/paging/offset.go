@@ -12,8 +12,10 @@ import (
 // offset asks for pages by the index of their first record: offset=20.
 type offset struct{ parameter }
 
+// Type implements [Pager].
 func (offset) Type() string { return string(KindOffset) }
 
+// Traits implements [Pager].
 func (offset) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
 // Candidates begins with the parameter that the answer names.
@@ -22,19 +24,23 @@ func (g offset) Candidates(e *evidence) []Candidate {
 	return e.named(g, records.Unique(slices.Concat(echoed(e.First.Signals.offsetName, usual), usual)))
 }
 
+// Second implements [Pager].
 func (offset) Second(e *evidence, param string) Position {
 	return Position{Kind: KindOffset, Param: param, At: strconv.Itoa(e.First.N)}
 }
 
+// Next implements [Pager].
 func (offset) Next(at Position, l Last, p *Progress) (Position, bool) {
 	return p.offset(at, l.N, l.Signals), true
 }
 
+// Following implements [Pager].
 func (offset) Following(at Position, p *Progress) (Position, bool) {
 	next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+p.Step, 10)}
 	return next, p.Step > 0 && next.Number() < p.Total
 }
 
+// Valid implements [Pager].
 func (offset) Valid(at Position) bool { return validNumber(at) }
 
 // Judge also considers that the parameter counts pages, although it is named like an offset.

@@ -12,8 +12,10 @@ import (
 // page asks for pages by number: page=2.
 type page struct{ parameter }
 
+// Type implements [Pager].
 func (page) Type() string { return string(KindPage) }
 
+// Traits implements [Pager].
 func (page) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
 // Candidates begins with the most usual parameter. The parameter that the answer names comes second.
@@ -22,6 +24,7 @@ func (g page) Candidates(e *evidence) []Candidate {
 	return e.named(g, records.Unique(slices.Concat(usual[:1], echoed(e.First.Signals.pageName, usual), usual)))
 }
 
+// Second implements [Pager].
 func (page) Second(e *evidence, param string) Position {
 	number := max(e.First.Signals.Page, 1) + 1
 	if e.First.Signals.Page == 0 || e.fromZero {
@@ -30,15 +33,18 @@ func (page) Second(e *evidence, param string) Position {
 	return Position{Kind: KindPage, Param: param, At: strconv.FormatInt(number, 10)}
 }
 
+// Next implements [Pager].
 func (page) Next(at Position, _ Last, p *Progress) (Position, bool) {
 	return p.PageAt(at, p.page(at)+1), true
 }
 
+// Following implements [Pager].
 func (page) Following(at Position, p *Progress) (Position, bool) {
 	next := Position{Kind: at.Kind, Param: at.Param, At: strconv.FormatInt(at.Number()+1, 10)}
 	return next, at.Number() < p.Last || p.Last == 0 && p.within(next, p.Total)
 }
 
+// Valid implements [Pager].
 func (page) Valid(at Position) bool { return validNumber(at) }
 
 // Confirm finds out whether pages are numbered from 0 or from 1, unless the answers state their number.

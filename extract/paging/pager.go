@@ -60,18 +60,24 @@ type Last struct {
 // parameter has what most pagers share: the position is the value of one parameter.
 type parameter struct{}
 
+// Type implements [Pager].
 func (parameter) Type() string { return "" }
 
+// Traits implements [Pager].
 func (parameter) Traits() Traits { return Traits{} }
 
+// Candidates implements [Pager].
 func (parameter) Candidates(*evidence) []Candidate { return nil }
 
+// Second implements [Pager].
 func (parameter) Second(e *evidence, param string) Position {
 	return linkPosition(param, e.First.Signals.Token)
 }
 
+// Next implements [Pager].
 func (parameter) Next(Position, Last, *Progress) (Position, bool) { return Position{}, false }
 
+// Following implements [Pager].
 func (parameter) Following(Position, *Progress) (Position, bool) { return Position{}, false }
 
 // Judge accepts other records. It accepts no records if the list may end there.
@@ -89,17 +95,22 @@ func (parameter) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
 	return Rejected, nil
 }
 
+// Confirm implements [Pager].
 func (parameter) Confirm(context.Context, *Probe, Trial) (bool, error) { return true, nil }
 
+// Describe implements [Pager].
 func (parameter) Describe(at Position) string { return string(at.Kind) + " " + at.At }
 
+// Valid implements [Pager].
 func (parameter) Valid(at Position) bool { return at.At != "" && at.Param != "" }
 
+// Send implements [Pager].
 func (parameter) Send(at Position, set func(name, value string)) (ranged string) {
 	set(at.Param, at.At)
 	return ""
 }
 
+// NeedsNext implements [Pager].
 func (parameter) NeedsNext(string) bool { return false }
 
 // Candidate is a request that may return the second page.

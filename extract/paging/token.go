@@ -11,6 +11,7 @@ import (
 // token sends a member of the last record that is named like a token: {"id": 17, "cursor": "x"}.
 type token struct{ keyset }
 
+// Traits implements [Pager].
 func (token) Traits() Traits { return Traits{Computes: true} }
 
 // Candidates returns the parameters for each such member.

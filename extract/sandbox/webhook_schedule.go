@@ -29,15 +29,19 @@ func (s *schedule) hasten(now time.Time, allowed func(*plannedDelivery) bool) {
 
 type dueQueue []*plannedDelivery
 
+// Len implements sort.Interface.
 func (q dueQueue) Len() int { return len(q) }
 
 // Less implements sort.Interface: the earlier due time comes first.
 func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 
+// Swap implements sort.Interface.
 func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
+// Push implements heap.Interface.
 func (q *dueQueue) Push(x any) { *q = append(*q, x.(*plannedDelivery)) }
 
+// Pop implements heap.Interface.
 func (q *dueQueue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]

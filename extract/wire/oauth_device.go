@@ -119,6 +119,7 @@ type authenticated struct {
 	by     string
 }
 
+// RoundTrip implements [http.RoundTripper].
 func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.secret != "" && a.by == ClientBasic {
 		r = r.Clone(r.Context())

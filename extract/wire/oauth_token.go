@@ -116,6 +116,7 @@ func (e *exchangeError) Error() string { return e.err.Error() }
 // Unwrap returns the underlying error.
 func (e *exchangeError) Unwrap() error { return e.err }
 
+// RoundTrip implements [http.RoundTripper].
 func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}

@@ -48,8 +48,10 @@ type known struct {
 
 var _ parquet.Catalog = (*catalog)(nil)
 
+// Close implements [parquet.Catalog].
 func (c *catalog) Close() error { return c.pointers.db.Close() }
 
+// Streams implements [parquet.Catalog].
 func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 	all, err := c.pointers.all(ctx)
 	var out []string
@@ -61,6 +63,7 @@ func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
+// Locate implements [parquet.Catalog].
 func (c *catalog) Locate(ctx context.Context, name string) (string, error) {
 	return c.pointers.locate(ctx, name)
 }
@@ -158,6 +161,7 @@ func summaryOf(s *table.Snapshot) map[string]string {
 	return s.Summary.Properties
 }
 
+// Sources implements [parquet.Catalog].
 func (c *catalog) Sources(ctx context.Context, stream string) ([]string, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil {
@@ -166,6 +170,7 @@ func (c *catalog) Sources(ctx context.Context, stream string) ([]string, error) 
 	return slices.Sorted(maps.Keys(h.sources)), nil
 }
 
+// Head implements [parquet.Catalog].
 func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Head, error) {
 	h, err := c.headOf(ctx, stream, source)
 	if err != nil {

@@ -31,6 +31,7 @@ type commit struct {
 	made      map[string]known
 }
 
+// Commit implements [parquet.Catalog].
 func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
 	if spec.Source == "" {
 		_, err := c.attempt(ctx, spec)

@@ -23,6 +23,7 @@ func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load
 	return x, nil
 }
 
+// Write implements [load.Tx].
 func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
 	if x.done {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
@@ -75,6 +76,7 @@ func (x *tx) prepare(ctx context.Context) error {
 	return nil
 }
 
+// Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.done:

@@ -64,17 +64,21 @@ func slashed(path string) string {
 	return path
 }
 
+// Write implements [Files].
 func (b *bucket) Write(ctx context.Context, name string, text []byte) error {
 	return b.o.Put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
 }
 
+// Read implements [Files].
 func (b *bucket) Read(ctx context.Context, name string) ([]byte, error) {
 	text, _, err := b.o.Get(ctx, b.prefix+name, 0, 0)
 	return text, err
 }
 
+// Location implements [Files].
 func (b *bucket) Location(name string) string { return b.url + "/" + b.prefix + name }
 
+// Name implements [Files].
 func (b *bucket) Name(location string) (string, bool) {
 	return strings.CutPrefix(location, b.url+"/"+b.prefix)
 }
@@ -131,6 +135,7 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 	return strings.Join(places, "\n"), nil
 }
 
+// Close implements io.Closer.
 func (t *catalogStore) Close() error { return t.catalog.Close() }
 
 type tableStore struct {

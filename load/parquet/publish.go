@@ -107,6 +107,7 @@ func (x *tx) moved() *manifest {
 	return &out
 }
 
+// Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.done {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)

@@ -26,6 +26,7 @@ type ofSource struct {
 	lake *Lake
 }
 
+// Tables implements [load.Destination].
 func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	return p.lake.tablesOf(ctx, p.Source, name)
 }

@@ -53,6 +53,7 @@ func (x *tx) tidy(ctx context.Context) error {
 	return x.folder.store.tidy(ctx, x.base)
 }
 
+// Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	if x.done {
 		return nil

@@ -56,8 +56,10 @@ func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
 	return b, b.Close()
 }
 
+// Quota implements [state.EventKeeper].
 func (b *inbox) Quota() int64 { return b.quota }
 
+// Close implements [state.Inbox].
 func (b *inbox) Close() error {
 	b.groups.Close()
 	return nil

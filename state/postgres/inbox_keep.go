@@ -71,6 +71,7 @@ func (b *inbox) change(ctx context.Context, how func(context.Context, func(pgx.T
 	return how(ctx, do)
 }
 
+// Quarantine implements [state.EventKeeper].
 func (b *inbox) Quarantine(ctx context.Context, ordinal int64, reason string) error {
 	err := b.change(ctx, b.s.change, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "UPDATE events SET reason = $1 WHERE ordinal = $2", clean(reason), ordinal)
@@ -169,6 +170,7 @@ func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[state.Captured])
 }
 
+// Captures implements [state.Intake].
 func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
@@ -193,6 +195,7 @@ func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event,
 	return all, nil
 }
 
+// Forget implements [state.Intake].
 func (b *inbox) Forget(ctx context.Context, source string, lastNumber int64) error {
 	err := b.change(ctx, b.s.change, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM captures WHERE source = $1 AND capture <= $2", []byte(source), lastNumber)

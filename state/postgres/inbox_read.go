@@ -34,6 +34,7 @@ func (b *inbox) Events(ctx context.Context, source string, after int64, limit in
 	return events, nil
 }
 
+// DeadLetters implements [state.EventReader].
 func (b *inbox) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]state.DeadLetter, error) {
 	letters, err := b.pages(ctx, "name = $1 AND ordinal > $2 AND reason IS NOT NULL", source, after, limit)
 	if err != nil {
@@ -64,6 +65,7 @@ func (b *inbox) pages(ctx context.Context, where, source string, after int64, li
 	return all, nil
 }
 
+// Event implements [state.EventReader].
 func (b *inbox) Event(ctx context.Context, ordinal int64) (state.DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE ordinal = $1", ordinal)
 	if err == nil && len(letters) == 0 {
@@ -94,6 +96,7 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 	return letters, err
 }
 
+// Backlogs implements [state.EventReader].
 func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,

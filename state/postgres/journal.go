@@ -102,6 +102,7 @@ func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 	return seen.UTC(), err
 }
 
+// Pause implements [state.Schedule].
 func (j *journal) Pause(ctx context.Context, pipeline string, start time.Time) error {
 	return j.change(ctx, "pause", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", nullTime(start), pipeline)
@@ -109,6 +110,7 @@ func (j *journal) Pause(ctx context.Context, pipeline string, start time.Time) e
 	})
 }
 
+// Paused implements [state.Schedule].
 func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var since *time.Time
 	err := j.s.read(ctx, func(pool *pgxpool.Pool) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
+// KeepAudit implements [state.AuditStore].
 func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 	return j.change(ctx, "audit", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -22,6 +23,7 @@ func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 	})
 }
 
+// Audit implements [state.AuditStore].
 func (j *journal) Audit(ctx context.Context, offset, limit int) (records []state.AuditRecord, total int, err error) {
 	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		if err := pool.QueryRow(ctx, "SELECT count(*) FROM audit").Scan(&total); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
+// KeepRun implements [state.RunStore].
 func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
@@ -41,10 +42,12 @@ func (j *journal) BreakRuns(ctx context.Context, reason string) error {
 	})
 }
 
+// Runs implements [state.RunStore].
 func (j *journal) Runs(ctx context.Context, pipeline, bound string, limit int) ([]state.RunRecord, error) {
 	return j.runs(ctx, "'[]'::bytea", "($1 = '' OR pipeline = $1) AND ($2 = '' OR run < $2) ORDER BY run DESC LIMIT $3", pipeline, bound, limit)
 }
 
+// Run implements [state.RunStore].
 func (j *journal) Run(ctx context.Context, run string) (state.RunRecord, bool, error) {
 	all, err := j.runs(ctx, "log", "run = $1", run)
 	if err != nil || len(all) == 0 {

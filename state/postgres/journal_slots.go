@@ -76,6 +76,7 @@ func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotR
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
+// Orphans implements [state.SlotStore].
 func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	return j.adopt(ctx, pipeline, "owner <> $2 AND "+orphaned)
 }
@@ -96,6 +97,7 @@ func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []st
 	return slots, err
 }
 
+// Slots implements [state.SlotStore].
 func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
 	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)

@@ -141,10 +141,13 @@ func (l *lease) renew(ctx context.Context) (kept bool, err error) {
 	return kept, err
 }
 
+// Token implements [state.Lease].
 func (l *lease) Token() int64 { return l.token }
 
+// Lost implements [state.Lease].
 func (l *lease) Lost() <-chan struct{} { return l.lost }
 
+// Release implements [state.Lease].
 func (l *lease) Release() error { return l.once() }
 
 func (l *lease) release() error {

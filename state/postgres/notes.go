@@ -16,6 +16,7 @@ type notes struct{ s *Store }
 
 var _ state.Notes = notes{}
 
+// Note implements [state.Notes].
 func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
 	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
@@ -26,6 +27,7 @@ func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
 	return text, nil
 }
 
+// SetNote implements [state.Notes].
 func (n notes) SetNote(ctx context.Context, name string, previous, text []byte) error {
 	tries := 0
 	err := n.s.change(ctx, func(tx pgx.Tx) error {
@@ -57,6 +59,7 @@ func (n notes) SetNote(ctx context.Context, name string, previous, text []byte) 
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
+// NoteNames implements [state.Notes].
 func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
 	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)

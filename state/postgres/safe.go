@@ -31,6 +31,7 @@ func (f safe) Check() error {
 	return err
 }
 
+// Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
 
 // Lock implements [state.Safe]. Only one process at a time has the lock. // Invariant 13
@@ -49,6 +50,7 @@ func leaseOf(name string) string { return "token " + name }
 
 const safeTime = 20 * time.Second
 
+// Read implements [state.Safe].
 func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
@@ -127,4 +129,5 @@ func column(what state.Entry) string {
 	return "note"
 }
 
+// Where implements [state.Safe].
 func (f safe) Where(name string) string { return "the state database, encrypted, as " + name }

@@ -22,8 +22,10 @@ func (s *Store) OpenSources(context.Context) (state.Sources, error) { return sou
 // ReadSources implements [state.Store].
 func (s *Store) ReadSources(context.Context) (state.Sources, error) { return sources{s}, nil }
 
+// Close implements [state.Sources].
 func (b sources) Close() error { return nil }
 
+// Pause implements [state.Sources].
 func (b sources) Pause(ctx context.Context, source string, p state.Pause) error {
 	err := b.s.change(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO source_pauses VALUES ($1, $2, $3)
@@ -36,6 +38,7 @@ func (b sources) Pause(ctx context.Context, source string, p state.Pause) error 
 	return nil
 }
 
+// Resume implements [state.Sources].
 func (b sources) Resume(ctx context.Context, source string) (wasPaused bool, err error) {
 	err = b.s.change(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "DELETE FROM source_pauses WHERE source = $1", source)
@@ -48,6 +51,7 @@ func (b sources) Resume(ctx context.Context, source string) (wasPaused bool, err
 	return wasPaused, nil
 }
 
+// Paused implements [state.Sources].
 func (b sources) Paused(ctx context.Context) (all map[string]state.Pause, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		all = map[string]state.Pause{}
@@ -70,6 +74,7 @@ func (b sources) Paused(ctx context.Context) (all map[string]state.Pause, err er
 	return all, nil
 }
 
+// Keep implements [state.Sources].
 func (b sources) Keep(ctx context.Context, records []state.SourceRecord) error {
 	err := b.s.change(ctx, func(tx pgx.Tx) error {
 		var batch pgx.Batch
@@ -93,6 +98,7 @@ func (b sources) Keep(ctx context.Context, records []state.SourceRecord) error {
 	return nil
 }
 
+// Records implements [state.Sources].
 func (b sources) Records(ctx context.Context, pipeline string) (all []state.SourceRecord, err error) {
 	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT pipeline, source, run, status, error, ended, complete, failures, silent, written, requests

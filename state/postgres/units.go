@@ -24,6 +24,7 @@ func (s *Store) OpenUnits(context.Context) (state.UnitStore, error) { return uni
 // ReadUnits implements [state.Store].
 func (s *Store) ReadUnits(context.Context) (state.UnitStore, error) { return unitStore{s}, nil }
 
+// Close implements [state.UnitStore].
 func (unitStore) Close() error { return nil }
 
 func (l unitStore) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
@@ -39,6 +40,7 @@ const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, wo
 // activeUnits is the condition that a unit has not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
+// AddUnits implements [state.Units].
 func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
@@ -165,6 +167,7 @@ func (s *Store) revive(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+// ExtendClaims implements [state.Units].
 func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "extend claims of units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
@@ -211,6 +214,7 @@ const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::
 
 func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
 
+// CancelUnits implements [state.Units].
 func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
 	f.Active = true
 	err = l.change(ctx, "cancel units", func(tx pgx.Tx) error {
@@ -230,6 +234,7 @@ func (l unitStore) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, 
 
 const mostUnits = 1000
 
+// Units implements [state.Units].
 func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
 	err = l.s.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)

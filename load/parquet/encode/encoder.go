@@ -41,6 +41,7 @@ type countingWriter struct {
 	n int64
 }
 
+// Write implements [io.Writer].
 func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
 	c.n += int64(n)

@@ -95,11 +95,13 @@ func (a *azure) upload(ctx context.Context, key string, r request, header ...str
 	return a.do(ctx, "store", key, r)
 }
 
+// Put implements [Bucket].
 func (a *azure) Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := a.upload(ctx, key, request{body: body, size: size}, "Content-Type", parquetType)
 	return err
 }
 
+// Create implements [Bucket].
 func (a *azure) Create(ctx context.Context, key string, text []byte) error {
 	got, err := a.upload(ctx, key, request{
 		body: bytes.NewReader(text), size: int64(len(text)), pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
@@ -115,6 +117,7 @@ func (a *azure) Create(ctx context.Context, key string, text []byte) error {
 	}
 }
 
+// Get implements [Bucket].
 func (a *azure) Get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := a.do(ctx, "read", key, request{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
 	if err != nil {
@@ -170,6 +173,7 @@ func (a *azure) pages(ctx context.Context, prefix string, query url.Values, visi
 	}
 }
 
+// List implements [Bucket].
 func (a *azure) List(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
@@ -185,6 +189,7 @@ func (a *azure) List(ctx context.Context, prefix string, pageSize int, visit fun
 	})
 }
 
+// Folders implements [Bucket].
 func (a *azure) Folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = a.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *azurePage) bool {
 		for _, of := range p.Prefixes {
@@ -197,6 +202,7 @@ func (a *azure) Folders(ctx context.Context, prefix string) (out []string, err e
 	return out, err
 }
 
+// Remove implements [Bucket].
 func (a *azure) Remove(ctx context.Context, key string) error {
 	_, err := a.do(ctx, "remove", key, request{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
 	return err
@@ -205,4 +211,5 @@ func (a *azure) Remove(ctx context.Context, key string) error {
 // uploads returns none, because each object is stored by a single request.
 func (a *azure) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
+// AbortUpload implements [Bucket].
 func (a *azure) AbortUpload(context.Context, Upload) error { return nil }

@@ -99,6 +99,7 @@ func (g *google) upload(ctx context.Context, key string, query url.Values, a req
 	return g.do(ctx, "store", key, a)
 }
 
+// Put implements [Bucket].
 func (g *google) Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
 	_, err := g.upload(ctx, key, url.Values{}, request{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
 	return err
@@ -116,6 +117,7 @@ func (g *google) Create(ctx context.Context, key string, text []byte) error {
 	return err
 }
 
+// Get implements [Bucket].
 func (g *google) Get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
 	got, err := g.do(ctx, "read", key, request{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
 	if err != nil {
@@ -171,6 +173,7 @@ func (g *google) pages(ctx context.Context, prefix string, query url.Values, vis
 	}
 }
 
+// List implements [Bucket].
 func (g *google) List(ctx context.Context, prefix string, pageSize int, visit func(string, int64) bool) error {
 	query := url.Values{}
 	if pageSize > 0 {
@@ -186,6 +189,7 @@ func (g *google) List(ctx context.Context, prefix string, pageSize int, visit fu
 	})
 }
 
+// Folders implements [Bucket].
 func (g *google) Folders(ctx context.Context, prefix string) (out []string, err error) {
 	err = g.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *googlePage) bool {
 		for _, name := range p.Prefixes {
@@ -198,6 +202,7 @@ func (g *google) Folders(ctx context.Context, prefix string) (out []string, err 
 	return out, err
 }
 
+// Remove implements [Bucket].
 func (g *google) Remove(ctx context.Context, key string) error {
 	_, err := g.do(ctx, "remove", key, request{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
 	return err
@@ -206,4 +211,5 @@ func (g *google) Remove(ctx context.Context, key string) error {
 // uploads returns none, because each object is stored by a single request.
 func (g *google) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
+// AbortUpload implements [Bucket].
 func (g *google) AbortUpload(context.Context, Upload) error { return nil }

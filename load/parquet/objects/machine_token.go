@@ -18,6 +18,7 @@ type machineTokens struct {
 	header, value string // a header that the server requires
 }
 
+// Token implements [oauth2.TokenSource].
 func (m *machineTokens) Token() (*oauth2.Token, error) {
 	r, err := http.NewRequest(http.MethodGet, m.url, nil) //nolint:noctx // a TokenSource has no context; the client has a timeout
 	if err != nil {

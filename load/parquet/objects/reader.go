@@ -64,6 +64,7 @@ func Copy(ctx context.Context, to io.Writer, b Bucket, key string, size int64) e
 
 type nopCloser struct{ *io.SectionReader }
 
+// Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
 // remote reads an object by range requests, with read-ahead.
@@ -79,6 +80,7 @@ type remote struct {
 	ahead []byte
 }
 
+// ReadAt implements io.ReaderAt.
 func (r *remote) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= r.size {
 		return 0, io.EOF
