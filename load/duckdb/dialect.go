@@ -119,11 +119,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 			return t, true
 		}
 	}
-	var d arrow.Decimal128Type
-	if n, _ := fmt.Sscanf(sql, "DECIMAL(%d,%d)", &d.Precision, &d.Scale); n == 2 {
-		return &d, true
-	}
-	return nil, false
+	return sqlmerge.Decimal(sql, "DECIMAL(%d,%d)")
 }
 
 // cast returns an expression that casts expr, of type from, to the wider type to.

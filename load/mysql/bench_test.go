@@ -69,7 +69,7 @@ func (r *rig) put(key, value arrow.DataType, rows ...loadtest.Row) (load.Outcome
 	return out, nil
 }
 
-// records returns n records, of which some have changed.
+// records returns n records. The first ones have changed.
 func records(n, changed int, key string) []loadtest.Row {
 	out := make([]loadtest.Row, n)
 	for i := range out {

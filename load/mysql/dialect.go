@@ -102,11 +102,7 @@ func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 			return t, true
 		}
 	}
-	var t arrow.Decimal128Type
-	if n, _ := fmt.Sscanf(sql, "decimal(%d,%d)", &t.Precision, &t.Scale); n == 2 && t.Precision <= 38 && t.Scale >= 0 && t.Scale <= t.Precision {
-		return &t, true
-	}
-	return nil, false
+	return sqlmerge.Decimal(sql, "decimal(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result equals what is inserted for the same value. The expression may also be

@@ -166,11 +166,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	case "text":
 		return schemas.Text, true
 	}
-	var d arrow.Decimal128Type
-	if n, _ := fmt.Sscanf(sql, "numeric(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale >= 0 && d.Scale <= d.Precision {
-		return &d, true
-	}
-	return nil, false
+	return sqlmerge.Decimal(sql, "numeric(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result is the same as an encoder writes: see [format.encoderFor].

@@ -111,11 +111,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 			return t, true
 		}
 	}
-	var d arrow.Decimal128Type
-	if n, _ := fmt.Sscanf(sql, "DECIMAL TEXT(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale >= 0 && d.Scale <= d.Precision {
-		return &d, true
-	}
-	return nil, false
+	return sqlmerge.Decimal(sql, "DECIMAL TEXT(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result equals what [encoder] writes for the same value.

@@ -122,13 +122,7 @@ func (m *merge) keyed(t *target) error {
 			return nil
 		}
 	}
-	err := m.s.Stage(m.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
-		return m.s.CreateTemp(m.ctx, status, "AS "+m.statusSQL(t, from))
-	})
-	if err != nil {
-		return err
-	}
-	n, err := m.count(t, compared.Rows)
+	n, err := m.compare(t, compared)
 	if err != nil {
 		return err
 	}

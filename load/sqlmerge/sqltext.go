@@ -84,3 +84,13 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	}
 	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }
+
+// Decimal returns the decimal type that a database calls sql. The format has two verbs, for the precision and the scale.
+func Decimal(sql, format string) (arrow.DataType, bool) {
+	var t arrow.Decimal128Type
+	n, _ := fmt.Sscanf(sql, format, &t.Precision, &t.Scale) // an error means fewer than two numbers
+	if n < 2 || t.Precision > 38 || t.Scale < 0 || t.Scale > t.Precision {
+		return nil, false
+	}
+	return &t, true
+}

@@ -84,7 +84,7 @@ func (m *merge) winnersSQL(t *target, from string) string {
 	return m.b.LastRows(r)
 }
 
-// KeyedRows are rows of which the last one for each key is wanted, by [schemas.ColOrdinal].
+// KeyedRows describes a query for the last row of each key. The last row has the highest [schemas.ColOrdinal].
 type KeyedRows struct {
 	From    string // a FROM item
 	Key     []string
@@ -227,6 +227,17 @@ func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 
 // countIf returns an expression for the number of rows for which a condition holds.
 func countIf(condition string) string { return "count(CASE WHEN " + condition + " THEN 1 END)" }
+
+// compare fills the status table with the status of each staged row, and counts the rows of each status.
+func (m *merge) compare(t *target, staged *load.Staged) (counts, error) {
+	err := m.s.Stage(m.ctx, staged, t.Columns, stagedColumns(t), func(from string) error {
+		return m.s.CreateTemp(m.ctx, status, "AS "+m.statusSQL(t, from))
+	})
+	if err != nil {
+		return counts{}, err
+	}
+	return m.count(t, staged.Rows)
+}
 
 // count counts the records of the status table. The parameter staged is the number of rows that were compared.
 func (m *merge) count(t *target, staged int64) (counts, error) {
