@@ -95,7 +95,7 @@ type Claim struct {
 var ErrTaken = errors.New("unit is no longer this worker's")
 
 // ErrUnderWay is returned if a unit cannot be added, because it has not ended in another run. It is an [ErrLocked].
-var ErrUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", ErrLocked)
+var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocked)
 
 // Units stores the units of runs. Times are by the store's clock. For each pipeline, the ended units of the last runs
 // are kept. The destinations, not the units, say what was loaded. Units is safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,9 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 				return err
 			}
 			if len(one) == 0 {
-				return ErrUnderWay // Invariant 14
+				var run string
+				err := tx.QueryRowContext(ctx, "SELECT run FROM units WHERE pipeline = ? AND source = ? AND part = ? AND "+activeUnits, u.Pipeline, u.Source, u.Part).Scan(&run)
+				return errors.Join(fmt.Errorf("%w: %s", ErrUnderWay, run), err) // Invariant 14
 			}
 			added = append(added, one...)
 		}

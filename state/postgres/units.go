@@ -62,7 +62,10 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 			return err
 		}
 		if len(added) < len(units) {
-			return state.ErrUnderWay // Invariant 14
+			var run string
+			err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) u(run, pipeline, source, part) USING (pipeline, source, part)
+				WHERE units.run <> u.run AND units.`+activeUnits, runs, pipelines, sources, parts).Scan(&run)
+			return errors.Join(fmt.Errorf("%w: %s", state.ErrUnderWay, run), err) // Invariant 14
 		}
 		slices.Sort(pipelines)
 		for _, p := range slices.Compact(slices.Clone(pipelines)) { // Invariant 6

@@ -51,6 +51,7 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	none, err := j.AddUnits(ctx, []state.Unit{another, later})
 	require.ErrorIs(t, err, state.ErrUnderWay, "one of them has not ended in another run")
 	require.ErrorIs(t, err, state.ErrLocked)
+	require.ErrorContains(t, err, "run1", "the other run")
 	require.Empty(t, none)
 	all, err := j.Units(ctx, state.UnitFilter{Run: "run2"})
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ type Refetcher interface {
 // An event is a hint that a record may have changed. Once a stream has had no events for a short time, Deltas requests
 // the records that its events name, each by its own address. It commits the answers together with the ordinal of the
 // last event. A record that no longer exists gets a tombstone. In two cases the stream must be read again instead (see
-// [DeltaReport].Refresh): its records have no addresses, or their addresses return other content than the list.
+// [Report].Refresh): its records have no addresses, or their addresses return other content than the list.
 //
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
@@ -59,7 +59,7 @@ type Deltas struct {
 	made    time.Time // when this Deltas was created; a previous process may have read newer values than earlier events have
 }
 
-// DeltaConfig configures a Deltas.
+// Config configures a Deltas.
 type Config struct {
 	pipeline.Config
 	Inbox *extract.Inbox
@@ -68,7 +68,7 @@ type Config struct {
 	Quarantine func(ctx context.Context, ordinal int64, reason string) error
 }
 
-// NewDeltas returns a Deltas. It sends no requests yet.
+// New returns a Deltas. It sends no requests yet.
 func New(c Config) (*Deltas, error) {
 	if c.Inbox == nil {
 		return nil, errors.New("apply events: no inbox")
@@ -90,7 +90,7 @@ func New(c Config) (*Deltas, error) {
 	return d, nil
 }
 
-// DeltaReport is the result of one Apply, and what remains to be done.
+// Report is the result of one Apply, and what remains to be done.
 type Report struct {
 	Events    int   // events stored in the first destination's table of events
 	Applied   int   // records that were committed, deletions included, or left to a refresh
@@ -199,6 +199,6 @@ type leftBehind struct {
 	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
 }
 
-// minAgain is the minimum of DeltaReport.ApplyAfter. Work may have to wait for something else, such as the end of a
+// minAgain is the minimum of Report.ApplyAfter. Work may have to wait for something else, such as the end of a
 // pass.
 const minAgain = 100 * time.Millisecond
