@@ -38,6 +38,7 @@ type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
 	taken   map[string]bool   // assigned and reserved names, folded
+	kept    map[string]bool   // see Keep
 }
 
 // NewNamer returns a Namer that knows the existing columns of a table. The keys of the map known are the JSON pointers
@@ -63,6 +64,17 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 // added.
 func (n *Namer) Reserve(name string) { n.taken[folded(name)] = true }
 
+// Keep reserves a name for the first field whose result of [Column] it is. A key column must have its name, also if a
+// field with another accent arrives first.
+func (n *Namer) Keep(name string) {
+	if !n.taken[folded(name)] {
+		if n.kept == nil {
+			n.kept = map[string]bool{}
+		}
+		n.kept[name], n.taken[folded(name)] = true, true
+	}
+}
+
 // Name returns the column name of the field at source. Every call returns the same name.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)
@@ -78,7 +90,8 @@ func (n *Namer) Name(source string) string {
 func (n *Namer) free(p string) string {
 	base, exact := column(p)
 	base = n.prefix + base
-	if exact && len(base) <= MaxName && !n.taken[folded(base)] {
+	if exact && len(base) <= MaxName && (n.kept[base] || !n.taken[folded(base)]) {
+		delete(n.kept, base)
 		return base
 	}
 	for digits := shortHash; ; digits += shortHash {

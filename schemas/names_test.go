@@ -149,6 +149,14 @@ func TestNamerKeepsExistingColumns(t *testing.T) {
 	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "there is a column Note")
 }
 
+func TestNamerKeepsAName(t *testing.T) {
+	n := NewNamer(nil)
+	n.Keep("codigo")
+	require.Regexp(t, `^c[oó]digo_[0-9a-f]{8}$`, n.Name("código"))
+	require.Equal(t, "codigo", n.Name("codigo"))
+	require.Regexp(t, `^codigo_[0-9a-f]{8}$`, n.Name("Codigo"), "the name is kept for one field")
+}
+
 func TestNamerLengthensTakenHash(t *testing.T) {
 	short := Column("a__b")
 	n := NewNamer(nil)

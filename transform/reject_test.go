@@ -112,6 +112,18 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 	}
 }
 
+// A field whose name differs from that of the key only by an accent does not get the name of the key's column.
+func TestKeyKeepsItsColumn(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"codigo"}}}
+	out := mustMap(t, s, `[{"código":"A","codigo":1},{"código":"B","codigo":2}]`)
+	require.Empty(t, out.rejects)
+	fields := out.batches[0].Batch.Schema()
+	require.True(t, fields.HasField("codigo"))
+	require.False(t, fields.HasField("código"), "MySQL ignores the accent")
+	a, _ := out.table("").column("/codigo")
+	require.Equal(t, "1 2", lines(a))
+}
+
 func TestNegativeZeroIsKeptWhereTheColumnIsText(t *testing.T) {
 	out := mustMap(t, anyStream, `[{"x":-0},{"x":-0.0}]`, `[{"x":"s"}]`)
 	require.Empty(t, out.rejects)

@@ -90,6 +90,11 @@ func (s *tableSet) newTable(name, path string, parent *table) *table {
 	for _, f := range fields {
 		t.namer.Reserve(f.Name)
 	}
+	if parent == nil {
+		for _, name := range s.stream.Key {
+			t.namer.Keep(name)
+		}
+	}
 	for _, f := range fields {
 		if source, _ := sourceOf(f); known[source].Name == f.Name {
 			s.addColumn(t, t.namer.Name(source), source, schemas.TypeOf(f))
