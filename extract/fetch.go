@@ -61,10 +61,16 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			return nil, err
 		}
 		requests += fault.Attempts
-		if fault.Class != wire.Transient || fault.Status/100 != 2 || !tries.Again(ctx) {
-			fault.Attempts = requests
-			return nil, fault
+		if fault.Class == wire.Transient && fault.Status/100 == 2 {
+			if tries.Again(ctx) {
+				continue
+			}
+			if ctx.Err() != nil && !probe { // the request was not repeated, so its fault says nothing
+				return nil, context.Cause(ctx)
+			}
 		}
+		fault.Attempts = requests
+		return nil, fault
 	}
 }
 
