@@ -24,7 +24,7 @@ const (
 	pendingTable = "_penstock_pending"
 )
 
-// Alter implements [sqlmerge.Session]. The pool's session alters the table, so that this transaction goes on.
+// Alter implements [sqlmerge.Session]. A session of its own alters the table, so that this transaction goes on.
 func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	name := a.Table.Name
 	switch {
@@ -57,7 +57,11 @@ func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Ob
 	place := s.b.Place(t.Name)
 	if left != nil {
 		used := false
-		if err := s.b.pool.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+place+")").Scan(&used); err != nil {
+		conn, err := s.b.changer(ctx)
+		if err == nil {
+			err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+place+")").Scan(&used)
+		}
+		if err != nil {
 			return classify(err)
 		}
 		if used || left.View {
@@ -182,13 +186,16 @@ func (s *session) View(ctx context.Context, v sqlmerge.View) error {
 	return s.ddl(ctx, "CREATE OR REPLACE VIEW "+s.b.Place(v.Name)+" AS "+v.Query)
 }
 
-// ddl runs a statement that MySQL commits at once, in a session of the pool.
+// ddl runs a statement that MySQL commits at once, in a session of its own.
 func (s *session) ddl(ctx context.Context, query string) error {
 	if err := s.b.Step("alter"); err != nil {
 		return err
 	}
-	query, _ = translate(query)
-	_, err := s.b.pool.ExecContext(ctx, query)
+	conn, err := s.b.changer(ctx)
+	if err == nil {
+		query, _ = translate(query)
+		_, err = conn.ExecContext(ctx, query)
+	}
 	return classify(err)
 }
 

@@ -158,6 +158,8 @@ type backend struct {
 	writer chan struct{} // holds one token while a transaction writes, and guards the fields below
 	conn   *sql.Conn     // the session that writes; it owns the temporary tables
 	id     int64         // of that session
+	ddl    *sql.Conn     // the session that changes tables for the transaction; nil: none yet
+	ddlID  int64         // of that session
 	packet int           // greatest length of a statement
 	closed bool
 
@@ -173,6 +175,8 @@ func (b *backend) settings() map[string]string {
 		"collation_connection":     "IF(VERSION() LIKE '%MariaDB%', 'utf8mb4_nopad_bin', 'utf8mb4_0900_bin')",
 		"lock_wait_timeout":        wait,
 		"innodb_lock_wait_timeout": wait,
+		"wait_timeout":             "28800", // between two commits, a slow source must not lose the temporary tables
+		"net_write_timeout":        "600",   // for slow readers of a scan
 	}
 }
 
@@ -268,7 +272,7 @@ func (b *backend) begin(ctx context.Context) (_ *session, err error) {
 		return nil, errors.New("destination is closed")
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, state.ErrLocked) { // a session that only waits keeps its temporary tables
 			b.disconnect()
 		}
 	}()
@@ -277,8 +281,11 @@ func (b *backend) begin(ctx context.Context) (_ *session, err error) {
 			return nil, err
 		}
 	}
-	if err := b.lock(ctx, b.conn); err != nil {
+	if err := b.lock(ctx, b.conn, b.lockName("")); err != nil {
 		return nil, err
+	}
+	if err := b.waitForChanges(ctx); err != nil {
+		return nil, errors.Join(err, b.unlock(b.conn, ""))
 	}
 	_, err = b.conn.ExecContext(ctx, "START TRANSACTION")
 	return &session{b: b, conn: b.conn, touched: map[string]bool{}}, err
@@ -314,13 +321,23 @@ func (b *backend) create(ctx context.Context) error {
 	return errors.Join(err, pool.Close())
 }
 
-// lock takes the lock of the processes that write. The server waits in short attempts, because it does not notice that
-// the context has ended.
-func (b *backend) lock(ctx context.Context, conn *sql.Conn) error {
-	deadline := time.Now().Add(b.o.WaitLock)
-	for {
+// lock takes a lock of the server. The server waits in short attempts, because it does not notice that the context has
+// ended.
+func (b *backend) lock(ctx context.Context, conn *sql.Conn, name string) error {
+	return b.poll(ctx, conn, "SELECT GET_LOCK("+name+", 1)", 0)
+}
+
+// waitForChanges waits until no session of an earlier transaction can change a table: see changer. Such a session may go
+// on after its process has ended or given up. The caller holds the lock of the processes that write. // Invariant 13
+func (b *backend) waitForChanges(ctx context.Context) error {
+	return b.poll(ctx, b.conn, "SELECT IS_FREE_LOCK("+b.lockName(" ddl")+")", 100*time.Millisecond)
+}
+
+// poll repeats a query until it returns 1.
+func (b *backend) poll(ctx context.Context, conn *sql.Conn, query string, pause time.Duration) error {
+	for deadline := time.Now().Add(b.o.WaitLock); ; time.Sleep(pause) {
 		var got sql.NullInt64
-		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+b.lockName()+", 1)").Scan(&got); err != nil || got.Int64 == 1 {
+		if err := conn.QueryRowContext(ctx, query).Scan(&got); err != nil || got.Int64 == 1 {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -329,18 +346,52 @@ func (b *backend) lock(ctx context.Context, conn *sql.Conn) error {
 	}
 }
 
-// lockName returns the name of the lock, which is valid for the whole server. It has at most 64 characters.
-func (b *backend) lockName() string {
-	return fmt.Sprintf("'penstock %.16x'", sha256.Sum256([]byte(b.database)))
+// changer returns the session that creates and alters tables. It has a lock of its own from the first change to the end
+// of the transaction. If the process stalls and the server ends the session that writes, the next process waits for
+// that lock, so that no late change hits its tables. // Invariant 13
+func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
+	if b.ddl != nil {
+		return b.ddl, nil
+	}
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.ddl = conn
+	if err = conn.QueryRowContext(ctx, "SELECT connection_id()").Scan(&b.ddlID); err == nil {
+		err = b.lock(ctx, conn, b.lockName(" ddl"))
+	}
+	if err == nil && b.conn == nil {
+		err = sql.ErrConnDone
+	}
+	if err == nil {
+		_, err = b.conn.ExecContext(ctx, "DO 1") // this process must still hold the lock of those that write
+	}
+	if err != nil {
+		hangUp(&b.ddl)
+	}
+	return b.ddl, err
+}
+
+// lockName returns the name of a lock, which is valid for the whole server. It has at most 64 characters.
+func (b *backend) lockName(kind string) string {
+	return fmt.Sprintf("'penstock%s %.16x'", kind, sha256.Sum256([]byte(b.database)))
+}
+
+func (b *backend) unlock(conn *sql.Conn, kind string) error {
+	_, err := conn.ExecContext(context.Background(), "DO RELEASE_LOCK("+b.lockName(kind)+")")
+	return err
 }
 
 // end lets the next transaction begin.
 func (b *backend) end() {
 	defer func() { <-b.writer }()
-	if b.conn == nil {
-		return
+	if b.ddl != nil && b.unlock(b.ddl, " ddl") == nil {
+		_ = b.ddl.Close() // returns it to the pool
+		b.ddl = nil
 	}
-	if _, err := b.conn.ExecContext(context.Background(), "DO RELEASE_LOCK("+b.lockName()+")"); err != nil {
+	hangUp(&b.ddl)
+	if b.conn != nil && b.unlock(b.conn, "") != nil {
 		b.disconnect()
 	}
 }
@@ -348,23 +399,25 @@ func (b *backend) end() {
 // disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token.
 // KILL ends the session on the server, which does not notice while it runs a statement that the connection is closed.
 func (b *backend) disconnect() {
-	if !b.hangUp() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = b.pool.ExecContext(ctx, fmt.Sprintf("KILL %d", b.id))
-	b.store.LoseCarried()
+	if hangUp(&b.ddl) {
+		_, _ = b.pool.ExecContext(ctx, fmt.Sprintf("KILL %d", b.ddlID))
+	}
+	if hangUp(&b.conn) {
+		_, _ = b.pool.ExecContext(ctx, fmt.Sprintf("KILL %d", b.id))
+		b.store.LoseCarried()
+	}
 }
 
-// hangUp closes the connection of the session that writes, if there is one.
-func (b *backend) hangUp() bool {
-	if b.conn == nil {
+// hangUp closes a connection, if there is one.
+func hangUp(conn **sql.Conn) bool {
+	if *conn == nil {
 		return false
 	}
-	_ = b.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it instead of returning it to the pool
-	_ = b.conn.Close()
-	b.conn = nil
+	_ = (*conn).Raw(func(any) error { return driver.ErrBadConn }) // closes it instead of returning it to the pool
+	_ = (*conn).Close()
+	*conn = nil
 	return true
 }
 
@@ -378,17 +431,17 @@ func (b *backend) settle(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := b.lock(ctx, conn); err != nil {
+	if err := b.lock(ctx, conn, b.lockName("")); err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+b.lockName()+")")
-	return err
+	return b.unlock(conn, "")
 }
 
 func (b *backend) close() error {
 	b.writer <- struct{}{}
 	defer func() { <-b.writer }()
 	b.closed = true
-	b.hangUp()
+	hangUp(&b.ddl)
+	hangUp(&b.conn)
 	return b.pool.Close()
 }

@@ -111,10 +111,61 @@ func TestTableOfOthers(t *testing.T) {
 	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
 	require.Error(t, err)
 	require.Equal(t, 1, n)
-	s := &session{b: r.b}
-	require.NoError(t, s.ddl(t.Context(), "INSERT INTO "+r.b.Place("people")+" (id) VALUES (5)"))
+	_, err = r.b.pool.ExecContext(t.Context(), "INSERT INTO "+r.b.Place("people")+" (id) VALUES (5)")
+	require.NoError(t, err)
 	_, err = r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
 	require.ErrorIs(t, err, load.ErrForeignChange)
+}
+
+// TestStalledChange stalls a process before each statement that changes a table, with an empty table left by an earlier
+// one. The server ends the session that writes, and another process commits, as soon as it can. The process that
+// stalled goes on, and must not change what was committed. // Invariants 1, 13
+func TestStalledChange(t *testing.T) {
+	server := mysqltest.Start(t)
+	for stop := 1; ; stop++ {
+		url := server.URL(t)
+		broken := openRig(t, url, func(name string) error {
+			if name == "stage" {
+				return errors.New("broken on purpose")
+			}
+			return nil
+		})
+		_, err := broken.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "9", "v": "z"})
+		require.Error(t, err)
+		require.NoError(t, broken.Close())
+
+		d, err := Open(Options{URL: url, WaitLock: -1})
+		require.NoError(t, err)
+		other := &rig{TB: t, DB: d}
+		steps, stalled, committed := 0, false, false
+		var slow *rig
+		slow = openRig(t, url, func(name string) error {
+			if name != "alter" {
+				return nil
+			}
+			if steps++; steps == stop {
+				stalled = true
+				server.Exec(fmt.Sprintf("KILL %d", slow.b.id))
+				_, err := other.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+				committed = err == nil
+			}
+			return nil
+		})
+		_, err = slow.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "2", "v": "b"})
+		if !stalled {
+			require.NoError(t, err)
+			require.Greater(t, stop, 4)
+			require.NoError(t, d.Close())
+			return
+		}
+		require.Error(t, err, "stalled %d", stop)
+		if !committed {
+			_, err = other.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+			require.NoError(t, err, "stalled %d", stop)
+		}
+		require.Equal(t, []string{"a"}, other.scan(), "stalled %d", stop)
+		require.NoError(t, d.Close())
+	}
 }
 
 // TestLostAnswer ends the session at the moment of the COMMIT, before and after it. // Invariants 1, 2

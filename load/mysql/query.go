@@ -23,7 +23,7 @@ var (
 	// into matches what can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)
 	// noise matches texts, quoted names and comments.
-	noise = regexp.MustCompile(`(?s)'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|` + "`[^`]*`" + `|--\s[^\n]*|#[^\n]*|/\*.*?(?:\*/|$)`)
+	noise = regexp.MustCompile(`(?s)'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|` + "`[^`]*`" + `|--(?:[\s\x00-\x1f\x7f][^\n]*|$)|#[^\n]*|/\*.*?(?:\*/|$)`)
 	// executable matches comments that the server runs.
 	executable = regexp.MustCompile(`/\*M?!`)
 )

@@ -299,7 +299,7 @@ func (s *session) Commit(ctx context.Context) error {
 		return err
 	}
 	_, err := s.conn.ExecContext(ctx, "COMMIT")
-	if err == nil || !lost(err) {
+	if err == nil || !lost(err) && ctx.Err() == nil {
 		return classify(err)
 	}
 	if unsettled := s.b.settle(ctx); unsettled != nil {

@@ -37,7 +37,7 @@ func TestReadOnly(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for _, q := range []string{
-		"DELETE FROM a", "SELECT 1; DELETE FROM a", "SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 /*!INTO OUTFILE '/tmp/x'*/", "SELECT 1 /*M! INTO @a */",
+		"DELETE FROM a", "SELECT 1; DELETE FROM a", "SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 --\x0b'\n INTO OUTFILE '/tmp/x' -- '", "SELECT 1 /*!INTO OUTFILE '/tmp/x'*/", "SELECT 1 /*M! INTO @a */",
 		"SELECT 1 -- \n INTO @a", "-- \nUPDATE a SET b = 1", "SET @a = 1", "CALL x()", "", ";",
 	} {
 		require.ErrorIs(t, d.Query(t.Context(), q, nil), ErrNotReadOnly, q)
