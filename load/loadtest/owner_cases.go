@@ -3,6 +3,7 @@ package loadtest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,6 +152,17 @@ func testAdopt(t *testing.T, d Driver) {
 		require.NoError(b, x.Commit(b.Context(), next))
 		b.cursor, b.pass.Claim.Adopt = next, false
 	}
+	t.Run("by a clock that is behind", func(t *testing.T) {
+		b := newFixture(t, d)
+		b.claims(berlin)
+		require.NoError(t, b.writes(1, "ann"))
+		b.claims(boston)
+		now := b.pass.Now
+		b.pass.Now = func() time.Time { return morning.Add(-24 * time.Hour) }
+		adopt(b, b.cursor)
+		b.pass.Now = now
+		b.owned(boston)
+	})
 	t.Run("another address", func(t *testing.T) {
 		b := newFixture(t, d)
 		b.claims(berlin)

@@ -108,7 +108,9 @@ func (f *fitting) fitTable(p *load.Staged) error {
 	if err != nil {
 		return err
 	}
-	plan.Create = f.c.live[p.Name] == nil
+	if plan.Create = f.c.live[p.Name] == nil; plan.Create {
+		plan.Add = plan.Table.Columns.Fields() // also if a user has dropped the table
+	}
 	if err := f.c.checkNames(plan); err != nil {
 		return err
 	}

@@ -125,6 +125,9 @@ func (x *tx) recordOwner(ctx context.Context) error {
 	if x.owner == nil {
 		return nil
 	}
+	if err := x.c.read(ctx, x.of.Claim.Table); err != nil { // so that the change is later than all earlier ones
+		return err
+	}
 	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
 		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
 	}

@@ -253,14 +253,19 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 // ErrUnanswered is returned by [Session].Commit if the answer to the commit is lost, and the lost transaction has ended.
 var ErrUnanswered = errors.New("the answer to the commit is lost")
 
+// settleGrace is how long settle may take, even if the run is being stopped. // Invariant 15
+const settleGrace = 5 * time.Second
+
 // settle finds out whether a commit without an answer succeeded: then the stream has the new position.
 // Invariants 1, 2
 func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	if !errors.Is(failed, ErrUnanswered) {
 		return failed
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace)
+	defer cancel()
 	committed := false
-	err := x.b.Read(context.WithoutCancel(ctx), func(r Reader) error {
+	err := x.b.Read(ctx, func(r Reader) error {
 		now, err := x.db.readPosition(ctx, x.db.newCatalog(r), x.key)
 		committed = now == to
 		return err
