@@ -148,7 +148,8 @@ func looksLikeLogin(body []byte) bool { return loginMarks.Match(body[:min(len(bo
 
 func (k *call) failure(resp *http.Response, body []byte) *Error {
 	message := ErrorMessage(body)
-	if message == "" && len(body) > 0 && body[0] == '<' {
+	foreign := message == ""
+	if foreign && len(body) > 0 && body[0] == '<' {
 		if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
 			message = string(m[1])
 		}
@@ -162,6 +163,7 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 		class = NotEntitled
 	}
 	e := k.fault(class, resp, message)
+	e.foreign = foreign
 	e.Challenge, e.Scope = challenge, k.c.redact.excerpt(oneLine(scope), 256)
 	e.retryAfter, _ = budget.RetryAfter(resp.Header)
 	return e

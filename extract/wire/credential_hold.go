@@ -308,7 +308,12 @@ func outcomeOf(err error) renewalOutcome {
 	switch e.Class {
 	case Throttled, Refused:
 		return notProcessed
-	case Auth, NotEntitled, Missing, Invalid:
+	case Missing:
+		if e.foreign {
+			return notProcessed
+		}
+		return refused
+	case Auth, NotEntitled, Invalid:
 		return refused
 	case Transient:
 		if e.unreachable() || !e.NotBefore.IsZero() {

@@ -195,6 +195,38 @@ func TestLoginRefreshDown(t *testing.T) {
 	})
 }
 
+// A proxy in front of the platform answers a refresh with 404. This does not refuse the token, so there is no sign-in.
+// The platform's own 404, which has a message, means that it cannot refresh tokens.
+func TestLoginRefreshMissing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		logins int
+	}{
+		"a proxy":      {text(404, "text/html", `<html><title>404 Not Found</title></html>`), 1},
+		"an empty 404": {text(404, "text/plain", ``), 1},
+		"the platform": {jsonText(404, `{"message":"The route api/refresh could not be found."}`), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				p := &platform{shape: newLogin, refuse: tt.answer}
+				c := virtualClient(t, p, login(t, "p4ssword"))
+				_, err := c.Read(t.Context(), contacts)
+				require.NoError(t, err)
+				p.valid = "revoked"
+				_, err = c.Read(t.Context(), contacts)
+				require.NotErrorIs(t, err, ErrSignIn)
+				require.Equal(t, tt.logins > 1, err == nil, "%v", err)
+				require.Equal(t, tt.logins, p.logins)
+
+				p.refuse = nil
+				_, err = c.Read(t.Context(), contacts)
+				require.NoError(t, err)
+				require.Equal(t, tt.logins, p.logins)
+			})
+		})
+	}
+}
+
 func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

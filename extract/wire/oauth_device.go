@@ -95,11 +95,17 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 			return grant{}, errors.New("the code expired before it was entered; nothing was stored")
 		}
 		e := o.fault(u.Path, err)
-		if !e.outage {
+		if !e.outage || missingEndpoint(err) {
 			return grant{}, o.deviceRefusal(e)
 		}
 		code.Interval = min(mostInterval, max(5, code.Interval)*2) // RFC 8628, 3.5: after a connection timeout
 	}
+}
+
+// missingEndpoint reports whether nothing is at the address of the endpoint. A person who waits then learns it at once.
+func missingEndpoint(err error) bool {
+	r, ok := errors.AsType[*oauth2.RetrieveError](err)
+	return ok && (r.Response.StatusCode == http.StatusNotFound || r.Response.StatusCode == http.StatusMethodNotAllowed)
 }
 
 func (o *OAuth) deviceRefusal(e *Error) error {

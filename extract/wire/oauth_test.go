@@ -261,10 +261,14 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		"429":                  {jsonText(429, `{}`), Throttled, ""},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
-		}, Auth, ""},
+		}, Throttled, ""},
+		"404 of a proxy":       {text(404, "text/html", `<html><title>404 Not Found</title>`), Throttled, ""},
+		"404 without a body":   {text(404, "text/plain", ``), Throttled, ""},
+		"400 of a proxy":       {jsonText(400, `{"error":"Bad Request"}`), Throttled, ""},
+		"401 of a proxy":       {text(401, "text/plain", `Authorization Required`), Throttled, ""},
 		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, ""},
 		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, ""},
-		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Auth, ""},
+		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Throttled, ""},
 		"refused, under 200":   {jsonText(200, `{"error":"incorrect_client_credentials"}`), Auth, ""},
 		"ended, as GitHub":     {jsonText(200, `{"error":"bad_refresh_token"}`), Auth, "bad_refresh_token"},
 		"ended":                {jsonText(400, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},

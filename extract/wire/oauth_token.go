@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -208,20 +209,27 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
+// tokenRefusals are the error codes with which a token endpoint refuses a request: those of RFC 6749, sections 4.1.2.1
+// and 5.2, of RFC 8628, section 3.5, of OpenID Connect, and of GitHub.
+var tokenRefusals = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"access_denied", "unsupported_response_type", "invalid_target", "expired_token", "authorization_pending",
+	"interaction_required", "login_required", "consent_required", "invalid_token",
+	"bad_refresh_token", "bad_verification_code", "incorrect_client_credentials", "redirect_uri_mismatch",
+}
+
 // tokenClass returns the class of a status and error code. unchanged is true if the server has changed nothing. Only
-// invalid_grant ends the grant; other refusals are about the configuration. After a gateway timeout, the server may
-// still have processed the call.
+// invalid_grant ends the grant; other refusals are about the configuration. An answer without a known code does not
+// come from the token endpoint, but for example from a proxy in front of it, so the request is repeated later. After a
+// gateway timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, unchanged bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // GitHub sends bad_refresh_token
 		return Auth, false
 	case status == http.StatusTooManyRequests, code == "slow_down":
 		return Throttled, true
-	case status == http.StatusGatewayTimeout:
-		return Transient, false
-	case code == "temporarily_unavailable", code == "server_error", status >= 500,
-		status == http.StatusRequestTimeout, status == http.StatusTooEarly:
-		return Transient, true
+	case slices.Contains(tokenRefusals, code):
+		return Auth, true
 	}
-	return Auth, true
+	return Transient, status != http.StatusGatewayTimeout
 }
