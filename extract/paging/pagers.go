@@ -23,10 +23,13 @@ func (at Position) Counts() bool { return at.pager().Traits().Counts }
 
 // Valid reports whether a position that was stored can be requested.
 func (at Position) Valid() bool {
-	if at.Kind == KindNone {
+	switch at.Kind {
+	case KindNone:
 		return at.At == "" && at.Param == ""
+	case KindPage, KindOffset, KindCursor, KindLink, KindRange:
+		return at.pager().Valid(at)
 	}
-	return at.pager() != Pager(parameter{}) && at.pager().Valid(at)
+	return false // not every type of a pager is a kind: ids are cursors
 }
 
 // Send sets the parameters that request the position. ranged is the value of the Range header, or "".
