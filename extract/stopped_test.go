@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"io"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -34,5 +37,49 @@ func TestStoppedRunDropsAnswer(t *testing.T) {
 			require.Equal(t, 1, st.batch.N)
 		}
 		stop(nil)
+	}
+}
+
+// A list answers 200 with a temporary failure, and the run is stopped while the request waits to be repeated. The
+// reason is the stop, because the request was not repeated. A fault that stays is reported as it is. // Invariant 14
+func TestStopDuringARetryOfAList(t *testing.T) {
+	s := list("crm.leads", "id")
+	s.Pagination = schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 2}
+	errStop := errors.New("stopped by a signal")
+	for _, stops := range []bool{false, true} {
+		asked := make(chan struct{}, 1)
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if number(r, "page", 1) < 2 {
+				_, _ = io.WriteString(w, `{"data":`+rows(0, 2, 9)+`}`)
+				return
+			}
+			_, _ = io.WriteString(w, `{"success":false,"message":"Something went wrong"}`)
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}, s)
+		ctx, stop := context.WithCancelCause(t.Context())
+		if stops {
+			go func() { <-asked; stop(errStop) }()
+		}
+		var pages int
+		var err error
+		for _, err = range f.PagesOf(ctx, s, "", nil) {
+			if err == nil {
+				pages++
+			}
+		}
+		stop(nil)
+		require.Equal(t, 1, pages)
+		if stops {
+			require.ErrorIs(t, err, errStop)
+			_, fault := errors.AsType[*wire.Error](err)
+			require.False(t, fault, "%v", err)
+			require.Equal(t, int64(2), f.requests.Load(), "the request was not repeated")
+			continue
+		}
+		classIs(t, err, wire.Transient)
+		require.GreaterOrEqual(t, f.requests.Load(), int64(1+bodyRetry.Attempts))
 	}
 }
