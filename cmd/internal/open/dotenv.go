@@ -44,7 +44,7 @@ func (d *dotenv) lookup(name string) (string, bool) {
 		d.read()
 	}
 	if d.err != nil {
-		d.hides = d.hides || strings.Contains(d.text, name+"=")
+		d.hides = d.hides || assigns(d.text, name)
 		return "", false
 	}
 	v, ok := d.values[name]
@@ -99,6 +99,17 @@ func parseDotenv(text string) (map[string]string, error) {
 		values[name] = value
 	}
 	return values, nil
+}
+
+// assigns reports whether a line of the text, which need not be valid, assigns a value to a variable.
+func assigns(text, name string) bool {
+	for line := range strings.Lines(text) {
+		assigned, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		if ok && strings.TrimSpace(assigned) == name {
+			return true
+		}
+	}
+	return false
 }
 
 func unquoted(value string) (string, error) {

@@ -50,3 +50,27 @@ func TestDotenv(t *testing.T) {
 	_, missed = d.trouble()
 	require.False(t, missed, "no variable of the file was looked up")
 }
+
+// If the file is not used, trouble knows whether it has a variable, also if the name of another variable ends like it.
+func TestDotenvHides(t *testing.T) {
+	for line, hides := range map[string]bool{
+		"PENSTOCK_TEST_KEY=1":                    true,
+		"export PENSTOCK_TEST_KEY = 1":           true,
+		"  PENSTOCK_TEST_KEY='1":                 true,
+		"A=1\r\nPENSTOCK_TEST_KEY=\r\n":          true,
+		"API_PENSTOCK_TEST_KEY=1":                false,
+		"# PENSTOCK_TEST_KEY=1":                  false,
+		"A='PENSTOCK_TEST_KEY=1'":                false,
+		"PENSTOCK_TEST_KEYS=PENSTOCK_TEST_KEY=1": false,
+		"PENSTOCK_TEST_KEY":                      false,
+	} {
+		dir := t.TempDir()
+		d := newDotenv(filepath.Join(dir, "pipelines.yaml"))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), []byte(line+"\nnot an assignment\n"), 0o600))
+		_, ok := d.lookup("PENSTOCK_TEST_KEY")
+		require.False(t, ok)
+		err, missed := d.trouble()
+		require.Error(t, err)
+		require.Equal(t, hides, missed, "%q", line)
+	}
+}
