@@ -57,21 +57,30 @@ func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve
 			continue
 		}
 		all, err := o.SignIns(c, src.Name)
+		if err == nil {
+			var read []serve.Grant
+			read, err = readGrants(all)
+			seen.Grants = append(seen.Grants, read...)
+		}
 		if err != nil {
 			failed, seen.Unread = err, append(seen.Unread, src.Name)
-			continue
-		}
-		for _, in := range all {
-			st, err := in.Credential.(wire.Keeper).State()
-			if err != nil {
-				failed, seen.Unread = err, append(seen.Unread, src.Name)
-				continue
-			}
-			seen.Grants = append(seen.Grants, serve.Grant{
-				Source: in.Name, Surface: string(in.Surface), Renewed: st.Renewed, Expires: st.Expires,
-				Failing: st.Failing, NoRefresh: st.NoRefresh, Trouble: st.Trouble,
-			})
 		}
 	}
 	return seen, failed
+}
+
+// readGrants returns the sign-ins that can be read. If some cannot, failed is the last error.
+func readGrants(all []config.SignIn) (read []serve.Grant, failed error) {
+	for _, in := range all {
+		st, err := in.Credential.(wire.Keeper).State()
+		if err != nil {
+			failed = err
+			continue
+		}
+		read = append(read, serve.Grant{
+			Source: in.Name, Surface: string(in.Surface), Renewed: st.Renewed, Expires: st.Expires,
+			Failing: st.Failing, NoRefresh: st.NoRefresh, Trouble: st.Trouble,
+		})
+	}
+	return read, failed
 }
