@@ -2,7 +2,13 @@ package rejects
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -12,6 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/cmd/internal/verify"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -289,4 +297,107 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	equal(r)
 	require.Empty(t, r.Unresolved(), "the pass resolves rejects that it did not meet again")
 	require.Empty(t, retry(r).Streams)
+}
+
+// shelf is a server whose list can be filtered by the time of the last change. The filter includes records with exactly
+// the requested time.
+type shelf struct {
+	mu    sync.Mutex
+	clock time.Time
+	rows  []item
+	asked int // requests without the filter
+}
+
+type item struct {
+	ID      int    `json:"id"`
+	Size    any    `json:"size,omitempty"`
+	Updated string `json:"updated_at"`
+
+	at time.Time
+}
+
+func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(time.Second)
+	rows := slices.Clone(s.rows)
+	since, err := time.Parse(time.RFC3339, r.URL.Query().Get("updated_since"))
+	if err == nil {
+		rows = slices.DeleteFunc(rows, func(i item) bool { return i.at.Before(since) })
+	} else {
+		s.asked++
+	}
+	for i := range rows {
+		rows[i].Updated = rows[i].at.Format(time.RFC3339)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Date", s.clock.Format(http.TimeFormat))
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": rows, "meta": map[string]any{"current_page": 1, "last_page": 1}})
+}
+
+// touch changes a record, or adds it.
+func (s *shelf) touch(id int, size any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = s.clock.Add(time.Hour)
+	i := slices.IndexFunc(s.rows, func(i item) bool { return i.ID == id })
+	if i < 0 {
+		i, s.rows = len(s.rows), append(s.rows, item{ID: id})
+	}
+	s.rows[i].at, s.rows[i].Size = s.clock, size
+	s.clock = s.clock.Add(10 * time.Second)
+}
+
+// Rejects of incremental passes can be retried, also if a later pass has read the record again, because the filter
+// includes its time. The passes send real requests.
+func TestRetryAfterIncrementalRequests(t *testing.T) {
+	server := &shelf{clock: time.Now().UTC().Add(-48 * time.Hour).Truncate(time.Second)}
+	for id := range 20 {
+		server.touch(id+1, 1)
+	}
+	s := sourcetest.Stream("items")
+	s.Name, s.Method, s.Path, s.Records = "crm.items", "GET", "/items", []string{"/data"}
+	s.Incremental = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Lookback: time.Second}
+	s.Stated = map[string]string{"incremental": schemas.StatedConfigured}
+	s.Rules.Contract.Types = schemas.DiscardRow
+	h := httptest.NewServer(server)
+	t.Cleanup(h.Close)
+	w, err := wire.New(wire.Options{Name: "test", BaseURL: h.URL, Allow: []wire.Route{{Method: "GET", Path: "/items"}}, Rate: budget.Rate{Limit: 100_000, Window: time.Second}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	client, err := extract.New(extract.Config{App: w, Selected: []schemas.Stream{s}, Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	r := pipelinetest.New(t, nil, s)
+	r.Config.Source, r.Config.GroupRows, r.Config.GroupBytes = client, 0, 0
+	once := func() pipeline.StreamReport {
+		rep, err := pipeline.Run(t.Context(), *r.Config)
+		require.NoError(t, err)
+		return rep.Streams[0]
+	}
+	once()
+	whole := server.asked
+	server.touch(501, "many")
+	server.touch(3, "many")
+	require.EqualValues(t, 2, once().Counts.Rejected)
+	server.touch(7, 1)
+	once() // record 3 has exactly the requested time, so it is rejected again
+	server.touch(8, 1)
+	require.Zero(t, once().Counts.Rejected, "the rejected records are no longer returned")
+	require.Equal(t, whole, server.asked, "all of these passes were incremental")
+	retried := retry(r)
+	require.Len(t, retried.Streams, 1)
+	require.Zero(t, retried.Streams[0].Superseded)
+	require.EqualValues(t, 2, retried.Streams[0].Rejected)
+	require.Len(t, r.Unresolved(), 2, "one record is one reject")
+
+	evolve(r)
+	retried = retry(r)
+	require.EqualValues(t, 1, retried.Streams[0].Resolved, "the record had no row")
+	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
+	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
+	once()
+	require.Empty(t, r.Unresolved(), "the pass resolves rejects that it did not meet again")
+	require.Empty(t, retry(r).Streams)
+	equal(r)
 }

@@ -65,6 +65,37 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
+// prober is a source whose streams are probed.
+type prober struct {
+	*sourcetest.Source
+	asked int
+}
+
+func (p *prober) Negotiate(_ context.Context, s schemas.Stream) (extract.Convention, error) {
+	p.asked++
+	return extract.Convention{
+		LearnedAt: time.Now().UTC(), Requests: 6, Located: true, Records: "/data", Key: []string{"id"},
+		Facts: []extract.Fact{{About: extract.FactRecords, Value: "/data", From: extract.Learned}},
+	}.About(s), nil
+}
+
+// A stream without a configured key is compared by the key that a run has learned. The endpoint is not probed again.
+func TestVerifyByTheLearnedKey(t *testing.T) {
+	l := &sourcetest.List{Records: sourcetest.Records(1, 8), Size: 3}
+	r := pipelinetest.New(t, map[string]*sourcetest.List{"crm.leads": l}, sourcetest.Keyless("crm.leads"))
+	p := &prober{Source: r.Source}
+	r.Config.Source = p
+	r.Must(pipeline.StatusComplete)
+	require.Equal(t, 1, p.asked)
+	r.Restart(nil)
+	rep := verified(r, Options{})
+	require.Equal(t, Equal, rep.Streams[0].Agreement, "rows by the key that was learned")
+	l.Records[3].Name = "changed"
+	rep = verified(r, Options{})
+	require.Equal(t, []Difference{{RowDiffers, "crm.leads", "4"}}, rep.Streams[0].List)
+	require.Equal(t, 1, p.asked)
+}
+
 func TestVerifyInEveryMode(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		for _, s := range []schemas.Stream{sourcetest.Stream("crm_leads"), sourcetest.Keyless("crm_leads")} {
