@@ -1,6 +1,8 @@
 package encode
 
 import (
+	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet"
@@ -30,47 +32,72 @@ func Ranges(r *pqfile.Reader) ([]Range, error) {
 		if number <= 0 || r.MetaData().Schema.Column(i).MaxRepetitionLevel() > 0 {
 			continue
 		}
-		all, known, err := statistics(r, i)
+		groups, err := statistics(r, i)
 		if err != nil {
 			return nil, err
 		}
-		if all == nil {
-			continue
+		if len(groups) > 0 {
+			out = append(out, rangeOf(number, groups))
 		}
-		one := Range{Number: number, Nulls: all.NullCount()}
-		if known && all.HasMinMax() {
-			one.Low, one.High = all.EncodeMin(), all.EncodeMax()
-			if all.Type() == parquet.Types.ByteArray {
-				one.Low, one.High = below(one.Low), above(one.High)
-			}
-		}
-		out = append(out, one)
 	}
 	return out, nil
 }
 
-// statistics merges the statistics of a column over all row groups. It returns nil if a row group has none. known
-// reports whether the bounds cover all values.
-func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, known bool, err error) {
-	known = true
+// rangeOf returns the range of a column whose row groups have these statistics.
+func rangeOf(number int, groups []metadata.TypedStatistics) Range {
+	out := Range{Number: number}
+	var values []metadata.TypedStatistics // of the groups that have values
+	for _, g := range groups {
+		out.Nulls += g.NullCount()
+		if g.NumValues() > 0 {
+			values = append(values, g)
+		}
+	}
+	switch {
+	case len(values) == 0 || slices.ContainsFunc(values, func(g metadata.TypedStatistics) bool { return !g.HasMinMax() }):
+	case values[0].Type() == parquet.Types.ByteArray:
+		out.Low, out.High = textBounds(values)
+	default:
+		for _, g := range values[1:] {
+			values[0].Merge(g)
+		}
+		out.Low, out.High = values[0].EncodeMin(), values[0].EncodeMax()
+	}
+	return out
+}
+
+// textBounds does not use Merge, which leaves out groups whose lowest text is "". A bound that is too long for the
+// footer is read as "", so an upper bound of "" is unknown.
+func textBounds(groups []metadata.TypedStatistics) (low, high []byte) {
+	low, high = groups[0].EncodeMin(), groups[0].EncodeMax()
+	for _, g := range groups {
+		if bytes.Compare(g.EncodeMin(), low) < 0 {
+			low = g.EncodeMin()
+		}
+		if bytes.Compare(g.EncodeMax(), high) > 0 {
+			high = g.EncodeMax()
+		}
+		if len(g.EncodeMax()) == 0 {
+			return below(low), nil
+		}
+	}
+	return below(low), above(high)
+}
+
+// statistics returns the statistics of a column in each row group. It returns nil if a row group has none.
+func statistics(r *pqfile.Reader, column int) (groups []metadata.TypedStatistics, err error) {
 	for g := range r.NumRowGroups() {
-		group := r.MetaData().RowGroup(g)
-		chunk, err := group.ColumnChunk(column)
+		chunk, err := r.MetaData().RowGroup(g).ColumnChunk(column)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		one, err := chunk.Statistics()
 		if err != nil || one == nil || !one.HasNullCount() {
-			return nil, false, err
+			return nil, err
 		}
-		known = known && (one.HasMinMax() || one.NullCount() == group.NumRows())
-		if all == nil {
-			all = one
-		} else {
-			all.Merge(one)
-		}
+		groups = append(groups, one)
 	}
-	return all, known, nil
+	return groups, nil
 }
 
 func below(text []byte) []byte { return text[:shortened(text)] }

@@ -2,9 +2,17 @@ package encode
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet"
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -24,4 +32,108 @@ func TestShortBounds(t *testing.T) {
 			require.Greater(t, utf8.RuneCount(text), longBound)
 		}
 	})
+}
+
+// numbered is a schema with one column of texts, or of lists of texts, that has a field ID.
+func numbered(of arrow.DataType) *arrow.Schema {
+	return arrow.NewSchema([]arrow.Field{{Name: "c", Type: of, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"PARQUET:field_id": "1"})}}, nil)
+}
+
+// emptyTexts are batches in which arrow-go's statistics lose the text "", or all texts beside it.
+var emptyTexts = map[string][][]string{
+	"a batch of empty texts": {{""}, {"x"}},
+	"many empty texts":       {{"", "", ""}, {"x", "y"}, {""}},
+	"beside others":          {{"", "zzz"}, {"b", "c"}},
+	"at the end":             {{"b", "c"}, {"zzz", ""}},
+}
+
+// No bound excludes a value, whichever writer has written the file. // Invariant 11
+func TestBoundsIncludeEmptyTexts(t *testing.T) {
+	writers := map[string]func(*Writer, [][]arrow.Array, []int) error{
+		"all at once": (*Writer).AddAll,
+		"batch by batch": func(w *Writer, batches [][]arrow.Array, rows []int) error {
+			for i, b := range batches {
+				if err := w.Add(b, rows[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	for name, batches := range emptyTexts {
+		for by, write := range writers {
+			for _, many := range []int{1, 60_000} { // the second fills several pages
+				t.Run(fmt.Sprint(name, " ", by, " ", many), func(t *testing.T) {
+					var parts [][]arrow.Array
+					var rows []int
+					for _, texts := range batches {
+						all := strings.Split(strings.Repeat(strings.Join(texts, "\n")+"\n", many), "\n")
+						a := listed(all[:len(all)-1])
+						parts, rows = append(parts, []arrow.Array{a}), append(rows, a.Len())
+					}
+					var out bytes.Buffer
+					w := New(numbered(arrow.BinaryTypes.String), &out, &Pool{})
+					require.NoError(t, write(w, parts, rows))
+					require.NoError(t, w.Finish())
+					within(t, out.Bytes(), batches)
+				})
+			}
+		}
+	}
+}
+
+// within checks the bounds in a file that has these texts.
+func within(t *testing.T, written []byte, batches [][]string) {
+	t.Helper()
+	r, err := pqfile.NewParquetReader(bytes.NewReader(written))
+	require.NoError(t, err)
+	if r.NumRowGroups() == 1 {
+		chunk, err := r.MetaData().RowGroup(0).ColumnChunk(0)
+		require.NoError(t, err)
+		s, err := chunk.Statistics()
+		require.NoError(t, err)
+		if s != nil && s.HasMinMax() {
+			require.LessOrEqual(t, string(s.EncodeMin()), slices.Min(slices.Concat(batches...)), "the minimum in the footer")
+		}
+	}
+	ranges, err := Ranges(r)
+	require.NoError(t, err)
+	for _, one := range ranges {
+		for _, texts := range batches {
+			for _, text := range texts {
+				if one.Low != nil {
+					require.LessOrEqual(t, string(one.Low), text)
+				}
+				if one.High != nil {
+					require.GreaterOrEqual(t, string(one.High), text)
+				}
+			}
+		}
+	}
+}
+
+// A bound that is too long is not in the footer. Then the range has no such bound.
+func TestRangeOfALongText(t *testing.T) {
+	for _, batch := range [][]string{{"a", strings.Repeat("z", 2*statBytes)}, {"", strings.Repeat("z", 2*statBytes)}, {strings.Repeat("a", 2*statBytes), "z"}, {"", ""}} {
+		var out bytes.Buffer
+		w := New(numbered(arrow.BinaryTypes.String), &out, &Pool{})
+		require.NoError(t, w.AddAll([][]arrow.Array{{listed(batch)}}, []int{len(batch)}))
+		require.NoError(t, w.Finish())
+		within(t, out.Bytes(), [][]string{batch})
+	}
+}
+
+// The ranges of a file cover all of its row groups.
+func TestRangesOfRowGroups(t *testing.T) {
+	groups := [][]string{{"b", "c"}, {"", "zzz"}, {"d"}}
+	var out bytes.Buffer
+	s := numbered(arrow.BinaryTypes.String)
+	w, err := pqarrow.NewFileWriter(s, &out, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	require.NoError(t, err)
+	for _, texts := range groups {
+		b := array.NewRecordBatch(s, []arrow.Array{listed(texts)}, int64(len(texts)))
+		require.NoError(t, w.Write(b))
+	}
+	require.NoError(t, w.Close())
+	within(t, out.Bytes(), groups)
 }
