@@ -18,20 +18,22 @@ import (
 // safe for concurrent use.
 type JournalFile struct {
 	file     *sqliteFile
-	runBytes int // keptRunBytes, or less in tests
+	runBytes int // KeptRunBytes, or less in tests
 }
 
 const journalName = "journal.db"
 
-// Limits per pipeline. // Invariant 6
+// Limits of a journal, per pipeline. The last run is always kept. // Invariant 6
 const (
-	keptSlots    = 5_000
-	keptRuns     = 500
-	keptRunBytes = 64 << 20 // of reports and logs
-	maxText      = 4 << 10  // of one reason or error
+	KeptSlots    = 5_000
+	KeptRuns     = 500
+	KeptRunBytes = 64 << 20 // of reports and logs
 )
 
-func truncated(text string) string {
+const maxText = 4 << 10 // of one reason or error
+
+// Truncated returns a reason or an error as a journal stores it: without the end of a long text. // Invariant 6
+func Truncated(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
@@ -123,7 +125,7 @@ func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &JournalFile{f, keptRunBytes}, nil
+	return &JournalFile{f, KeptRunBytes}, nil
 }
 
 // ReadJournal opens the journal of a state folder for reading. Another process may be writing it. ReadJournal returns
@@ -133,7 +135,7 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &JournalFile{f, keptRunBytes}, nil
+	return &JournalFile{f, KeptRunBytes}, nil
 }
 
 // Close closes the journal.

@@ -48,21 +48,21 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 		report = []byte{}
 	}
 	_, err = tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, truncated(r.Error), report, log)
+		r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, Truncated(r.Error), report, log)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run IN (SELECT run FROM (
 		SELECT run, row_number() OVER newest AS place, sum(length(report) + length(log)) OVER newest AS size
 		FROM runs WHERE pipeline = ?1 WINDOW newest AS (ORDER BY run DESC))
-		WHERE place > ?2 OR size > ?3 AND place > 1)`, r.Pipeline, keptRuns, j.runBytes)
+		WHERE place > ?2 OR size > ?3 AND place > 1)`, r.Pipeline, KeptRuns, j.runBytes)
 	return err
 }
 
 // BreakRuns marks the running runs as stopped. The caller knows that their process has ended.
 func (j *JournalFile) BreakRuns(ctx context.Context, reason string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, reason)
+		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, Truncated(reason))
 		return err
 	})
 }

@@ -57,7 +57,7 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil t
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM slots WHERE pipeline = ?1 AND state IN ('ran', 'skipped') AND due <
-			(SELECT due FROM slots WHERE pipeline = ?1 ORDER BY due DESC LIMIT 1 OFFSET ?2)`, pipeline, keptSlots-1)
+			(SELECT due FROM slots WHERE pipeline = ?1 ORDER BY due DESC LIMIT 1 OFFSET ?2)`, pipeline, KeptSlots-1)
 		return err
 	})
 	return added, err
@@ -110,5 +110,5 @@ func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]S
 }
 
 func (s SlotRecord) values() []any {
-	return []any{s.Pipeline, micros(s.Due), s.State, truncated(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
+	return []any{s.Pipeline, micros(s.Due), s.State, Truncated(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
 }

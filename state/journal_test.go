@@ -87,15 +87,15 @@ func TestJournalForgets(t *testing.T) {
 	_, err := j.Seen(ctx, "a", "@every 1s", day(0))
 	require.NoError(t, err)
 	var many []SlotRecord
-	for i := range keptSlots + 100 {
+	for i := range KeptSlots + 100 {
 		many = append(many, SlotRecord{Due: day(0).Add(time.Duration(i) * time.Second), State: SlotSkipped})
 	}
 	many[0].State = SlotWaiting
 	_, err = j.AddSlots(ctx, "a", many[len(many)-1].Due, many)
 	require.NoError(t, err)
-	all, err := j.Slots(ctx, "a", 2*keptSlots)
+	all, err := j.Slots(ctx, "a", 2*KeptSlots)
 	require.NoError(t, err)
-	require.Len(t, all, keptSlots+1, "and the one waiting slot")
+	require.Len(t, all, KeptSlots+1, "and the one waiting slot")
 	require.Equal(t, SlotWaiting, all[len(all)-1].State)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Limits of one call of Events: its bytes, and its events per query. // Invariant 6
+// Limits of one call of Events: its bytes, bodies and headers, and its events per query. // Invariant 6
 const (
 	eventsBytes = 16 << 20
 	eventsPage  = 64
@@ -55,7 +55,7 @@ func (b *inbox) pages(ctx context.Context, where, source string, after int64, li
 			if size >= eventsBytes {
 				return all, nil
 			}
-			size += len(l.Body)
+			size += len(l.Body) + sizeOf(l.Header)
 			all, after = append(all, l), l.Ordinal
 		}
 		if len(letters) < n {
@@ -63,6 +63,13 @@ func (b *inbox) pages(ctx context.Context, where, source string, after int64, li
 		}
 	}
 	return all, nil
+}
+
+func sizeOf(header map[string]string) (n int) {
+	for name, value := range header {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 // Event implements [state.EventReader].

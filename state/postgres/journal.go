@@ -30,11 +30,8 @@ const (
 	processBeat = 5 * time.Second
 )
 
-// Limits per pipeline. // Invariant 6
-const (
-	keptSlots = 5_000
-	keptRuns  = 500
-)
+// short returns a reason or an error as the journal stores it. // Invariant 6
+func short(text string) string { return clean(state.Truncated(text)) }
 
 // OpenJournal implements [state.Store]. Any number of processes may open it.
 func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {

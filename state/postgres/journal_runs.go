@@ -26,10 +26,12 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 		ON CONFLICT (pipeline, run) DO UPDATE SET cause = excluded.cause, due = excluded.due, started = excluded.started, ended = excluded.ended,
 			status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner
 			WHERE $12 OR runs.owner = excluded.owner`,
-		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, overwrite)
+		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, short(r.Error), blob(r.Report), log, j.process, overwrite)
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run <
-			(SELECT run FROM runs WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, r.Pipeline, keptRuns-1)
+		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run IN (SELECT run FROM (
+			SELECT run, row_number() OVER newest AS place, sum(octet_length(report) + octet_length(log)) OVER newest AS size
+			FROM runs WHERE pipeline = $1 WINDOW newest AS (ORDER BY run DESC)) r
+			WHERE place > $2 OR size > $3 AND place > 1)`, r.Pipeline, state.KeptRuns, state.KeptRunBytes) // Invariant 6
 	}
 	return err
 }
@@ -37,7 +39,7 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 // BreakRuns implements [state.RunStore]. It changes only runs of dead processes.
 func (j *journal) BreakRuns(ctx context.Context, reason string) error {
 	return j.change(ctx, "runs", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, reason)
+		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, short(reason))
 		return err
 	})
 }

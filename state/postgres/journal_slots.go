@@ -48,7 +48,7 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM slots WHERE pipeline = $1 AND state IN ('ran', 'skipped') AND due <
-			(SELECT due FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT 1 OFFSET $2)`, pipeline, keptSlots-1)
+			(SELECT due FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT 1 OFFSET $2)`, pipeline, state.KeptSlots-1)
 		return err
 	})
 	return added, err
@@ -121,5 +121,5 @@ func slotOf(row pgx.CollectableRow) (s state.SlotRecord, err error) {
 }
 
 func values(s state.SlotRecord) []any {
-	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, nullTime(s.Started), nullTime(s.Ended), s.Attempts, s.Broken, s.Count}
+	return []any{s.Pipeline, s.Due, s.State, short(s.Why), s.Cause, s.Run, s.Status, nullTime(s.Started), nullTime(s.Ended), s.Attempts, s.Broken, s.Count}
 }

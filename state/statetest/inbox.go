@@ -3,6 +3,7 @@ package statetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -309,4 +310,16 @@ func briefs(es []state.Event) (all []string) {
 		all = append(all, fmt.Sprint(e.Ordinal, " ", e.Source, " ", e.ID, " ", string(e.Body), " ", e.Conflict))
 	}
 	return all
+}
+
+// A call of Events returns a bounded number of bytes, also if they are in the headers of the events. Invariant 6
+func inboxBytes(t *testing.T, _ Rig, open func() state.Store) {
+	b := inboxOf(t, opened(t, open), state.InboxOptions{})
+	for n := range 24 {
+		e := event(n)
+		e.Header = map[string]string{"Service-Signature": strings.Repeat("s", 1<<20)}
+		appended(t, b, e, state.Stored)
+	}
+	require.Len(t, events(t, b, "main", 0, 100), 16)
+	require.Len(t, events(t, b, "main", 16, 100), 8)
 }

@@ -3,6 +3,9 @@ package statetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -205,6 +208,47 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	_, ok, err = j.Run(ctx, "r9")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// A journal keeps the last run, and as many earlier runs as the limits allow. Reasons and errors are cut. Invariant 6
+func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	report := json.RawMessage(strconv.Quote(strings.Repeat("r", 24<<20)))
+	long := "\x00" + strings.Repeat("e", 1<<20)
+	names := func(pipeline string) (all []string) {
+		t.Helper()
+		runs, err := j.Runs(ctx, pipeline, "", state.KeptRuns+100)
+		require.NoError(t, err)
+		for _, r := range runs {
+			require.Less(t, len(r.Error), 5<<10)
+			all = append(all, r.Run)
+		}
+		return all
+	}
+	for n := range 4 {
+		require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: fmt.Sprint("r", n), Status: "failed", Report: report, Error: long}))
+	}
+	require.Equal(t, []string{"r3", "r2"}, names("a"), "the third would exceed the limit of bytes")
+	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "b", Run: "r0", Status: "running"}))
+	require.NoError(t, j.BreakRuns(ctx, long))
+	require.Equal(t, []string{"r0"}, names("b"), "each pipeline has its own limits")
+	huge := json.RawMessage(strconv.Quote(strings.Repeat("h", state.KeptRunBytes)))
+	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: "r4", Report: huge}))
+	require.Equal(t, []string{"r4"}, names("a"), "the last run stays")
+	for n := range state.KeptRuns + 2 {
+		require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "b", Run: fmt.Sprintf("s%04d", n)}))
+	}
+	all := names("b")
+	require.Len(t, all, state.KeptRuns)
+	require.Equal(t, fmt.Sprintf("s%04d", state.KeptRuns+1), all[0])
+
+	_, err := j.Seen(ctx, "a", "@daily", day(0))
+	require.NoError(t, err)
+	_, err = j.AddSlots(ctx, "a", day(1), []state.SlotRecord{{Due: day(1), State: state.SlotSkipped, Why: long}})
+	require.NoError(t, err)
+	slots, err := j.Slots(ctx, "a", 10)
+	require.NoError(t, err)
+	require.Less(t, len(slots[0].Why), 5<<10)
 }
 
 func journalAudit(t *testing.T, _ Rig, open func() state.Store) {
