@@ -13,10 +13,12 @@ import (
 // concurrent use.
 type appliers []*execute.Applier
 
-// apply applies the events that are ready, source by source. A source that fails does not stop the others.
-func (as appliers) apply(ctx context.Context) (all serve.Deltas, err error) {
+// apply applies the events that are ready, source by source. A source that fails does not stop the others. refused has
+// the streams of earlier refreshes that were refused: see [serve.Pipeline].
+func (as appliers) apply(ctx context.Context, refused []string) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {
+		x.Refused(refused)
 		d, err := x.Apply(ctx)
 		if len(as) > 1 {
 			x.Close() // there may be thousands

@@ -3,6 +3,7 @@ package deltas
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,6 +50,37 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 			r.equal()
 		})
 	}
+}
+
+// A reading that is refused because another run is under way is requested again at the same interval. The intervals grow
+// only between readings that took place.
+func TestDeltasRefusedRefresh(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.config.Catalogue = nil
+	r.start()
+	r.sync()
+	r.deltas.pace.refresh = time.Hour / 8
+	again := func() bool {
+		q := r.deltas.queues["v2.contacts"]
+		q.refreshedAt = q.refreshedAt.Add(-r.deltas.pace.refresh)
+		rep, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+		return len(rep.Refresh) > 0
+	}
+	m.records[2] = 7
+	m.send(m.event("updated", 2))
+	require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
+	for range 5 {
+		r.deltas.Refused([]string{"v2.contacts"})
+		require.True(t, again())
+	}
+	require.True(t, again(), "the first reading that took place")
+	require.False(t, again())
+	require.True(t, again(), "after twice the time")
+	r.deltas.Refused([]string{"v2.contacts"})
+	r.deltas.Refused([]string{"v2.contacts"})
+	require.Equal(t, 2, r.deltas.queues["v2.contacts"].refreshTries, "earlier readings still count")
 }
 
 func TestDeltasContinueWithoutADeadDestination(t *testing.T) {

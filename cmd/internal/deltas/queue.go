@@ -35,7 +35,8 @@ type queue struct {
 	fails        int
 	refreshedAt  time.Time
 	refreshEvent int64
-	refreshTries int
+	refreshTries int // readings that were requested for the same event
+	triesBefore  int // refreshTries before the last request
 
 	lock       *overlay.Lock // lock shared with the runs of this process; nil if not shared
 	duringPass bool          // a running pass has allowed deltas, and may need records to be requested again

@@ -107,7 +107,7 @@ func (d *Deltas) refresh(q *queue, rep *Report) {
 		owed = max(owed, a.Refresh)
 	}
 	if owed != q.refreshEvent {
-		q.refreshEvent, q.refreshTries = owed, 0
+		q.refreshEvent, q.refreshTries, q.triesBefore = owed, 0, 0
 	}
 	every := retry.Policy{First: d.pace.refresh, Longest: maxRefresh}.Wait(q.refreshTries) // intervals grow because each of these readings may end as contradicted
 	switch {
@@ -115,10 +115,20 @@ func (d *Deltas) refresh(q *queue, rep *Report) {
 	case now.Sub(q.refreshedAt) < every:
 		d.again(rep, q.refreshedAt.Add(every).Sub(now))
 	default:
-		q.refreshedAt = now
+		q.refreshedAt, q.triesBefore = now, q.refreshTries
 		q.refreshTries++
 		rep.Refresh = d.ancestry(rep.Refresh, q.stream)
 		d.again(rep, d.pace.refresh)
+	}
+}
+
+// Refused says that the readings that [Report].Refresh requested for these streams could not begin, because another run
+// is under way. So they do not count, and the intervals do not grow.
+func (d *Deltas) Refused(streams []string) {
+	for _, q := range d.queues {
+		if slices.Contains(streams, q.stream.Name) {
+			q.refreshTries = q.triesBefore
+		}
 	}
 }
 

@@ -93,6 +93,13 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 	return rep, nil
 }
 
+// Refused says that the readings that [deltas.Report].Refresh requested for these streams were refused.
+func (a *Applier) Refused(streams []string) {
+	if a.deltas != nil {
+		a.deltas.Refused(streams)
+	}
+}
+
 // watch opens the pipeline. From then on, each new pass of this process lets webhook deltas commit between its
 // own commits.
 func (a *Applier) watch(ctx context.Context) error {

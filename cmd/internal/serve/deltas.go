@@ -106,5 +106,9 @@ func (w *worker) guardDeltas(ctx context.Context, p Pipeline) (got Deltas, err e
 			err = fmt.Errorf("apply events to %s: panic: %v", p.Name, v)
 		}
 	}()
-	return p.Deltas(ctx)
+	w.mu.Lock()
+	refused := w.refused
+	w.refused = nil
+	w.mu.Unlock()
+	return p.Deltas(ctx, refused)
 }

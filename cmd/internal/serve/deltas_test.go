@@ -24,7 +24,7 @@ func TestDeltas(t *testing.T) {
 		answers := []Deltas{{}, {Applied: 3, ApplyAfter: 5 * time.Second}, {Refresh: []string{"crm.deals"}}, {}}
 		p, closed := r.pipeline("p", Plan{}), 0
 		p.Concurrent = true
-		p.Deltas = func(context.Context) (Deltas, error) {
+		p.Deltas = func(context.Context, []string) (Deltas, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			applied = append(applied, time.Since(begun))
@@ -95,7 +95,7 @@ func TestDeltasBetweenRuns(t *testing.T) {
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
 		applied := 0
-		p.Deltas = func(context.Context) (Deltas, error) {
+		p.Deltas = func(context.Context, []string) (Deltas, error) {
 			work(&applying, &running, 7*time.Second)
 			applied++
 			return Deltas{ApplyAfter: time.Second}, nil

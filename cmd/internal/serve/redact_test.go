@@ -73,7 +73,7 @@ func TestDeltasTellNoSecrets(t *testing.T) {
 		ready := make(chan struct{})
 		p := r.pipeline("p", Plan{})
 		p.Concurrent = true
-		p.Deltas = func(context.Context) (Deltas, error) {
+		p.Deltas = func(context.Context, []string) (Deltas, error) {
 			<-ready
 			return Deltas{}, fmt.Errorf("destination warehouse: dsn postgres://u:%s@db: %w", secret, cause)
 		}

@@ -31,7 +31,8 @@ type execution struct {
 	log []state.LogLine
 }
 
-func (x *execution) run(ctx context.Context) {
+// run performs the run. refused means that it could not begin, because another run of the pipeline is under way.
+func (x *execution) run(ctx context.Context) (refused bool) {
 	x.begun(ctx)
 	limited := ctx
 	if x.p.Plan.Deadline > 0 {
@@ -44,6 +45,11 @@ func (x *execution) run(ctx context.Context) {
 		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from there")
 	}
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
+	return isRefused(report, err)
+}
+
+func isRefused(report pipeline.Report, err error) bool {
+	return errors.Is(err, state.ErrLocked) && len(report.Streams) == 0
 }
 
 // guarded runs the pipeline. It turns a panic into an error, so that the daemon goes on.
@@ -184,7 +190,7 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	switch {
 	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
 		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; the run resumes at the next start"
-	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
+	case isRefused(report, err):
 		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process runs the pipeline, and runs must not overlap
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)

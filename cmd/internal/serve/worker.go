@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 type worker struct {
@@ -32,7 +33,9 @@ type worker struct {
 	paused  bool
 	retired bool
 	orders  []RunRequest // requested runs; the next begins when no run is in progress
-	trouble string       // the last logged error of the journal
+	putOff  putOff
+	refused []string // streams of refreshes that were refused, for the next call of Deltas
+	trouble string   // the last logged error of the journal
 
 	turn    chan struct{} // locked by a run or by Deltas, unless Pipeline.Concurrent is set
 	alive   atomic.Pointer[time.Time]
@@ -145,10 +148,14 @@ func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	}
 	next, err := w.step(ctx, now)
 	w.tell(err)
-	if err != nil || next.IsZero() {
-		return lookAgain
+	sleep := lookAgain
+	if err == nil && !next.IsZero() {
+		sleep = min(sleep, next.Sub(now))
 	}
-	return max(0, min(lookAgain, next.Sub(now)))
+	if len(w.putOff.streams) > 0 {
+		sleep = min(sleep, time.Until(w.putOff.again))
+	}
+	return max(0, sleep)
 }
 
 // tell logs an error of the journal, once. The next call of look tries again.
@@ -185,6 +192,9 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
 		s.run = ""
+	}
+	if w.putOff.due() {
+		w.orderRefresh(nil)
 	}
 	d := w.p.Plan.due(w.p.Name, w.seen, now, s)
 	if len(d.slots) > 0 {
@@ -312,6 +322,13 @@ func (w *worker) order(o RunRequest) error {
 func (w *worker) refresh(streams []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.orderRefresh(streams)
+}
+
+// orderRefresh requests a run of the streams, and of those whose refresh was refused. The caller must hold w.mu.
+func (w *worker) orderRefresh(streams []string) {
+	streams = merged(w.putOff.streams, streams)
+	w.putOff.streams = nil
 	for i := range w.orders {
 		if w.orders[i].Trigger == TriggerRefresh {
 			w.orders[i].Streams = merged(w.orders[i].Streams, streams)
@@ -320,6 +337,25 @@ func (w *worker) refresh(streams []string) {
 	}
 	w.orders = append(w.orders, RunRequest{Run: runid.New(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
 	wake(w.changed)
+}
+
+// putOff has the streams whose refresh was refused because another run is under way: in another process, or by workers.
+// They are requested again later, so that no webhook is lost.
+type putOff struct {
+	streams []string
+	again   time.Time // has a monotonic clock reading
+	times   int       // refusals in a row
+}
+
+// refusedRefresh says how long to wait before a refused refresh is requested again. Each refusal is a run in the journal,
+// so the waits grow.
+var refusedRefresh = retry.Policy{First: lookAgain, Longest: 10 * time.Minute}
+
+func (p *putOff) due() bool { return len(p.streams) > 0 && !time.Now().Before(p.again) }
+
+func (p *putOff) refuse(streams []string) {
+	p.times++
+	p.streams, p.again = merged(p.streams, streams), time.Now().Add(refusedRefresh.Wait(p.times))
 }
 
 func merged(a, b []string) []string {
@@ -342,9 +378,17 @@ func (w *worker) prepare(o RunRequest, r state.SlotRecord) *execution {
 func (w *worker) begin(ctx context.Context, x *execution) {
 	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
-		x.run(ctx)
+		refused := x.run(ctx)
 		w.mu.Lock()
 		w.run, w.partial = "", false
+		switch {
+		case x.order.Trigger != TriggerRefresh:
+		case refused:
+			w.putOff.refuse(x.order.Streams)
+			w.refused = merged(w.refused, x.order.Streams)
+		default:
+			w.putOff.times = 0
+		}
 		if s := x.slot; s.State == state.SlotWaiting {
 			w.waiting = append([]state.SlotRecord{s}, w.waiting...)
 		}
