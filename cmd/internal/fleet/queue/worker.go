@@ -22,8 +22,8 @@ type Worker struct {
 
 	// Do works on the units of a job, and returns soon after ctx ends or cancelled is closed. next is zero once all of
 	// the units have ended. Otherwise River delivers the job again at next. If err is not nil, River records it as the
-	// reason. An error without a time is retried soon. Do may return while its work continues, so that another job can
-	// use the slot.
+	// reason, and counts an attempt. An error without a time is logged, and retried soon, without limit. Do may return
+	// while its work continues, so that another job can use the slot.
 	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
 	Cancel func(ctx context.Context, u Job) error
@@ -141,9 +141,9 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 		return errors.Join(river.ErrJobCancelledRemotely, j.w.Cancel(j.live, job.Args))
 	case err == nil && next.IsZero():
 		return nil
-	case next.IsZero():
+	case next.IsZero(): // not an attempt: River discards a job after mostAttempts
 		j.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
-		next = j.w.Now().Add(errorPause)
+		return again(job, j.w.Now().Add(errorPause), nil)
 	}
 	return again(job, next, err)
 }

@@ -264,26 +264,37 @@ func TestCancel(t *testing.T) {
 // The queue shows why a failed job is retried, and when.
 func TestRetry(t *testing.T) {
 	b := newBench(t)
-	b.plan("all", "schedule", 1)
-	pool, schema, err := b.store.Queue(t.Context())
-	require.NoError(t, err)
 	at := b.store.Now().Add(time.Hour).Truncate(time.Microsecond)
+	b.failing(at, "state = 'retryable' AND attempt = 1 AND scheduled_at = $1 AND errors[1] ->> 'error' = 'the source is down'", at)
+}
+
+// An error without a time does not count as an attempt. Otherwise River would discard the job after many attempts.
+func TestRetryWithoutATime(t *testing.T) {
+	b := newBench(t)
+	b.failing(time.Time{}, "state IN ('available', 'scheduled') AND attempt = 0 AND scheduled_at > now() AND errors IS NULL")
+}
+
+// failing fails the work on a job, and waits until the job is in the state that the condition describes.
+func (b *bench) failing(next time.Time, condition string, args ...any) {
+	b.Helper()
+	b.plan("all", "schedule", 1)
+	pool, schema, err := b.store.Queue(b.Context())
+	require.NoError(b, err)
 	w := queue.Worker{
 		Pool: pool, Schema: schema, Slots: 1, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
 		Drain: func(context.Context) error { return nil },
 		Do: func(context.Context, queue.Job, <-chan struct{}) (time.Time, error) {
-			return at, errors.New("the source is down")
+			return next, errors.New("the source is down")
 		},
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	require.Eventually(t, func() bool {
+	require.Eventually(b, func() bool {
 		var n int
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{schema, "river_job"}.Sanitize()+
-			" WHERE state = 'retryable' AND scheduled_at = $1 AND errors[1] ->> 'error' = 'the source is down'", at).Scan(&n))
+		require.NoError(b, pool.QueryRow(b.Context(), "SELECT count(*) FROM "+pgx.Identifier{schema, "river_job"}.Sanitize()+" WHERE "+condition, args...).Scan(&n))
 		return n == 1
 	}, time.Minute, 20*time.Millisecond)
 	cancel()
-	require.NoError(t, <-ended)
+	require.NoError(b, <-ended)
 }
