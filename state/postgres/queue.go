@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,9 @@ type Jobs interface {
 	Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
 	// Cancel cancels jobs of units that were cancelled.
 	Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error
+	// Ended returns those of the jobs that deliver nothing any more: cancelled are those that were cancelled in the queue,
+	// lost are those that ended in another way, or were deleted.
+	Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error)
 }
 
 func (s *Store) addJobs(ctx context.Context, tx pgx.Tx, units []state.Unit) error {
@@ -39,6 +43,47 @@ func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, of []*int64) error {
 	}
 	slices.Sort(jobs)
 	return s.o.Jobs.Cancel(ctx, tx, s.schema, slices.Compact(jobs))
+}
+
+// RestoreJobs inserts jobs again that were deleted in the queue, so that the waiting units of a run are delivered. If a
+// job was cancelled in the queue, RestoreJobs cancels its units. It returns the number of units of each.
+func (s *Store) RestoreJobs(ctx context.Context, run string) (restored, cancelled int, err error) {
+	if s.o.Jobs == nil {
+		return 0, 0, nil
+	}
+	err = s.change(ctx, func(tx pgx.Tx) error {
+		restored, cancelled = 0, 0
+		rows, err := tx.Query(ctx, `SELECT DISTINCT coalesce(job, 0) FROM units WHERE run = $1 AND state IN ('waiting', 'parked')`, run)
+		if err != nil {
+			return err
+		}
+		jobs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil {
+			return err
+		}
+		lost, stopped, err := s.o.Jobs.Ended(ctx, tx, s.schema, jobs)
+		if err != nil || len(lost)+len(stopped) == 0 {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE run = $1 AND job = ANY($2) AND state IN ('waiting', 'parked')`, run, stopped)
+		if err != nil {
+			return err
+		}
+		rows, err = tx.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE run = $1 AND coalesce(job, 0) = ANY($2) AND state IN ('waiting', 'parked') ORDER BY id FOR UPDATE", run, lost)
+		if err != nil {
+			return err
+		}
+		units, err := pgx.CollectRows(rows, unitOf)
+		restored, cancelled = len(units), int(tag.RowsAffected())
+		if err != nil {
+			return err
+		}
+		return s.addJobs(ctx, tx, units)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("restore jobs: %w", err)
+	}
+	return restored, cancelled, nil
 }
 
 // Queue returns the connection pool and the schema in which a queue of units can be stored. The pool belongs to the

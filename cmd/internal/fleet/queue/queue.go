@@ -121,6 +121,29 @@ func (Jobs) Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) 
 	return nil
 }
 
+// Ended returns those of the jobs that deliver nothing any more.
+func (Jobs) Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error) {
+	rows, err := tx.Query(ctx, `SELECT n.id, coalesce(j.state = 'cancelled', false) FROM unnest($1::bigint[]) AS n(id)
+		LEFT JOIN `+pgx.Identifier{schema, "river_job"}.Sanitize()+` j ON j.id = n.id
+		WHERE j.id IS NULL OR j.finalized_at IS NOT NULL ORDER BY n.id`, jobs)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	var id int64
+	var stopped bool
+	if _, err = pgx.ForEachRow(rows, []any{&id, &stopped}, func() error {
+		if stopped {
+			cancelled = append(cancelled, id)
+		} else {
+			lost = append(lost, id)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	return lost, cancelled, nil
+}
+
 // inserter returns a client of River that writes jobs and runs none. River makes a job with a time wait for its
 // scheduler, even if the time has passed. The hook makes it available at once.
 func inserter(schema string, now time.Time) (*river.Client[pgx.Tx], error) {

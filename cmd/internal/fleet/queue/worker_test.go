@@ -261,6 +261,43 @@ func TestCancel(t *testing.T) {
 	end()
 }
 
+// The jobs of waiting units are deleted, or cancelled, in the queue. A deleted job is inserted again, once. The units
+// of a cancelled job are cancelled.
+func TestRestoreJobs(t *testing.T) {
+	b := newBench(t)
+	b.plan("all", "schedule", 4)
+	pool, schema, err := b.store.Queue(t.Context())
+	require.NoError(t, err)
+	jobs := pgx.Identifier{schema, "river_job"}.Sanitize()
+	for source, change := range map[string]string{
+		"0": "DELETE FROM " + jobs + " WHERE args ->> 'source' = $1",
+		"1": "UPDATE " + jobs + " SET state = 'cancelled', finalized_at = now() WHERE args ->> 'source' = $1",
+		"2": "UPDATE " + jobs + " SET state = 'discarded', finalized_at = now() WHERE args ->> 'source' = $1",
+	} {
+		_, err := pool.Exec(t.Context(), change, source)
+		require.NoError(t, err)
+	}
+	restored, cancelled, err := b.store.RestoreJobs(t.Context(), "run of all")
+	require.NoError(t, err)
+	require.Equal(t, []int{4, 2}, []int{restored, cancelled}, "each source has two units")
+	restored, cancelled, err = b.store.RestoreJobs(t.Context(), "run of all")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{restored, cancelled})
+	end := b.work("one", 4, "all")
+	require.ElementsMatch(t, []string{"all 0", "all 2", "all 3"}, b.next(3))
+	restored, cancelled, err = b.store.RestoreJobs(t.Context(), "run of all")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{restored, cancelled}, "jobs that run are not lost")
+	for range 3 {
+		b.release()
+	}
+	require.Eventually(t, func() bool {
+		left, err := b.units.Units(t.Context(), state.UnitFilter{Active: true})
+		return err == nil && len(left) == 0
+	}, time.Minute, 10*time.Millisecond)
+	end()
+}
+
 // The queue shows why a failed job is retried, and when.
 func TestRetry(t *testing.T) {
 	b := newBench(t)
