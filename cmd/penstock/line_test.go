@@ -85,7 +85,7 @@ var line = map[string][]string{
 	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": nil,
 
-	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/pipeline/runid", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
+	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/pipeline/runid", "cmd/internal/serve/schedule", "extract", "schemas", "state", "state/retry"},
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
