@@ -17,8 +17,10 @@ import (
 // a table, its child tables, and the views of their current rows. Each family is read once. After that, the catalog
 // follows the changes that its own transaction makes.
 type catalog struct {
-	store *Store
-	r     Reader
+	d      Dialect
+	traits Traits
+	r      Reader
+	of     load.Pass // that changes tables
 
 	live   map[string]*Object
 	looked []string // names that were looked up
@@ -28,17 +30,25 @@ type catalog struct {
 	stale    bool            // changes were added after made and views were computed
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
+	stamp    time.Time       // time of the last changes that this transaction has recorded
 }
 
 // newCatalog returns a catalog that knows nothing yet.
-func (d *Store) newCatalog(r Reader) *catalog {
-	return &catalog{store: d, r: r, live: map[string]*Object{}, replayed: map[string]bool{}}
+func newCatalog(b Backend, r Reader, of load.Pass) *catalog {
+	c := &catalog{d: b, traits: b.Traits(), r: r, of: of}
+	c.reset()
+	return c
 }
 
 // readCatalog returns a catalog with the families of the named tables.
-func (d *Store) readCatalog(ctx context.Context, r Reader, names ...string) (*catalog, error) {
-	c := d.newCatalog(r)
+func readCatalog(ctx context.Context, b Backend, r Reader, names ...string) (*catalog, error) {
+	c := newCatalog(b, r, load.Pass{})
 	return c, c.read(ctx, names...)
+}
+
+// reset makes the catalog read everything again, because other transactions may have changed tables.
+func (c *catalog) reset() {
+	c.live, c.replayed, c.looked, c.changes, c.made = map[string]*Object{}, map[string]bool{}, nil, nil, nil
 }
 
 // viewSuffix ends the names of the views of current rows.
@@ -123,13 +133,12 @@ func (c *catalog) readChanges(ctx context.Context, names []string) error {
 	if c.live[load.Changes.Name] == nil {
 		return nil
 	}
-	b := c.store.b
 	views := make([]string, len(names))
 	for i, n := range names {
-		views[i] = b.Literal(n + viewSuffix)
+		views[i] = c.d.Literal(n + viewSuffix)
 	}
-	query := "SELECT " + b.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + b.Place(load.Changes.Name) +
-		" WHERE " + FamilySQL(b, `"table"`, names) + " OR action = " + b.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + ")"
+	query := "SELECT " + c.d.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + c.d.Place(load.Changes.Name) +
+		" WHERE " + FamilySQL(c.d, `"table"`, names) + " OR action = " + c.d.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + ")"
 	return c.r.Query(ctx, query, func(v []driver.Value) error {
 		var change load.Change
 		at, _ := v[0].(int64)
@@ -152,6 +161,17 @@ func FamilySQL(d Dialect, column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
+// targets returns the tables that exist in the families of the named tables.
+func (c *catalog) targets(in *scope, names []string) targets {
+	all := targets{}
+	for _, t := range load.ExistingTables(c.made, c.live) {
+		if inFamilies(t.Name, names) {
+			all[t.Name] = &target{Table: t, in: in, userColumns: c.userColumns(t)}
+		}
+	}
+	return all
+}
+
 // userColumns returns the names of the columns of a table that penstock did not make, without those that the database
 // computes.
 func (c *catalog) userColumns(t schemas.Table) []string {
@@ -172,7 +192,7 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.CheckNewColumns(p, func(column string) string {
 		for name := range c.live[p.Table.Name].Types {
-			if c.store.traits.sameName(name, column) {
+			if c.traits.sameName(name, column) {
 				return name
 			}
 		}
@@ -193,7 +213,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	if err := load.Compare(name, c.typesOf(t), o.Types); err != nil {
 		return t, err
 	}
-	if c.store.traits.PrimaryKeys && OneRowPerKey(t) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(t))) {
+	if c.traits.PrimaryKeys && OneRowPerKey(t) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(t))) {
 		return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("the primary key (%s) is gone", strings.Join(t.Key, ", "))}}
 	}
 	return t, nil
@@ -204,8 +224,8 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
-		want, live := c.store.b.Type(schemas.TypeOf(f)), c.live[t.Name].Types[f.Name]
-		if found, ok := c.store.b.Lattice(f, live); live != "" && ok && schemas.SameType(found, schemas.TypeOf(f)) {
+		want, live := c.d.Type(schemas.TypeOf(f)), c.live[t.Name].Types[f.Name]
+		if found, ok := c.d.Lattice(f, live); live != "" && ok && schemas.SameType(found, schemas.TypeOf(f)) {
 			want = live
 		}
 		types[f.Name] = want
@@ -245,6 +265,19 @@ func (c *catalog) usable(name string) error {
 	return nil
 }
 
+// accept returns the changes that accept the named table as it is.
+func (c *catalog) accept(name string) ([]load.Change, error) {
+	live := c.live[name]
+	if live == nil {
+		return nil, nil
+	}
+	if err := c.usable(name); err != nil {
+		return nil, err
+	}
+	t := c.made[name]
+	return load.Accept(t, c.typesOf(t), live.Types, c.d.Lattice)
+}
+
 // adopt plans to take over a table that penstock made and whose recorded changes are lost. If the stream's mode is
 // History and the table has no versions, it is taken over with mode Merge, and changes to History afterwards. If the
 // table should have a primary key and has none, it is taken over with mode Append.
@@ -254,14 +287,14 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 		return load.Plan{}, false
 	}
 	mode := want.Mode.Or(schemas.Merge)
-	keyed := c.store.traits.PrimaryKeys && len(want.Key) > 0
+	keyed := c.traits.PrimaryKeys && len(want.Key) > 0
 	switch {
 	case keyed && !slices.Contains(o.Unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || keyed && mode == schemas.Append:
 		mode = schemas.Merge
 	}
-	return load.Adopt(want, mode, o.Types, c.store.b.Lattice)
+	return load.Adopt(want, mode, o.Types, c.d.Lattice)
 }
 
 // altered follows a change of a table by this transaction.
@@ -275,10 +308,10 @@ func (c *catalog) altered(p load.Plan) {
 		o.Types, columns = map[string]string{}, p.Table.Columns.Fields()
 	}
 	for _, f := range columns {
-		o.Types[f.Name] = c.store.b.Type(schemas.TypeOf(f))
+		o.Types[f.Name] = c.d.Type(schemas.TypeOf(f))
 	}
 	for _, w := range p.Widen {
-		o.Types[w.Column.Name] = c.store.b.Type(schemas.TypeOf(w.Column))
+		o.Types[w.Column.Name] = c.d.Type(schemas.TypeOf(w.Column))
 	}
 	if OneRowPerKey(p.Table) {
 		o.Unique = append(slices.Clip(o.Unique), load.KeyName(load.FullKey(p.Table)))
@@ -289,7 +322,7 @@ func (c *catalog) altered(p load.Plan) {
 // findObject returns the object of that name.
 func (c *catalog) findObject(name string) *Object {
 	for n, o := range c.live {
-		if c.store.traits.sameName(n, name) {
+		if c.traits.sameName(n, name) {
 			return o
 		}
 	}
@@ -298,30 +331,28 @@ func (c *catalog) findObject(name string) *Object {
 
 // record stores changes where readChanges finds them, and sets their time. Changes are replayed in the order of their
 // times. So the time is later than those of all earlier changes to the same families of tables.
-func (x *tx) record(ctx context.Context, changes []load.Change) error {
+func (c *catalog) record(run *statements, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if x.stamp.IsZero() {
-		x.stamp = x.of.Time()
-		for _, c := range x.c.changes {
-			x.stamp = load.CommitTime(x.stamp, c.At)
-		}
+	first := c.stamp.IsZero()
+	if first {
+		c.stamp = c.of.Time()
 	}
-	for _, c := range x.c.changes { // another transaction may have changed a table of a later Apply
-		if c.At.After(x.stamp) {
-			x.stamp = load.CommitTime(x.stamp, c.At)
+	for _, earlier := range c.changes { // another transaction may have changed a table of a later Apply
+		if first || earlier.At.After(c.stamp) {
+			c.stamp = load.CommitTime(c.stamp, earlier.At)
 		}
 	}
 	rows := make([]string, len(changes))
-	for i, c := range changes {
-		changes[i].At = x.stamp
-		values := []string{x.b.Timestamp(x.stamp)}
-		for _, text := range []string{x.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
-			values = append(values, x.b.Literal(text))
+	for i, change := range changes {
+		changes[i].At = c.stamp
+		values := []string{c.d.Timestamp(c.stamp)}
+		for _, text := range []string{c.of.Run, change.Table, change.Column, change.Source, change.Action, change.From, change.To, change.Reason} {
+			values = append(values, c.d.Literal(text))
 		}
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
 	}
-	x.c.changes, x.c.stale = append(x.c.changes, changes...), true
-	return x.s.Exec(ctx, "INSERT INTO "+x.b.Place(load.Changes.Name)+" ("+Idents(load.Names(load.Changes.Columns))+") VALUES "+strings.Join(rows, ", "))
+	c.changes, c.stale = append(c.changes, changes...), true
+	return run.exec("INSERT INTO " + c.d.Place(load.Changes.Name) + " (" + Idents(load.Names(load.Changes.Columns)) + ") VALUES " + strings.Join(rows, ", "))
 }

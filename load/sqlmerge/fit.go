@@ -8,63 +8,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fitting is the first part of an Apply: it creates and alters tables so that all staged rows fit.
+// fitting is the first part of an Apply: it creates and alters tables so that all staged rows fit. DuckDB cannot commit
+// a table that was altered after its rows were changed. So all tables are altered before rows of any table are changed.
 type fitting struct {
-	*merge
+	run     *statements
+	c       *catalog
+	in      *scope
+	seen    *seen
+	stream  string // that writes the tables
 	pending []*load.Staged
+	tables  targets              // the result: the tables of the families of those that get rows or are swept
 	altered map[string]load.Plan // plans carried out, by table
 	after   []func() error       // changes to rows, to be made when all tables are altered
 }
 
-// fit alters all tables before rows of any table are changed, because DuckDB cannot commit a table that was altered
-// after its rows were changed.
-func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
-	if err := m.b.Step("ddl"); err != nil {
-		return err
-	}
-	if err := m.ownTables(m.ctx); err != nil {
-		return err
-	}
-	if m.of.Log {
-		pending = append(pending[:len(pending):len(pending)], &load.Staged{Table: m.ownTable(load.RowChanges)})
-	}
-	names := make([]string, 0, len(pending)+1)
-	for _, p := range pending {
-		names = append(names, p.Name)
-	}
-	if s.Table != "" {
-		names = append(names, s.Table)
-	}
-	if err := m.c.read(m.ctx, names...); err != nil {
-		return err
-	}
-	if err := m.serialize(pending, s.Table, names); err != nil {
-		return err
-	}
-	if err := m.c.checkSafe(names); err != nil {
-		return err
-	}
-	m.know(names)
-	if m.tables[s.Table] != nil {
-		if _, err := m.c.table(s.Table); err != nil {
-			return err
-		}
-	}
-	f := &fitting{merge: m, pending: pending, altered: map[string]load.Plan{}}
-	return f.run()
-}
-
-// know sets the tables of the merge to those that exist in the families of the named tables.
-func (m *merge) know(names []string) {
-	m.tables = map[string]*target{}
-	for _, t := range load.ExistingTables(m.c.made, m.c.live) {
-		if inFamilies(t.Name, names) {
-			m.tables[t.Name] = &target{Table: t, userColumns: m.c.userColumns(t)}
-		}
-	}
-}
-
-func (f *fitting) run() error {
+// fit fits the tables to the staged rows.
+func (f *fitting) fit() error {
 	for _, p := range f.pending {
 		if err := f.fitTable(p); err != nil {
 			return err
@@ -89,13 +48,13 @@ func (f *fitting) run() error {
 // fitTable changes a table so that the rows staged for it fit.
 func (f *fitting) fitTable(p *load.Staged) error {
 	if found, ok := f.c.adopt(p.Table); ok {
-		if err := f.record(f.ctx, found.Changes()); err != nil {
+		if err := f.c.record(f.run, found.Changes()); err != nil {
 			return err
 		}
 		f.c.made[p.Name] = found.Table
 	}
 	if o := f.c.live[p.Name]; o != nil && o.View && f.c.views[p.Name] { // a table needs the name of a view that penstock made
-		if err := f.s.View(f.ctx, View{Name: p.Name}); err != nil {
+		if err := f.run.View(f.run.ctx, View{Name: p.Name}); err != nil {
 			return err
 		}
 		delete(f.c.live, p.Name)
@@ -114,13 +73,13 @@ func (f *fitting) fitTable(p *load.Staged) error {
 	if err := f.c.checkNames(plan); err != nil {
 		return err
 	}
-	if err := f.checkOrder(&target{Table: have}, plan); err != nil {
+	if err := f.seen.widen(f.run, &target{Table: have, in: f.in}, plan); err != nil {
 		return err
 	}
 	if err := f.carryOut(plan); err != nil {
 		return err
 	}
-	f.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, userColumns: f.c.userColumns(plan.Table)}
+	f.tables[p.Name] = &target{Table: plan.Table, in: f.in, staged: p, empty: plan.Create, userColumns: f.c.userColumns(plan.Table)}
 	if plan.ChangesMode() && !load.Child(plan.Table.Columns) {
 		return f.turnChildren(plan.Table)
 	}
@@ -130,7 +89,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 // turnChildren changes the mode of those children of t that get no rows. The other children change their mode when
 // fitTable changes them.
 func (f *fitting) turnChildren(t schemas.Table) error {
-	for _, c := range f.children(&target{Table: t}) {
+	for _, c := range f.tables.children(&target{Table: t}) {
 		if slices.ContainsFunc(f.pending, func(p *load.Staged) bool { return p.Name == c.Name }) {
 			continue
 		}
@@ -155,15 +114,15 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
-	if !p.ChangesShape() && f.changed[p.Table.Name] {
+	if !p.ChangesShape() && f.run.changed[p.Table.Name] {
 		return nil // rows were changed, so DuckDB would refuse this; the next pass writes the description
 	}
-	a := Alteration{Plan: p, Stream: f.key.Stream, Changed: f.changed[p.Table.Name]}
-	if err := f.s.Alter(f.ctx, a); err != nil {
+	a := Alteration{Plan: p, Stream: f.stream, Changed: f.run.changed[p.Table.Name]}
+	if err := f.run.Alter(f.run.ctx, a); err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if len(p.Add)+len(p.Widen) > 0 {
-		delete(f.changed, p.Table.Name) // the backend had to copy the table
+		delete(f.run.changed, p.Table.Name) // the backend had to copy the table
 	}
 	f.c.altered(p)
 	f.altered[p.Table.Name] = p
@@ -175,22 +134,71 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.ChangesMode() && !p.Create {
 		f.after = append(f.after, func() error { return f.turn(p.Table) })
 	}
-	return f.record(f.ctx, p.Changes())
+	return f.c.record(f.run, p.Changes())
 }
 
 // turn changes the rows of a table for its new mode. See [load.Plan.ChangesMode].
-func (m *merge) turn(t schemas.Table) error {
+func (f *fitting) turn(t schemas.Table) error {
 	var q string
+	turned := f.tables[t.Name]
 	switch t.Mode {
 	case schemas.History:
-		q = fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s", m.b.Place(t.Name), schemas.ColValidFrom, schemas.ColSyncedAt, schemas.ColValidTo, schemas.ColDeletedAt)
+		q = fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s", turned.place(), schemas.ColValidFrom, schemas.ColSyncedAt, schemas.ColValidTo, schemas.ColDeletedAt)
 	case schemas.Replace:
-		q = fmt.Sprintf("DELETE FROM %s WHERE %s IS NOT NULL", m.b.Place(t.Name), schemas.ColDeletedAt)
+		q = fmt.Sprintf("DELETE FROM %s WHERE %s IS NOT NULL", turned.place(), schemas.ColDeletedAt)
 	default:
 		return nil
 	}
-	if err := m.change(t.Name, q); err != nil {
+	if err := f.run.change(turned, q); err != nil {
 		return fmt.Errorf("turn %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root was
+// dropped, it deletes the rows of the children. If a child was dropped, it clears the hashes of the records, so that
+// they are written again.
+func (f *fitting) repairFamily(t *target) error {
+	if _, dropped := f.c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
+		return nil
+	}
+	if load.Child(t.Columns) {
+		return f.clearHashes(t.Name, "")
+	}
+	for _, hanging := range f.tables.children(t) {
+		if err := f.run.change(hanging, "DELETE FROM "+hanging.place()); err != nil {
+			return fmt.Errorf("children %s: %w", hanging.Name, err)
+		}
+	}
+	return nil
+}
+
+// clearHashes clears the hashes of records, so that the next pass writes these records again. It finds the records by
+// their rows in the named table for which the condition where holds, or by all rows if where is "". In History, only
+// current rows are compared with what arrives, so only their hashes are cleared.
+func (f *fitting) clearHashes(table, where string) error {
+	t := f.tables.rootOf(table)
+	if t == nil || !t.has(schemas.ColHash) {
+		return nil
+	}
+	switch {
+	case where == "":
+		where = all
+	case t.Name != table:
+		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, f.in.Place(table), where)
+	}
+	if err := f.run.change(t, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", t.place(), schemas.ColHash, where, t.open(""))); err != nil {
+		return fmt.Errorf("clear hashes of %s: %w", t.Name, err)
+	}
+	if len(t.Key) > 0 {
+		return nil
+	}
+	for _, c := range f.tables.children(t) { // their rows are linked to the records by the hash
+		err := f.run.change(c, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
+			c.place(), schemas.ColHash, t.place(), t.open("")))
+		if err != nil {
+			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
+		}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package sqlmerge
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,58 +9,33 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge is one call of Apply.
+// merge changes the rows of tables that fit what was staged. It is the second part of an Apply.
 type merge struct {
-	*tx
-	ctx    context.Context
+	run    *statements
+	in     *scope
+	tables targets
+	seen   *seen
+	log    *rowLog
 	out    *load.Outcome
-	tables map[string]*target // those written to, swept, and their children
+	whole  bool // this process has made all transactions of the pass
 }
 
-// target is a table of the destination that fits the staged rows.
-type target struct {
-	schemas.Table
-	staged      *load.Staged // nil if nothing was staged
-	empty       bool
-	userColumns []string // columns that penstock did not make
-}
-
-// currentSQL returns the condition that a row is current: in History it has not ended, otherwise it is no tombstone.
-// The prefix, such as "t.", is put before the column names.
-func (t *target) currentSQL(prefix string) string {
-	if t.Mode == schemas.History {
-		return prefix + schemas.ColValidTo + " IS NULL"
+// lastTime returns the latest time of the rows in the tables that get rows.
+func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
+	for _, p := range pending {
+		t := m.tables[p.Name]
+		if load.IsInternal(p.Name) || load.Child(t.Columns) || t.empty {
+			continue
+		}
+		micros := int64(0)
+		if err := m.run.numbers("SELECT "+m.in.Micros("max(t."+schemas.ColSyncedAt+")")+" FROM "+t.rows(), &micros); err != nil {
+			return last, fmt.Errorf("read times of %s: %w", p.Name, err)
+		}
+		if at := time.UnixMicro(micros); at.After(last) {
+			last = at
+		}
 	}
-	return prefix + schemas.ColDeletedAt + " IS NULL"
-}
-
-// OneRowPerKey reports whether a table has at most one row per key.
-func OneRowPerKey(t schemas.Table) bool {
-	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
-}
-
-// has reports whether the table has the given bookkeeping column.
-func (t *target) has(column string) bool { return t.Columns.HasField(column) }
-
-// ownRows returns a FROM item for the rows of t that belong to the transaction's source, with a condition.
-func (x *tx) ownRows(t *target) string { return rowsSQL(x.b, t.Table, x.key.Source) }
-
-// ownRowsSQL returns " AND" and the condition that a row of t belongs to the transaction's source. For a table that is
-// not shared it returns "". The prefix, such as "t.", is put before the column name.
-func (x *tx) ownRowsSQL(t *target, prefix string) string {
-	if x.key.Source == "" || !load.Shared(t.Columns) {
-		return ""
-	}
-	return " AND " + prefix + schemas.ColSource + " = " + x.b.Literal(x.key.Source)
-}
-
-// change runs a statement that deletes or updates rows of the named table.
-func (m *merge) change(table, q string) error {
-	if m.changed == nil {
-		m.changed = map[string]bool{}
-	}
-	m.changed[table] = true
-	return m.s.Exec(m.ctx, q)
+	return last, nil
 }
 
 // rows merges what was staged, each root table together with its children.
@@ -73,12 +47,10 @@ func (m *merge) rows(pending []*load.Staged) error {
 		}
 		var err error
 		switch {
-		case len(t.Key) > 0 && load.IsInternal(t.Name) && m.db.traits.PrimaryKeys:
-			err = m.s.(Keyed).Upsert(m.ctx, Insertion{Table: t.Table, Staged: t.staged}, -1)
+		case load.IsInternal(t.Name):
+			err = m.internal(t)
 		case len(t.Key) > 0:
 			err = m.keyed(t)
-		case load.IsInternal(t.Name):
-			err = m.s.Insert(m.ctx, Insertion{Table: t.Table, Staged: t.staged})
 		default:
 			err = m.keyless(t)
 		}
@@ -89,93 +61,109 @@ func (m *merge) rows(pending []*load.Staged) error {
 	return nil
 }
 
-// keyed merges rows by their key.
-func (m *merge) keyed(t *target) error {
-	if load.IsInternal(t.Name) {
-		if done, err := m.replaceListed(t); done || err != nil {
-			return err
+// internal writes rows to one of penstock's own tables, in place of those with the same keys.
+func (m *merge) internal(t *target) error {
+	all := Insertion{Table: t.Table, Staged: t.staged}
+	switch {
+	case len(t.Key) == 0:
+		return m.run.Insert(m.run.ctx, all)
+	case m.in.traits.PrimaryKeys:
+		return m.run.Session.(Keyed).Upsert(m.run.ctx, all, -1)
+	}
+	if done, err := m.replaceListed(t); done || err != nil {
+		return err
+	}
+	return m.compareAndWrite(t, t.staged)
+}
+
+// maxListed is the number of rows up to which keys are written into a statement. SQLite limits the depth of an expression
+// to 1,000.
+const maxListed = 100
+
+// replaceListed writes a few rows to one of penstock's own tables, in place of those with the same keys. It takes two
+// statements, instead of the ten of compareAndWrite. It returns false, and does nothing, if there are many rows, if two
+// have the same key, or if users have added columns to the table.
+func (m *merge) replaceListed(t *target) (done bool, err error) {
+	if t.staged.Rows > maxListed || len(t.userColumns) > 0 {
+		return false, nil
+	}
+	keys := map[string]bool{}
+	var listed []string
+	err = StagedColumns(t.staged, t.Columns, t.Key, "").Each(m.run.ctx, func(values []any) error {
+		and := make([]string, len(values))
+		for i, v := range values {
+			and[i] = "t." + Ident(t.Key[i]) + " = " + m.in.Literal(fmt.Sprint(v)) // the keys of these tables are texts
+		}
+		key := strings.Join(and, " AND ")
+		keys[key], listed = true, append(listed, "("+key+")")
+		return nil
+	})
+	if err != nil || len(keys) < len(listed) {
+		return false, err
+	}
+	if !t.empty {
+		if err := m.run.change(t, "DELETE FROM "+t.place()+" AS t WHERE ("+strings.Join(listed, " OR ")+")"+t.own("t.")); err != nil {
+			return false, err
 		}
 	}
-	compared := t.staged
-	if m.db.traits.PrimaryKeys {
+	return true, m.run.Insert(m.run.ctx, Insertion{Table: t.Table, Staged: t.staged})
+}
+
+// keyed merges rows by their key.
+func (m *merge) keyed(t *target) error {
+	if m.in.traits.PrimaryKeys {
 		if done, err := m.insertUncompared(t); done || err != nil {
 			return err
 		}
 	}
-	if err := m.b.Step("stage"); err != nil {
+	if err := m.run.step("stage"); err != nil {
 		return err
 	}
-	if err := m.castCarried(t); err != nil {
+	if err := m.seen.cast(m.run, t); err != nil {
 		return err
 	}
-	if m.db.traits.PrimaryKeys {
-		rest, err := m.skipUnchanged(t)
+	compared := t.staged
+	if m.in.traits.PrimaryKeys {
+		rest, err := m.seen.skipUnchanged(m.run, t)
 		if err != nil {
 			return err
 		}
 		if rest != nil {
 			defer rest.Release()
+			m.out.Unchanged += t.staged.Rows - rest.Rows
 			compared = rest
 		}
 		if compared.Rows == 0 {
-			m.fresh[t.Name] = false
+			m.seen.fresh[t.Name] = false
 			return nil
 		}
 	}
-	n, err := m.compare(t, compared)
-	if err != nil {
-		return err
-	}
-	m.fresh[t.Name] = n.fresh == t.staged.Rows
-	if err := m.recordCarried(t, n.unchanged); err != nil {
-		return err
-	}
-	if n.written() == 0 {
-		return nil
-	}
-	if err := m.logWritten(t, n); err != nil {
-		return err
-	}
-	if n.changed > 0 && OneRowPerKey(t.Table) && m.db.traits.PrimaryKeys {
-		return m.replaceInPlace(t, n)
-	}
-	if n.changed+n.next > 0 {
-		if err := m.supersede(t, n); err != nil {
-			return err
-		}
-	}
-	return m.insertFamily(t, n)
+	return m.compareAndWrite(t, compared)
 }
 
 // insertUncompared appends the rows to a table with a primary key, without comparing them, if the table probably has
 // none of them. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the insertion. It
 // reports whether the rows were inserted.
 func (m *merge) insertUncompared(t *target) (bool, error) {
-	if err := m.trackOrder(t); err != nil {
+	if err := m.seen.track(m.run, t); err != nil {
 		return false, err
 	}
-	likely, known := m.fresh[t.Name]
-	if !known {
-		m.db.mu.Lock()
-		likely = m.pass.fresh[t.Name]
-		m.db.mu.Unlock()
-	}
-	if m.of.Log || t.Mode == schemas.Append {
+	if m.log != nil || t.Mode == schemas.Append {
 		return false, nil
 	}
-	if !likely {
+	if !m.seen.fresh[t.Name] {
 		if empty, err := m.isEmpty(t); !empty || err != nil {
 			return false, err
 		}
 	}
-	if err := m.b.Step("copy"); err != nil {
+	if err := m.run.step("copy"); err != nil {
 		return false, err
 	}
-	done, err := m.s.(Keyed).Try(m.ctx, func() error { return m.insertFamily(t, counts{fresh: t.staged.Rows}) })
+	done, err := m.run.Session.(Keyed).Try(m.run.ctx, func() error { return m.insertFamily(t, counts{fresh: t.staged.Rows}) })
 	if err != nil {
 		return false, err
 	}
-	m.fresh[t.Name] = done
+	m.seen.fresh[t.Name] = done
 	if done {
 		m.out.Written += t.staged.Rows
 		m.out.Inserted += t.staged.Rows
@@ -189,47 +177,107 @@ func (m *merge) isEmpty(t *target) (bool, error) {
 		return true, nil
 	}
 	some := int64(0)
-	err := numbers(m.ctx, m.s, "SELECT count(*) FROM (SELECT 1 FROM "+m.ownRows(t)+" LIMIT 1) AS t", &some)
+	err := m.run.numbers("SELECT count(*) FROM (SELECT 1 FROM "+t.rows()+" LIMIT 1) AS t", &some)
 	return some == 0, err
+}
+
+// compareAndWrite compares staged rows with the table, and writes what is new or changed. The parameter compared is the
+// staged rows, or the keys and hashes of some of them; the others are unchanged.
+func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
+	again, carried := m.seen.again(t)
+	err := m.run.Stage(m.run.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
+		return m.run.temp(status, statusSQL(t, from, again, carried))
+	})
+	if err != nil {
+		return err
+	}
+	n, err := m.count(t, compared.Rows)
+	if err != nil {
+		return err
+	}
+	m.seen.fresh[t.Name] = n.fresh == t.staged.Rows
+	unchanged := "SELECT " + strings.Join(keyColumns("", t.Key), ", ") + " FROM " + m.in.records(isUnchanged) + " AND NOT again"
+	if err := m.seen.add(m.run, t, unchanged, n.unchanged); err != nil || n.written() == 0 {
+		return err
+	}
+	if err := m.log.written(t, n); err != nil {
+		return err
+	}
+	if n.changed > 0 && OneRowPerKey(t.Table) && m.in.traits.PrimaryKeys {
+		return m.replaceInPlace(t, n)
+	}
+	if n.changed+n.next > 0 {
+		if err := m.supersede(t, n); err != nil {
+			return err
+		}
+	}
+	return m.insertFamily(t, n)
+}
+
+// count counts the records of the status table. The parameter staged is the number of rows that were compared.
+func (m *merge) count(t *target, staged int64) (counts, error) {
+	var n counts
+	var records, again, revived, unchangedAgain int64
+	shifted := "1 = 0"
+	if t.Mode == schemas.History {
+		shifted = isWritten + " AND f <> y"
+	}
+	err := m.run.numbers("SELECT count(*), "+strings.Join([]string{
+		countIf("st = " + isNew), countIf("st = " + isChanged), countIf("st = " + isNext), countIf("st = " + isUnchanged + " AND NOT again"),
+		countIf("again"), countIf("revived AND " + isWritten + " AND NOT again"), countIf("st = " + isUnchanged + " AND again"), countIf(shifted),
+	}, ", ")+" FROM "+m.in.Temp(status), &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain, &n.shifted)
+	if err != nil || load.IsInternal(t.Name) {
+		return n, err
+	}
+	o := m.out
+	o.Deduplicated += staged - records + again
+	o.Inserted += n.fresh
+	o.Written += n.written() - (again - unchangedAgain)
+	o.Unchanged += n.unchanged
+	o.Revived += revived
+	return n, nil
 }
 
 // replaceInPlace writes the new rows of changed records over their previous rows, and inserts the new records.
 func (m *merge) replaceInPlace(t *target, n counts) error {
-	if err := m.b.Step("delete"); err != nil {
+	if err := m.run.step("delete"); err != nil {
 		return err
 	}
 	if err := m.removeChildren(t); err != nil {
 		return err
 	}
-	changed := Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.records(isChanged)}
+	changed := Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.in.records(isChanged)}
 	if n.changed == t.staged.Rows {
 		changed.Chosen = ""
 	}
-	if err := m.s.(Keyed).Upsert(m.ctx, changed, n.changed); err != nil {
+	if err := m.run.Session.(Keyed).Upsert(m.run.ctx, changed, n.changed); err != nil {
 		return err
 	}
 	if n.fresh > 0 {
-		if err := m.b.Step("insert"); err != nil {
+		if err := m.run.step("insert"); err != nil {
 			return err
 		}
-		if err := m.s.Insert(m.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.records(isNew)}); err != nil {
+		if err := m.run.Insert(m.run.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.in.records(isNew)}); err != nil {
 			return err
 		}
 	}
-	return m.insertChildren(t, m.chosen(t, n))
+	return m.insertChildren(t, t.chosen(n))
 }
 
 // supersede deletes the previous rows of records that are replaced in place. In History, it ends the versions that a
 // new version follows. Their child rows are treated in the same way.
 func (m *merge) supersede(t *target, n counts) error {
-	if err := m.b.Step("delete"); err != nil {
+	if err := m.run.step("delete"); err != nil {
 		return err
 	}
 	if n.changed > 0 {
 		if err := m.saveUserColumns(t); err != nil {
 			return err
 		}
-		if err := m.remove(t); err != nil {
+		if err := m.run.change(t, "DELETE FROM "+t.place()+" AS t WHERE "+t.keyIn(m.in.records(isChanged))+t.replaced("t.")); err != nil {
+			return err
+		}
+		if err := m.removeChildren(t); err != nil {
 			return err
 		}
 	}
@@ -239,101 +287,36 @@ func (m *merge) supersede(t *target, n counts) error {
 	return nil
 }
 
-// replaced returns " AND" and the condition that a row of t, or of one of its child tables, belongs to a version that
-// is replaced in place. It returns "" if this holds for all rows of the record. The prefix is put before the column
-// names.
-func (m *merge) replaced(t *target, prefix string) string {
-	ours := m.ownRowsSQL(t, prefix)
-	switch t.Mode {
-	case schemas.History:
-		return ours + " AND " + prefix + schemas.ColValidTo + " IS NULL"
-	case schemas.Append:
-		return ours + " AND " + m.writtenSQL(prefix)
-	}
-	return ours
-}
-
-// records returns a FROM item with the records of the status table whose st has the given value.
-func (m *merge) records(st string) string { return m.b.Temp(status) + " WHERE st = " + st }
-
-// remove deletes the rows that are replaced and their child rows.
-func (m *merge) remove(t *target) error {
-	err := m.change(t.Name, "DELETE FROM "+m.b.Place(t.Name)+" AS t WHERE "+m.keyIn(t, m.records(isChanged))+m.replaced(t, "t."))
-	if err != nil {
-		return err
-	}
-	return m.removeChildren(t)
-}
-
 // removeChildren deletes the child rows of rows that are replaced.
 func (m *merge) removeChildren(t *target) error {
-	for _, c := range m.children(t) {
-		if c.empty {
-			continue
-		}
-		links, link := m.linksOf(t, c, "", m.records(isChanged))
-		if err := m.change(c.Name, fmt.Sprintf("DELETE FROM %s AS t WHERE %s IN (%s)%s", m.b.Place(c.Name), link, links, m.replaced(c, "t."))); err != nil {
-			return fmt.Errorf("children %s: %w", c.Name, err)
-		}
-	}
-	return nil
+	return m.changeChildren(t, func(c *target) string {
+		links, link := t.links(c, "", m.in.records(isChanged))
+		return fmt.Sprintf("DELETE FROM %s AS t WHERE %s IN (%s)%s", c.place(), link, links, c.replaced("t."))
+	})
 }
-
-// keyIn returns the condition that the key of a row t is one of those that a FROM item has.
-func (m *merge) keyIn(t *target, records string) string {
-	key := make([]string, len(t.Key))
-	for i, k := range t.Key {
-		key[i] = "t." + Ident(k)
-	}
-	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s)", strings.Join(key, ", "), strings.Join(keyColumns("", t.Key), ", "), records)
-}
-
-// advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
-// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
-// later.
-func (m *merge) advanceTime(pending []*load.Staged) error {
-	if m.at.sequence > 0 || m.timed {
-		return nil
-	}
-	m.timed = true
-	for _, p := range pending {
-		t := m.tables[p.Name]
-		if load.IsInternal(p.Name) || load.Child(t.Columns) || t.empty {
-			continue
-		}
-		last := int64(0)
-		query := "SELECT " + m.b.Micros("max(t."+schemas.ColSyncedAt+")") + " FROM " + m.ownRows(t)
-		if err := numbers(m.ctx, m.s, query, &last); err != nil {
-			return fmt.Errorf("read times of %s: %w", p.Name, err)
-		}
-		m.when = load.CommitTime(m.when, time.UnixMicro(last))
-	}
-	return nil
-}
-
-// synced returns the assignment that gives a changed row the commit's time.
-func (m *merge) synced() string { return schemas.ColSyncedAt + " = " + m.b.Timestamp(m.when) }
-
-// until returns an expression for the end of a row t of a table in mode History: the time at, but not before the row
-// began.
-func (m *merge) until(at string) string { return m.b.Greatest(at, "t."+schemas.ColValidFrom) }
 
 // end ends the versions that are followed by a new one, and their child rows.
 func (m *merge) end(t *target) error {
-	set := "SET " + m.synced() + ", " + schemas.ColValidTo + " = "
-	err := m.change(t.Name, fmt.Sprintf("UPDATE %s AS t %ss.f FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
-		m.b.Place(t.Name), set, m.b.Temp(status), isNext, on("s", t.Key), t.currentSQL("t."), m.ownRowsSQL(t, "t.")))
+	set := "SET " + m.in.synced() + ", " + schemas.ColValidTo + " = "
+	err := m.run.change(t, fmt.Sprintf("UPDATE %s AS t %ss.f FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
+		t.place(), set, m.in.Temp(status), isNext, on("s", t.Key), t.current("t."), t.own("t.")))
 	if err != nil {
 		return err
 	}
-	for _, c := range m.children(t) {
+	return m.changeChildren(t, func(c *target) string {
+		links, link := t.links(c, ", f", m.in.records(isNext))
+		return fmt.Sprintf("UPDATE %s AS t %s%s FROM (%s) AS s WHERE s.l = %s AND %s%s",
+			c.place(), set, m.in.until("s.f"), links, link, c.current("t."), c.own("t."))
+	})
+}
+
+// changeChildren runs a statement for each child table of t that may have rows.
+func (m *merge) changeChildren(t *target, statement func(c *target) string) error {
+	for _, c := range m.tables.children(t) {
 		if c.empty {
 			continue
 		}
-		links, link := m.linksOf(t, c, ", f", m.records(isNext))
-		err := m.change(c.Name, fmt.Sprintf("UPDATE %s AS t %s%s FROM (%s) AS s WHERE s.l = %s AND %s%s",
-			m.b.Place(c.Name), set, m.until("s.f"), links, link, c.currentSQL("t."), m.ownRowsSQL(c, "t.")))
-		if err != nil {
+		if err := m.run.change(c, statement(c)); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
@@ -353,8 +336,8 @@ func (m *merge) saveUserColumns(t *target) error {
 	for i, f := range t.userColumns {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", Ident(f), i)
 	}
-	return m.s.CreateTemp(m.ctx, foreignCells, fmt.Sprintf("AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
-		strings.Join(columns, ", "), m.b.Place(t.Name), m.b.Temp(status), on("s", t.Key), isChanged, m.replaced(t, "t.")))
+	return m.run.temp(foreignCells, fmt.Sprintf("SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
+		strings.Join(columns, ", "), t.place(), m.in.Temp(status), on("s", t.Key), isChanged, t.replaced("t.")))
 }
 
 // restoreUserColumns copies the values that saveUserColumns stored to the new rows.
@@ -366,8 +349,8 @@ func (m *merge) restoreUserColumns(t *target) error {
 	for i, f := range t.userColumns {
 		set[i] = fmt.Sprintf("%s = f.f%d", Ident(f), i)
 	}
-	return m.change(t.Name, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
-		m.b.Place(t.Name), strings.Join(set, ", "), m.b.Temp(status), m.b.Temp(foreignCells), on("s", t.Key), m.replaced(t, "t.")))
+	return m.run.change(t, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
+		t.place(), strings.Join(set, ", "), m.in.Temp(status), m.in.Temp(foreignCells), on("s", t.Key), t.replaced("t.")))
 }
 
 // insertFamily appends the new and changed records and their child rows.
@@ -375,11 +358,11 @@ func (m *merge) insertFamily(t *target, n counts) error {
 	if n.written() == 0 {
 		return nil
 	}
-	if err := m.b.Step("insert"); err != nil {
+	if err := m.run.step("insert"); err != nil {
 		return err
 	}
-	i := m.chosen(t, n)
-	if err := m.s.Insert(m.ctx, i); err != nil {
+	i := t.chosen(n)
+	if err := m.run.Insert(m.run.ctx, i); err != nil {
 		return err
 	}
 	if n.changed > 0 {
@@ -390,29 +373,17 @@ func (m *merge) insertFamily(t *target, n counts) error {
 	return m.insertChildren(t, i)
 }
 
-// chosen returns the insertion of the new and changed records.
-func (m *merge) chosen(t *target, n counts) Insertion {
-	i := Insertion{Table: t.Table, Staged: t.staged, Valid: n.shifted > 0}
-	switch {
-	case i.Valid:
-		i.Chosen = "SELECT o, f FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
-	case n.written() < t.staged.Rows:
-		i.Chosen = "SELECT o FROM " + m.b.Temp(status) + " WHERE st < " + isUnchanged
-	}
-	return i
-}
-
 // insertChildren appends the child rows of the records that the insertion i selects.
 func (m *merge) insertChildren(t *target, i Insertion) error {
-	if err := m.b.Step("children"); err != nil {
+	if err := m.run.step("children"); err != nil {
 		return err
 	}
-	for _, c := range m.children(t) {
+	for _, c := range m.tables.children(t) {
 		if c.staged == nil || c.staged.Rows == 0 {
 			continue
 		}
 		i.Table, i.Staged = c.Table, c.staged
-		if err := m.s.Insert(m.ctx, i); err != nil {
+		if err := m.run.Insert(m.run.ctx, i); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

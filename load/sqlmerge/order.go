@@ -3,9 +3,6 @@ package sqlmerge
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -41,19 +38,6 @@ const maxExcept = 1 << 14
 // table has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// trackOrder adds the arriving keys to the order. If they do not fit, it abandons the order.
-func (m *merge) trackOrder(t *target) error {
-	next := m.order
-	if next.broken {
-		return nil
-	}
-	if !ordered(t) || !next.add(t) {
-		return m.abandonOrder(t)
-	}
-	m.order = next
-	return nil
-}
-
 // ordered reports whether the table has a key that can be in order.
 func ordered(t *target) bool {
 	return OneRowPerKey(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
@@ -84,100 +68,27 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows, which
-// must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
-func (m *merge) skipUnchanged(t *target) (*load.Staged, error) {
-	if m.order.broken {
-		return nil, nil
-	}
-	w := &walk{staged: t.staged, key: t.Key[0], direction: cmp.Or(m.order.direction, 1)}
-	w.open()
-	first, start := w.keys[0], w.keys[0]
-	beyond := "="
-	if m.order.hasRange {
-		first, start, beyond = m.order.first, m.order.to, ""
-	}
-	from, to, turn := ">", "<=", ""
-	if w.direction < 0 {
+// storedSQL returns a query for the keys and hashes of the rows that the arriving keys are compared with, in order. The
+// parameter arriving is the first of these keys. The result begin is the start of the range.
+func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
+	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
+	if o.direction < 0 {
 		from, to, turn = "<", ">=", " DESC"
 	}
-	key, limit := "t."+Ident(t.Key[0]), maxBeside(t.staged.Rows)
-	query := fmt.Sprintf("SELECT %s, t.%s FROM %s AND %s AND %s AND %s ORDER BY %s%s LIMIT %d", key, schemas.ColHash, m.ownRows(t),
-		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouchedSQL(t), key, turn, limit)
-	stored, err := load.Select(t.Columns, []string{t.Key[0], schemas.ColHash})
-	if err != nil {
-		return nil, err
-	}
-	if err := m.s.Stream(m.ctx, query, stored, w.compare); err != nil {
-		return nil, err
-	}
-	w.finish()
-	except := slices.Concat(m.order.exceptions, w.except)
-	if w.read == limit || len(except) > maxExcept {
-		return nil, m.abandonOrder(t)
-	}
-	m.order.hasRange, m.order.first, m.order.to, m.order.exceptions = true, first, m.order.last, except
-	m.out.Unchanged += t.staged.Rows - int64(len(w.rest))
-	return w.remaining(t)
-}
-
-// untouchedSQL returns the condition that a row t is current, and that the pass has not written it.
-func (m *merge) untouchedSQL(t *target) string {
-	return t.currentSQL("t.") + " AND NOT " + m.writtenSQL("t.")
-}
-
-// rangeSQL returns the condition that the key of a row t is in the range of the order and not among its exceptions. It
-// returns "" if there is no range.
-func (m *merge) rangeSQL(t *target) string {
-	if !m.order.hasRange {
-		return ""
-	}
-	if !ordered(t) { // for example after the table was recreated
-		m.lost = true
-		return ""
+	if o.hasRange {
+		begin, start = o.first, o.to
+	} else {
+		from += "="
 	}
 	key := "t." + Ident(t.Key[0])
-	cond := fmt.Sprintf("%s BETWEEN %d AND %d", key, min(m.order.first, m.order.to), max(m.order.first, m.order.to))
-	if len(m.order.exceptions) == 0 {
-		return cond
-	}
-	except := make([]string, len(m.order.exceptions))
-	for i, k := range m.order.exceptions {
-		except[i] = strconv.FormatInt(k, 10)
-	}
-	return cond + " AND " + key + " NOT IN (" + strings.Join(except, ", ") + ")"
-}
-
-// abandonOrder stops using the order in this pass. From now on, each key is stored in the database, and so are the keys
-// of the range.
-func (m *merge) abandonOrder(t *target) error {
-	cond := m.rangeSQL(t)
-	m.order = order{broken: true}
-	if cond == "" {
-		return nil
-	}
-	from := m.ownRows(t) + " AND " + m.untouchedSQL(t) + " AND " + cond
-	rows := int64(0)
-	if err := numbers(m.ctx, m.s, "SELECT count(*) FROM "+from, &rows); err != nil {
-		return err
-	}
-	return m.addCarried(t, "SELECT "+asKeys("t.", t.Key)+" FROM "+from, rows)
-}
-
-// checkOrder abandons the order if the plan changes the type of the key, because the keys may then be sorted
-// differently.
-func (m *merge) checkOrder(t *target, p load.Plan) error {
-	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
-	if !key || load.Child(t.Columns) || !m.order.hasRange {
-		return nil
-	}
-	return m.abandonOrder(t)
+	inOrder := fmt.Sprintf("%s %s %d AND %s %s %d", key, from, start, key, to, o.last)
+	return fmt.Sprintf("SELECT %s, t.%s FROM %s AND %s AND %s ORDER BY %s%s LIMIT %d",
+		key, schemas.ColHash, t.rows(), inOrder, t.untouched(), key, turn, maxBeside(t.staged.Rows)), begin
 }
 
 // walk compares staged rows with rows of the table. Both are in the order of the key.
 type walk struct {
 	staged    *load.Staged
-	key       string
 	direction int
 
 	batch    int
@@ -197,6 +108,12 @@ type compared struct {
 	hash         string
 }
 
+func newWalk(staged *load.Staged, direction int) *walk {
+	w := &walk{staged: staged, direction: cmp.Or(direction, 1)}
+	w.open()
+	return w
+}
+
 // open moves to the next batch if the current one has no rows left.
 func (w *walk) open() {
 	for ; w.batch < len(w.staged.Batches); w.batch++ {
@@ -206,7 +123,7 @@ func (w *walk) open() {
 			continue
 		}
 		if w.row == 0 {
-			w.keys = column(b, w.key).(*array.Int64).Int64Values()
+			w.keys = column(b, w.staged.Key[0]).(*array.Int64).Int64Values()
 			w.hashes = column(b, schemas.ColHash).(*array.String)
 			w.ordinals = column(b, schemas.ColOrdinal).(*array.Int64).Int64Values()
 		}
@@ -255,9 +172,10 @@ func (w *walk) finish() {
 }
 
 // remaining returns the rows that must be compared later.
-func (w *walk) remaining(t *target) (*load.Staged, error) {
+func (w *walk) remaining() (*load.Staged, error) {
+	key := w.staged.Key
 	schema := arrow.NewSchema([]arrow.Field{
-		schemas.Field(w.key, schemas.Int64, ""), schemas.Field(schemas.ColOrdinal, schemas.Int64, ""), schemas.Field(schemas.ColHash, schemas.Text, ""),
+		schemas.Field(key[0], schemas.Int64, ""), schemas.Field(schemas.ColOrdinal, schemas.Int64, ""), schemas.Field(schemas.ColHash, schemas.Text, ""),
 	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
@@ -268,6 +186,6 @@ func (w *walk) remaining(t *target) (*load.Staged, error) {
 	}
 	rows := b.NewRecordBatch()
 	defer rows.Release()
-	s := &load.Staged{Table: schemas.Table{Name: t.Name, Key: t.Key}}
+	s := &load.Staged{Table: schemas.Table{Name: w.staged.Name, Key: key}}
 	return s, s.Add(rows)
 }

@@ -23,7 +23,7 @@ func (d *Store) StreamState(ctx context.Context, k state.Key, table string) (s l
 }
 
 func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table string) (s load.StreamState, err error) {
-	c, err := d.readCatalog(ctx, r, table)
+	c, err := readCatalog(ctx, d.b, r, table)
 	if err != nil || c.live[load.Changes.Name] == nil {
 		return s, err
 	}
@@ -71,69 +71,69 @@ func (d *Store) runThatMade(ctx context.Context, r Reader, table string) (run st
 	return run, err
 }
 
-// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
-// stream's position is still the same. // Invariant 13
-func (x *tx) claim(ctx context.Context) error {
-	c := x.of.Claim
-	x.db.mu.Lock()
-	seen, ok := x.db.claimed[x.key]
-	x.db.mu.Unlock()
-	if c.Table == "" || ok && seen == (claimed{c, x.at}) {
-		return nil
-	}
-	owner, record, have, err := x.checkOwner(ctx)
-	if s, ok := x.s.(PooledSession); ok && record && err == nil { // only one of several streams becomes the owner
-		leave, lerr := s.Lock(ctx, "owner "+c.Table)
-		if lerr != nil {
-			return lerr
-		}
-		x.c = x.db.newCatalog(x.s)
-		if owner, record, have, err = x.checkOwner(ctx); err == nil {
-			err = leave(!record)
-		}
-	}
-	if err != nil || !record {
-		return err
-	}
-	x.owner, x.was = &owner, have
-	return nil
-}
-
-// checkOwner returns the owner that the table will have, whether it must be recorded, and the owner that is recorded.
-func (x *tx) checkOwner(ctx context.Context) (owner load.Owner, record bool, have *load.Owner, err error) {
-	c := x.of.Claim
-	if err := x.c.read(ctx, c.Table); err != nil {
-		return owner, false, nil, err
-	}
-	if have, err = x.c.owner(c.Table); err != nil {
-		return owner, false, nil, fmt.Errorf("read owner of %s: %w", c.Table, err)
-	}
-	owner, record, err = c.Owned(x.key, x.from, have)
-	return owner, record, have, err
-}
-
 // claimed is a claim that was checked, and the stream's position after the commit that checked it.
 type claimed struct {
 	load.Claim
 	at position
 }
 
+// ownership is the owner of a stream's table that a transaction must record. If now is nil, it must record none.
+type ownership struct {
+	table    string
+	now, was *load.Owner
+}
+
+// claim checks that the stream k may write its table. // Invariant 13
+func (c *catalog) claim(ctx context.Context, s Session, k state.Key, from state.Cursor) (o ownership, err error) {
+	if o, err = c.checkOwner(ctx, k, from); err != nil || o.now == nil {
+		return o, err
+	}
+	pooled, ok := s.(PooledSession)
+	if !ok {
+		return o, nil
+	}
+	leave, err := pooled.Lock(ctx, "owner "+o.table) // only one of several streams becomes the owner
+	if err != nil {
+		return o, err
+	}
+	c.reset()
+	if o, err = c.checkOwner(ctx, k, from); err != nil {
+		return o, err
+	}
+	return o, leave(o.now == nil)
+}
+
+func (c *catalog) checkOwner(ctx context.Context, k state.Key, from state.Cursor) (o ownership, err error) {
+	o.table = c.of.Claim.Table
+	if err := c.read(ctx, o.table); err != nil {
+		return o, err
+	}
+	if o.was, err = c.owner(o.table); err != nil {
+		return o, fmt.Errorf("read owner of %s: %w", o.table, err)
+	}
+	owner, record, err := c.of.Claim.Owned(k, from, o.was)
+	if record && err == nil {
+		o.now = &owner
+	}
+	return o, err
+}
+
 // recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
 // no transaction of that stream can commit.
 // Invariant 13
-func (x *tx) recordOwner(ctx context.Context) error {
-	if x.owner == nil {
+func (c *catalog) recordOwner(run *statements, o ownership, k state.Key) error {
+	if o.now == nil {
 		return nil
 	}
-	if err := x.c.read(ctx, x.of.Claim.Table); err != nil { // so that the change is later than all earlier ones
+	if err := c.read(run.ctx, o.table); err != nil { // so that the change is later than all earlier ones
 		return err
 	}
-	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
-		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
+	if err := c.record(run, []load.Change{o.now.Change(o.table, o.was)}); err != nil {
+		return fmt.Errorf("record owner of %s: %w", o.table, err)
 	}
-	if x.was == nil || x.was.Pipeline == x.key.Pipeline && x.was.Stream == x.key.Stream {
+	if o.was == nil || o.was.Pipeline == k.Pipeline && o.was.Stream == k.Stream {
 		return nil
 	}
-	other := state.Key{Pipeline: x.was.Pipeline, Stream: x.was.Stream}
-	return x.s.Exec(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = '', sequence = sequence + 1 WHERE %s`, x.b.Place(load.State.Name), x.db.whereKey(other)))
+	other := state.Key{Pipeline: o.was.Pipeline, Stream: o.was.Stream}
+	return run.exec(fmt.Sprintf(`UPDATE %s SET "cursor" = '', sequence = sequence + 1 WHERE %s`, c.d.Place(load.State.Name), whereKey(c.d, other)))
 }

@@ -1,6 +1,7 @@
 package sqlmerge
 
 import (
+	"context"
 	"slices"
 
 	"github.com/penstock-data/penstock/load"
@@ -13,12 +14,12 @@ import (
 //
 // Several queries read the catalog, and another source may commit a change between them. So a table that seems to
 // have been changed by hand is checked again under the lock. // Invariants 15, 16
-func (m *merge) serialize(pending []*load.Staged, swept string, names []string) error {
-	s, pooled := m.s.(PooledSession)
-	if !pooled || m.key.Source == "" {
+func (c *catalog) serialize(ctx context.Context, s Session, pending []*load.Staged, swept string, names []string) error {
+	pooled, ok := s.(PooledSession)
+	if !ok {
 		return nil // no other transaction changes the tables
 	}
-	roots := m.c.rootsToChange(pending, swept)
+	roots := c.rootsToChange(pending, swept)
 	if len(roots) == 0 {
 		return nil
 	}
@@ -26,15 +27,15 @@ func (m *merge) serialize(pending []*load.Staged, swept string, names []string) 
 	for i, root := range roots {
 		locks[i] = "table " + root
 	}
-	leave, err := s.Lock(m.ctx, locks...)
+	leave, err := pooled.Lock(ctx, locks...)
 	if err != nil {
 		return err
 	}
-	m.c = m.db.newCatalog(m.s)
-	if err := m.c.read(m.ctx, names...); err != nil {
+	c.reset()
+	if err := c.read(ctx, names...); err != nil {
 		return err
 	}
-	return leave(len(m.c.rootsToChange(pending, swept)) == 0)
+	return leave(len(c.rootsToChange(pending, swept)) == 0)
 }
 
 // rootsToChange returns the names of the root tables that must change for the staged rows, or that seem to have been

@@ -2,6 +2,7 @@ package sqlmerge
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -32,6 +33,85 @@ func concat(parts []string) string {
 	return "(" + concat(parts[:half]) + " || " + concat(parts[half:]) + ")"
 }
 
+// keyColumns returns the names of the key columns k0, k1… of a temporary table, each after the prefix.
+func keyColumns(prefix string, key []string) []string {
+	out := make([]string, len(key))
+	for i := range key {
+		out[i] = fmt.Sprintf("%sk%d", prefix, i)
+	}
+	return out
+}
+
+// asKeys returns SQL that selects the columns of a key as k0, k1…. The prefix is put before the column names.
+func asKeys(prefix string, key []string) string {
+	out := make([]string, len(key))
+	for i, k := range key {
+		out[i] = fmt.Sprintf("%s%s AS k%d", prefix, Ident(k), i)
+	}
+	return strings.Join(out, ", ")
+}
+
+// on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns are k0, k1…;
+// in t, they have the names in key.
+func on(alias string, key []string) string {
+	and := make([]string, len(key))
+	for i, k := range key {
+		and[i] = fmt.Sprintf("%s.k%d = t.%s", alias, i, Ident(k))
+	}
+	return strings.Join(and, " AND ")
+}
+
+// equal returns the condition that rows of a and b have the same key. Both tables have the key columns k0, k1….
+func equal(a, b string, key []string) string {
+	and := make([]string, len(key))
+	for i := range key {
+		and[i] = fmt.Sprintf("%s.k%d = %s.k%d", a, i, b, i)
+	}
+	return strings.Join(and, " AND ")
+}
+
+// KeyedRows describes a query for the last row of each key. The last row has the highest [schemas.ColOrdinal].
+type KeyedRows struct {
+	From    string // a FROM item
+	Key     []string
+	Columns []Column // other columns of the result
+}
+
+// Column is a column of a query.
+type Column struct {
+	Value string // name of a column, or NULL
+	Name  string
+}
+
+// LastRows returns a query for the last row of each key. The columns of the query are the key (k0, k1…), the ordinal o,
+// and the other columns. The function latest returns an expression for a column's value in the row of a group that has
+// the greatest ordinal.
+func LastRows(r KeyedRows, latest func(column string) string) string {
+	group := make([]string, len(r.Key))
+	for i := range r.Key {
+		group[i] = strconv.Itoa(i + 1) // by position: a source column may have the name of an alias
+	}
+	others := ""
+	for _, c := range r.Columns {
+		value := c.Value
+		if value != "NULL" {
+			value = latest(value)
+		}
+		others += ", " + value + " AS " + c.Name
+	}
+	return fmt.Sprintf("SELECT %s, max(%s) AS o%s FROM %s AS r GROUP BY %s", asKeys("", r.Key), schemas.ColOrdinal, others, r.From, strings.Join(group, ", "))
+}
+
+// NumberedRows returns the same query as LastRows, without groups: it numbers the rows of each key.
+func NumberedRows(r KeyedRows) string {
+	names, columns := append(keyColumns("", r.Key), "o"), asKeys("", r.Key)+", "+schemas.ColOrdinal+" AS o"
+	for _, c := range r.Columns {
+		names, columns = append(names, c.Name), columns+", "+c.Value+" AS "+c.Name
+	}
+	return fmt.Sprintf("SELECT %s FROM (SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %s DESC) AS i FROM %s AS r) AS r WHERE i = 1",
+		strings.Join(names, ", "), columns, Idents(r.Key), schemas.ColOrdinal, r.From)
+}
+
 // KeyText returns an expression for one value of a multi-column key, as package transform writes it into the link of
 // child rows. JSON can write a text in several ways, so KeyText escapes it in the same way as transform.
 func KeyText(d Dialect, expr string, from arrow.DataType) string {
@@ -50,6 +130,16 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 	return `'"' || ` + expr + ` || '"'`
 }
 
+// Spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
+// have been one before its column was widened. The parameter bare is the condition that the text expr looks so.
+func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
+	text := KeyText(d, expr, t)
+	if !schemas.SameType(t, schemas.Text) {
+		return []string{text}
+	}
+	return []string{text, "CASE WHEN " + bare + " THEN " + expr + " END"}
+}
+
 // JSONText returns an expression for the JSON text of the value expr, which has type t. The text of a JSON column may be
 // invalid JSON. Then the result is this text as a JSON string.
 func JSONText(d Dialect, expr string, t arrow.DataType) string {
@@ -58,9 +148,6 @@ func JSONText(d Dialect, expr string, t arrow.DataType) string {
 	}
 	return "CASE WHEN json_valid(" + expr + ") THEN " + expr + " ELSE " + d.Cast(expr, schemas.Text, schemas.JSON) + " END"
 }
-
-// bytewise returns an expression for the text expr that compares by its bytes.
-func (t Traits) bytewise(expr string) string { return expr + t.Bytewise }
 
 // asJSON returns an expression that stores the JSON text expr in one of penstock's own tables.
 func (t Traits) asJSON(expr string) string {
@@ -94,3 +181,6 @@ func Decimal(sql, format string) (arrow.DataType, bool) {
 	}
 	return &t, true
 }
+
+// countIf returns an expression for the number of rows for which a condition holds.
+func countIf(condition string) string { return "count(CASE WHEN " + condition + " THEN 1 END)" }

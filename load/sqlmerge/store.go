@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -18,21 +19,20 @@ import (
 // transaction makes the first Apply of every other transaction wait, from its own first Apply to its end.
 type Store struct {
 	b      Backend
-	pooled Pooled // nil: transactions exclude each other
-	traits Traits
+	pooled Pooled       // nil: transactions exclude each other
+	tables atomic.Int64 // number of the last table of carried keys
 
 	mu        sync.Mutex
 	positions map[state.Key]position // as last read or committed
 	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
-	tables    int      // number of the last table of carried keys
 	droppable []string // tables of carried keys that are no longer needed
 }
 
 // New returns a store over a database.
 func New(b Backend) *Store {
 	pooled, _ := b.(Pooled)
-	return &Store{b: b, pooled: pooled, traits: b.Traits(), positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
+	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
 }
 
 // position is the row of one stream in _penstock_state. Instead of no row, a backend may have a row with the sequence 0,
@@ -52,7 +52,7 @@ func (d *Store) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 // position reads a stream's position from the database.
 func (d *Store) position(ctx context.Context, k state.Key) (p position, err error) {
 	err = d.b.Read(ctx, func(r Reader) error {
-		p, err = d.readPosition(ctx, d.newCatalog(r), k)
+		p, err = readPosition(ctx, newCatalog(d.b, r, load.Pass{}), k)
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Store) position(ctx context.Context, k state.Key) (p position, err erro
 	return p, nil
 }
 
-func (d *Store) readPosition(ctx context.Context, c *catalog, k state.Key) (p position, err error) {
+func readPosition(ctx context.Context, c *catalog, k state.Key) (p position, err error) {
 	err = c.look(ctx, load.State.Name)
 	there := c.live[load.State.Name]
 	if err != nil || there == nil {
@@ -74,7 +74,7 @@ func (d *Store) readPosition(ctx context.Context, c *catalog, k state.Key) (p po
 	if err := load.CheckSharing(shared, k.Source); err != nil {
 		return p, err
 	}
-	query := `SELECT "cursor", sequence, ` + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE " + d.whereKey(k)
+	query := `SELECT "cursor", sequence, ` + c.d.Micros("updated_at") + " FROM " + c.d.Place(load.State.Name) + " WHERE " + whereKey(c.d, k)
 	err = c.r.Query(ctx, query, func(v []driver.Value) error {
 		cursor, _ := v[0].(string)
 		p.cursor = state.Cursor(cursor)
@@ -85,10 +85,11 @@ func (d *Store) readPosition(ctx context.Context, c *catalog, k state.Key) (p po
 	return p, err
 }
 
-func (d *Store) whereKey(k state.Key) string {
-	where := "pipeline = " + d.b.Literal(k.Pipeline) + " AND stream = " + d.b.Literal(k.Stream)
+// whereKey returns the condition for a stream's row in _penstock_state.
+func whereKey(d Dialect, k state.Key) string {
+	where := "pipeline = " + d.Literal(k.Pipeline) + " AND stream = " + d.Literal(k.Stream)
 	if k.Source != "" {
-		where += " AND " + schemas.ColSource + " = " + d.b.Literal(k.Source)
+		where += " AND " + schemas.ColSource + " = " + d.Literal(k.Source)
 	}
 	return where
 }
@@ -96,7 +97,7 @@ func (d *Store) whereKey(k state.Key) string {
 // Tables returns a table and its children; see [load.Destination].
 func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
 	err = d.b.Read(ctx, func(r Reader) error {
-		c, err := d.readCatalog(ctx, r, name)
+		c, err := readCatalog(ctx, d.b, r, name)
 		if err != nil {
 			return err
 		}
@@ -109,17 +110,6 @@ func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table
 	return tables, nil
 }
 
-// LoseCarried is called when the database has lost its temporary tables. What they recorded about the keys of
-// unfinished passes is lost.
-func (d *Store) LoseCarried() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range d.passes {
-		p.lost, p.carried = true, nil
-	}
-	d.droppable = nil
-}
-
 // Share returns the part of one source; see [load.Sharer].
 func (d *Store) Share(source string) load.Destination {
 	return load.SourcePart{Destination: unclosed{d}, Source: source, ScanOf: d.scanOf}
@@ -130,25 +120,6 @@ type unclosed struct{ *Store }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
-
-// Forget drops what is known of a source's passes; see [load.Sharer].
-func (d *Store) Forget(pipeline, source string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for k, p := range d.passes {
-		if k.Pipeline == pipeline && k.Source == source {
-			d.dropLater(p.carried)
-			p.lost, p.carried = true, nil
-			delete(d.passes, k)
-		}
-	}
-	for k := range d.positions {
-		if k.Pipeline == pipeline && k.Source == source {
-			delete(d.positions, k)
-			delete(d.claimed, k)
-		}
-	}
-}
 
 // Scan reads all rows of a table; see [load.Destination].
 func (d *Store) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
@@ -185,7 +156,7 @@ func (d *Store) scanOf(ctx context.Context, source, table string, columns []stri
 // readTable returns the named table, and false if it does not exist. It returns an error if the table was changed by
 // hand, or was not made by penstock.
 func (d *Store) readTable(ctx context.Context, r Reader, name string) (schemas.Table, bool, error) {
-	c, err := d.readCatalog(ctx, r, name)
+	c, err := readCatalog(ctx, d.b, r, name)
 	if err != nil {
 		return schemas.Table{}, false, err
 	}
@@ -205,21 +176,4 @@ func (d *Store) readTable(ctx context.Context, r Reader, name string) (schemas.T
 		}
 	}
 	return schemas.Table{}, false, errors.New("it was not made by penstock")
-}
-
-// numbers reads a result of one row of integers. A null counts as 0, because a sum over no rows is null.
-func numbers(ctx context.Context, r Reader, query string, into ...*int64) error {
-	return r.Query(ctx, query, func(v []driver.Value) error {
-		for i := range into {
-			switch n := v[i].(type) {
-			case int64:
-				*into[i] = n
-			case nil:
-				*into[i] = 0
-			default:
-				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
-			}
-		}
-		return nil
-	})
 }

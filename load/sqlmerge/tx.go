@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,43 +15,26 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pass is what this process remembers of one pass over a stream.
-type pass struct {
-	run     string
-	carried *carried        // nil: none yet
-	lost    bool            // some carried keys are lost, for example because another pass began
-	order   order           // of the keys of committed rows
-	fresh   map[string]bool // by table: whether its last rows were all new
-}
-
 // tx is a transaction. It collects batches until its first Apply. From then on it holds the database's transaction.
 type tx struct {
 	db   *Store
-	b    Backend
 	key  state.Key
 	from state.Cursor
 	at   position // position of the stream when the transaction began
 	of   load.Pass
-	when time.Time // time of the commit, set when the database's transaction has begun
 	pass *pass
+	in   *scope
 
 	open    func(context.Context) (Session, error) // begins the database's transaction
 	pending []*load.Staged                         // in the order of their first batch
-	s       Session                                // nil before the first Apply
+	run     *statements                            // nil before the first Apply, and after the transaction
 	c       *catalog                               // as this transaction sees it
-	carried *carried                               // pass.carried plus this transaction's keys
-	order   order                                  // pass.order plus this transaction's keys
-	lost    bool                                   // some carried keys are lost
+	seen    seen                                   // what the pass had seen, plus what this transaction has seen
 	swept   bool                                   // the transaction has made the sweep that ends a pass: one without given keys
-	fresh   map[string]bool                        // see pass.fresh
 	dropped []string                               // tables of carried keys that this transaction has dropped
-	kept    bool                                   // the temporary table of kept rows was made
-	stamp   time.Time                              // time of this transaction's changes to tables, see record
-	changed map[string]bool                        // tables in which this transaction has deleted or updated rows
-	timed   bool                                   // the field when is later than the times of all existing rows; see advanceTime
-	owner   *load.Owner                            // owner of the stream's table, if it must be recorded
-	was     *load.Owner                            // the previous owner
-	failed  error                                  // error of an Apply, after which the transaction cannot commit
+	timed   bool                                   // the commit's time is later than the times of all existing rows; see advanceTime
+	owner   ownership
+	failed  error // error of an Apply, after which the transaction cannot commit
 	over    bool
 }
 
@@ -72,22 +56,12 @@ func (d *Store) begin(ctx context.Context, k state.Key, from state.Cursor, p loa
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	ps := d.passes[k]
-	if ps == nil || ps.run != p.Run {
-		next := &pass{run: p.Run, fresh: map[string]bool{}}
-		if ps != nil {
-			d.dropLater(ps.carried)
-			ps.lost, ps.carried = true, nil
-			next.lost = p.Run < ps.run // a later pass ran in between, so the keys of this pass are lost
-		}
-		ps = next
-		d.passes[k] = ps
-	}
-	return d.newTx(k, from, at, p, ps, open), nil
+	return d.newTx(k, from, at, p, d.passOf(k, p.Run), open), nil
 }
 
 func (d *Store) newTx(k state.Key, from state.Cursor, at position, p load.Pass, ps *pass, open func(context.Context) (Session, error)) *tx {
-	return &tx{db: d, b: d.b, key: k, from: from, at: at, of: p, pass: ps, open: open, fresh: map[string]bool{}}
+	in := &scope{Dialect: d.b, traits: d.b.Traits(), source: k.Source, run: p.Run}
+	return &tx{db: d, key: k, from: from, at: at, of: p, pass: ps, in: in, open: open}
 }
 
 // again returns a new transaction that begins from the same position.
@@ -108,26 +82,19 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 }
 
 // start begins the database's transaction. It returns an error if the stream's cursor has changed.
-func (x *tx) start(ctx context.Context, s load.Sweep) error {
-	if x.s != nil {
+func (x *tx) start(ctx context.Context, swept string) error {
+	if x.run != nil {
+		x.run.ctx = ctx
 		if x.db.pooled != nil { // other transactions may have changed tables since the last Apply
-			x.c = x.db.newCatalog(x.s)
+			x.c.reset()
 		}
 		return nil
 	}
 	if err := x.take(ctx); err != nil {
 		return err
 	}
-	x.carried, x.order = x.db.resume(x.pass)
-	var names []string
-	for _, p := range x.pending {
-		names = append(names, p.Name)
-	}
-	for _, name := range []string{s.Table, x.of.Claim.Table} {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
+	x.seen = x.db.resume(x.pass)
+	names := tablesOf(x.pending, swept, x.of.Claim.Table)
 	if len(names) > 0 || x.db.pooled == nil {
 		names = append(names, load.State.Name, load.Changes.Name)
 	}
@@ -137,35 +104,58 @@ func (x *tx) start(ctx context.Context, s load.Sweep) error {
 	return x.checkPosition(ctx)
 }
 
+// tablesOf returns the names of the staged tables, and the other names that are not "".
+func tablesOf(pending []*load.Staged, others ...string) (names []string) {
+	for _, p := range pending {
+		names = append(names, p.Name)
+	}
+	return append(names, slices.DeleteFunc(others, func(name string) bool { return name == "" })...)
+}
+
 // take begins the database's transaction, and drops temporary tables that are no longer needed.
 func (x *tx) take(ctx context.Context) error {
-	if err := x.b.Step("begin"); err != nil {
+	if err := x.db.b.Step("begin"); err != nil {
 		return err
 	}
 	s, err := x.open(ctx)
 	if err != nil {
 		return err
 	}
-	x.s, x.c = s, x.db.newCatalog(s)
-	return x.dropCarried(ctx)
+	x.run = &statements{Session: s, ctx: ctx, step: x.db.b.Step, changed: map[string]bool{}}
+	x.c = newCatalog(x.db.b, s, x.of)
+	x.dropped, err = x.db.dropCarried(ctx, s)
+	return err
 }
 
 // checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
 func (x *tx) checkPosition(ctx context.Context) error {
 	var now position
-	if s, ok := x.s.(PooledSession); ok {
+	if s, ok := x.run.Session.(PooledSession); ok {
 		now.cursor, now.sequence, now.moved = s.Position()
 	} else {
 		var err error
-		if now, err = x.db.readPosition(ctx, x.c, x.key); err != nil {
+		if now, err = readPosition(ctx, x.c, x.key); err != nil {
 			return fmt.Errorf("read cursor: %w", err)
 		}
 	}
 	if now != x.at || x.at.cursor != x.from {
 		return state.ErrMoved
 	}
-	x.when = load.CommitTime(x.of.Time(), time.UnixMicro(now.moved))
+	x.in.when = load.CommitTime(x.of.Time(), time.UnixMicro(now.moved))
 	return x.claim(ctx)
+}
+
+// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
+// stream's position is still the same. // Invariant 13
+func (x *tx) claim(ctx context.Context) (err error) {
+	x.db.mu.Lock()
+	last, ok := x.db.claimed[x.key]
+	x.db.mu.Unlock()
+	if x.of.Claim.Table == "" || ok && last == (claimed{x.of.Claim, x.at}) {
+		return nil
+	}
+	x.owner, err = x.c.claim(ctx, x.run.Session, x.key, x.from)
+	return err
 }
 
 // Apply implements [load.Tx].
@@ -182,7 +172,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 			x.failed = err
 		}
 	}()
-	if err := x.start(ctx, s); err != nil {
+	if err := x.start(ctx, s.Table); err != nil {
 		return out, err
 	}
 	pending := x.pending
@@ -195,19 +185,77 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if len(pending) == 0 && s.Table == "" {
 		return out, nil
 	}
-	m := &merge{tx: x, ctx: ctx, out: &out}
-	if err := m.fit(pending, s); err != nil {
+	m := &merge{run: x.run, in: x.in, seen: &x.seen, out: &out, whole: x.of.Whole}
+	if x.of.Log {
+		m.log = &rowLog{run: x.run, key: x.key}
+	}
+	if m.tables, err = x.fit(ctx, pending, s.Table); err != nil {
 		return out, err
 	}
-	if err := m.advanceTime(pending); err != nil {
+	if err := x.advanceTime(m, pending); err != nil {
 		return out, err
 	}
-	load.SetSyncedAt(pending, x.when)
+	load.SetSyncedAt(pending, x.in.when)
 	if err := m.rows(pending); err != nil {
 		return out, err
 	}
 	x.swept = x.swept || s.Table != "" && s.Keys == nil
+	x.seen.lost = x.seen.lost || x.db.lost(x.pass)
 	return out, m.sweep(s)
+}
+
+// fit creates and alters tables so that the staged rows fit. It returns the tables of their families, and of that of the
+// table to sweep.
+func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (targets, error) {
+	if err := x.run.step("ddl"); err != nil {
+		return nil, err
+	}
+	if err := x.ownTables(ctx); err != nil {
+		return nil, err
+	}
+	if x.of.Log {
+		pending = append(slices.Clip(pending), &load.Staged{Table: x.in.ownTable(load.RowChanges)})
+	}
+	names := tablesOf(pending, swept)
+	if err := x.c.read(ctx, names...); err != nil {
+		return nil, err
+	}
+	if x.key.Source != "" {
+		if err := x.c.serialize(ctx, x.run.Session, pending, swept, names); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.c.checkSafe(names); err != nil {
+		return nil, err
+	}
+	f := x.fitting(pending, names)
+	if f.tables[swept] != nil {
+		if _, err := x.c.table(swept); err != nil {
+			return nil, err
+		}
+	}
+	return f.tables, f.fit()
+}
+
+// fitting returns a fitting for staged rows. It has the tables of the families of the named tables.
+func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
+	return &fitting{
+		run: x.run, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,
+		pending: pending, tables: x.c.targets(x.in, names), altered: map[string]load.Plan{},
+	}
+}
+
+// advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
+// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
+// later.
+func (x *tx) advanceTime(m *merge, pending []*load.Staged) error {
+	if x.at.sequence > 0 || x.timed {
+		return nil
+	}
+	x.timed = true
+	last, err := m.lastTime(pending)
+	x.in.when = load.CommitTime(x.in.when, last)
+	return err
 }
 
 // Commit implements [load.Tx].
@@ -227,13 +275,13 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 
 // commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
-	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.when.UnixMicro()}
+	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.in.when.UnixMicro()}
 	for _, step := range []func() error{
-		func() error { return x.keepCarried(ctx) },
-		func() error { return x.b.Step("state") },
+		func() error { return x.seen.keep(ctx, x.run.Session, x.swept || x.of.Once) },
+		func() error { return x.run.step("state") },
 		func() error { return x.writePosition(ctx, to) },
-		func() error { return x.b.Step("precommit") },
-		func() error { return x.settle(ctx, x.s.Commit(ctx), to) },
+		func() error { return x.run.step("precommit") },
+		func() error { return x.settle(ctx, x.run.Commit(ctx), to) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -245,9 +293,9 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	if x.of.Claim.Table != "" {
 		x.db.claimed[x.key] = claimed{x.of.Claim, to}
 	}
-	x.advance()
+	x.db.advance(x.pass, x.seen)
 	x.db.mu.Unlock()
-	return x.b.Step("committed")
+	return x.db.b.Step("committed")
 }
 
 // ErrUnanswered is returned by [Session].Commit if the answer to the commit is lost, and the lost transaction has ended.
@@ -265,8 +313,8 @@ func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace)
 	defer cancel()
 	committed := false
-	err := x.b.Read(ctx, func(r Reader) error {
-		now, err := x.db.readPosition(ctx, x.db.newCatalog(r), x.key)
+	err := x.db.b.Read(ctx, func(r Reader) error {
+		now, err := readPosition(ctx, newCatalog(x.db.b, r, load.Pass{}), x.key)
 		committed = now == to
 		return err
 	})
@@ -287,12 +335,12 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err
 	}
-	if err := x.recordOwner(ctx); err != nil {
+	if err := x.c.recordOwner(x.run, x.owner, x.key); err != nil {
 		return err
 	}
-	table := x.b.Place(load.State.Name)
-	n, err := x.s.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
-		table, x.b.Literal(string(to.cursor)), to.sequence, x.b.Timestamp(x.when), x.db.whereKey(x.key), x.b.Literal(string(x.from)), x.at.sequence))
+	table := x.in.Place(load.State.Name)
+	n, err := x.run.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
+		table, x.in.Literal(string(to.cursor)), to.sequence, x.in.Timestamp(x.in.when), whereKey(x.in, x.key), x.in.Literal(string(x.from)), x.at.sequence))
 	switch {
 	case err != nil:
 		return fmt.Errorf("move cursor: %w", err)
@@ -301,14 +349,14 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 	case x.at.sequence > 0:
 		return state.ErrMoved
 	}
-	names := load.Names(x.ownTable(load.State).Columns)
+	names := load.Names(x.in.ownTable(load.State).Columns)
 	values := []string{
-		x.b.Literal(x.key.Pipeline), x.b.Literal(x.key.Stream), x.b.Literal(string(to.cursor)), fmt.Sprint(to.sequence), x.b.Timestamp(x.when),
+		x.in.Literal(x.key.Pipeline), x.in.Literal(x.key.Stream), x.in.Literal(string(to.cursor)), fmt.Sprint(to.sequence), x.in.Timestamp(x.in.when),
 	}
 	if x.key.Source != "" {
-		values = append([]string{x.b.Literal(x.key.Source)}, values...)
+		values = append([]string{x.in.Literal(x.key.Source)}, values...)
 	}
-	return x.s.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
+	return x.run.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
 }
 
 // ownTables creates the tables that the destination writes itself, if they do not exist.
@@ -320,21 +368,13 @@ func (x *tx) ownTables(ctx context.Context) error {
 		if x.c.live[t.Name] != nil {
 			continue
 		}
-		p := load.Plan{Table: x.ownTable(t), Create: true}
-		if err := x.s.Alter(ctx, Alteration{Plan: p}); err != nil {
+		p := load.Plan{Table: x.in.ownTable(t), Create: true}
+		if err := x.run.Alter(ctx, Alteration{Plan: p}); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
 		x.c.altered(p)
 	}
 	return nil
-}
-
-// ownTable returns one of penstock's own tables, with a source column if the transaction has a source.
-func (x *tx) ownTable(t schemas.Table) schemas.Table {
-	if x.key.Source == "" {
-		return t
-	}
-	return load.ShareTable(t)
 }
 
 // Rollback implements [load.Tx].
@@ -347,7 +387,7 @@ func (x *tx) Rollback() error {
 		p.Release()
 	}
 	x.pending = nil
-	if x.s == nil {
+	if x.run == nil {
 		return nil
 	}
 	defer x.end()
@@ -355,15 +395,15 @@ func (x *tx) Rollback() error {
 	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
 	x.db.droppable = append(x.db.droppable, x.dropped...)
 	x.db.mu.Unlock()
-	if err := x.s.Rollback(); err != nil {
+	if err := x.run.Rollback(); err != nil {
 		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)
 	}
 	return nil
 }
 
 func (x *tx) end() {
-	if x.s != nil {
-		x.s.End()
-		x.s = nil
+	if x.run != nil {
+		x.run.End()
+		x.run = nil
 	}
 }

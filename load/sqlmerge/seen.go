@@ -1,0 +1,237 @@
+package sqlmerge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// seen is what is known of the records that a pass has found unchanged. It is a range of keys in [order], and a table of
+// carried keys. Rows that the pass has written need no entry, because they have the run of the pass.
+type seen struct {
+	order   order
+	carried *carried        // nil: none yet
+	lost    bool            // some carried keys are lost, for example because another pass began
+	fresh   map[string]bool // by table: whether its last rows were all new
+	tables  *atomic.Int64   // number of the last table of carried keys
+}
+
+// carried is a table with the carried keys of a pass. The table can use disk space, and takes part in transactions. It
+// is a temporary table, unless the backend has kept it; see [PooledSession].
+type carried struct {
+	table string
+	types []arrow.DataType // of its columns k0, k1…
+	rows  int64
+	kept  bool // by [PooledSession].Keep
+}
+
+// clone returns a copy that a transaction can change.
+func (s seen) clone() seen {
+	s.fresh = maps.Clone(s.fresh)
+	if s.carried != nil {
+		c := *s.carried
+		s.carried = &c
+	}
+	return s
+}
+
+// lose forgets the carried keys.
+func (s *seen) lose() { s.lost, s.carried = true, nil }
+
+// keep keeps the carried keys for the next transaction of the pass, if temporary tables end with this one. The
+// parameter last says that the pass does not need them any more.
+func (s *seen) keep(ctx context.Context, session Session, last bool) error {
+	pooled, ok := session.(PooledSession)
+	switch {
+	case !ok || s.carried == nil:
+		return nil
+	case last:
+		s.lose()
+		return nil
+	case s.carried.kept:
+		return nil
+	}
+	table, err := pooled.Keep(ctx, s.carried.table, len(s.carried.types))
+	s.carried.table, s.carried.kept = table, true
+	return err
+}
+
+// again returns the condition that the pass has already written a record s, or found it unchanged. The column lr is
+// the run of its stored row. The condition needs the join in carried.
+func (s *seen) again(t *target) (condition, carried string) {
+	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
+	if s.carried == nil {
+		return condition, ""
+	}
+	return condition + " OR c.k0 IS NOT NULL", " LEFT JOIN " + s.carried.table + " AS c ON " + equal("c", "s", t.Key)
+}
+
+// add adds the keys that a query returns, which has the given number of rows.
+func (s *seen) add(run *statements, t *target, query string, rows int64) error {
+	switch {
+	case rows == 0 || load.IsInternal(t.Name):
+		return nil
+	case s.carried == nil:
+		return s.create(run, t, query, rows)
+	}
+	s.carried.rows += rows
+	return run.exec("INSERT INTO " + s.carried.table + " " + query)
+}
+
+// create creates a table of carried keys from a query with the columns k0, k1… and the given number of rows.
+func (s *seen) create(run *statements, t *target, query string, rows int64) error {
+	name := fmt.Sprintf("_penstock_carried_%d", s.tables.Add(1))
+	c := &carried{table: t.in.Temp(name), rows: rows}
+	for _, k := range t.Key {
+		c.types = append(c.types, load.TypeOf(t.Columns, k))
+	}
+	if err := run.temp(name, query); err != nil {
+		return err
+	}
+	s.carried = c
+	return nil
+}
+
+// cast casts the carried keys to the current types of the key columns of t.
+func (s *seen) cast(run *statements, t *target) error {
+	if s.carried == nil || load.IsInternal(t.Name) {
+		return nil
+	}
+	same := true
+	columns := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		from, to := s.carried.types[i], load.TypeOf(t.Columns, k)
+		same = same && schemas.SameType(from, to)
+		columns[i] = t.in.Cast(fmt.Sprintf("k%d", i), from, to) + fmt.Sprintf(" AS k%d", i)
+	}
+	if same {
+		return nil
+	}
+	return s.create(run, t, "SELECT "+strings.Join(columns, ", ")+" FROM "+s.carried.table, s.carried.rows)
+}
+
+// unseen returns a FROM item for the rows t of a table, and the condition that the pass has neither written a row nor
+// found it unchanged.
+func (s *seen) unseen(run *statements, t *target) (from, condition string, err error) {
+	from, condition = t.place()+" AS t", t.untouched()
+	if inRange := s.inRange(t); inRange != "" {
+		condition += " AND NOT (" + inRange + ")"
+	}
+	if s.carried == nil {
+		return from, condition, nil
+	}
+	if err := s.cast(run, t); err != nil {
+		return "", "", err
+	}
+	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(run)
+}
+
+// check records that carried keys are lost if the database has lost rows of the table, as in a crash of the server. It
+// prepares the table for a sweep.
+func (s *seen) check(run *statements) error {
+	pooled, ok := run.Session.(PooledSession)
+	if !ok {
+		return nil
+	}
+	if s.carried.kept {
+		rows := int64(0)
+		if err := run.numbers("SELECT count(*) FROM "+s.carried.table, &rows); err != nil {
+			return err
+		}
+		s.lost = s.lost || rows != s.carried.rows // Invariant 12
+	}
+	return pooled.Prepare(run.ctx, s.carried.table)
+}
+
+// track adds the arriving keys to the order. If they do not fit, it abandons the order.
+func (s *seen) track(run *statements, t *target) error {
+	if s.order.broken {
+		return nil
+	}
+	next := s.order
+	if !ordered(t) || !next.add(t) {
+		return s.abandonOrder(run, t)
+	}
+	s.order = next
+	return nil
+}
+
+// inRange returns the condition that the key of a row t is in the range of the order and not among its exceptions. It
+// returns "" if there is no range.
+func (s *seen) inRange(t *target) string {
+	if !s.order.hasRange {
+		return ""
+	}
+	if !ordered(t) { // for example after the table was recreated
+		s.lost = true
+		return ""
+	}
+	key := "t." + Ident(t.Key[0])
+	cond := fmt.Sprintf("%s BETWEEN %d AND %d", key, min(s.order.first, s.order.to), max(s.order.first, s.order.to))
+	if len(s.order.exceptions) == 0 {
+		return cond
+	}
+	except := make([]string, len(s.order.exceptions))
+	for i, k := range s.order.exceptions {
+		except[i] = strconv.FormatInt(k, 10)
+	}
+	return cond + " AND " + key + " NOT IN (" + strings.Join(except, ", ") + ")"
+}
+
+// abandonOrder stops using the order in this pass. From now on, each key is stored in the database, and so are the keys
+// of the range.
+func (s *seen) abandonOrder(run *statements, t *target) error {
+	inRange := s.inRange(t)
+	s.order = order{broken: true}
+	if inRange == "" {
+		return nil
+	}
+	from := t.rows() + " AND " + t.untouched() + " AND " + inRange
+	rows := int64(0)
+	if err := run.numbers("SELECT count(*) FROM "+from, &rows); err != nil {
+		return err
+	}
+	return s.add(run, t, "SELECT "+asKeys("t.", t.Key)+" FROM "+from, rows)
+}
+
+// widen abandons the order if the plan changes the type of the key, because the keys may then be sorted differently.
+func (s *seen) widen(run *statements, t *target, p load.Plan) error {
+	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
+	if !key || load.Child(t.Columns) || !s.order.hasRange {
+		return nil
+	}
+	return s.abandonOrder(run, t)
+}
+
+// skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows, which
+// must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
+func (s *seen) skipUnchanged(run *statements, t *target) (*load.Staged, error) {
+	if s.order.broken {
+		return nil, nil
+	}
+	w := newWalk(t.staged, s.order.direction)
+	query, begin := s.order.storedSQL(t, w.keys[0])
+	stored, err := load.Select(t.Columns, []string{t.Key[0], schemas.ColHash})
+	if err != nil {
+		return nil, err
+	}
+	if err := run.Stream(run.ctx, query, stored, w.compare); err != nil {
+		return nil, err
+	}
+	w.finish()
+	except := slices.Concat(s.order.exceptions, w.except)
+	if w.read == maxBeside(t.staged.Rows) || len(except) > maxExcept {
+		return nil, s.abandonOrder(run, t)
+	}
+	s.order.hasRange, s.order.first, s.order.to, s.order.exceptions = true, begin, s.order.last, except
+	return w.remaining()
+}
