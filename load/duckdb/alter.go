@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
@@ -56,7 +54,7 @@ func (t *transaction) changeColumns(ctx context.Context, p load.Plan) error {
 	table := dialect{}.Place(p.Table.Name)
 	for _, f := range p.Add {
 		// The column gets no default: a function in a default would break the replay of the log.
-		if err := t.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
+		if err := t.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+sqlmerge.Definition(dialect{}, f.Name, schemas.TypeOf(f))); err != nil {
 			return err
 		}
 	}
@@ -74,17 +72,13 @@ func (t *transaction) changeColumns(ctx context.Context, p load.Plan) error {
 func createSQL(t schemas.Table) string {
 	defs := make([]string, 0, t.Columns.NumFields())
 	for _, f := range t.Columns.Fields() {
-		def := definition(f)
+		def := sqlmerge.Definition(dialect{}, f.Name, schemas.TypeOf(f))
 		if f.Name == schemas.ColHash && !load.Child(t.Columns) {
 			def += " USING COMPRESSION uncompressed" // hashes are all different: compression costs more than it saves
 		}
 		defs = append(defs, def)
 	}
 	return "CREATE TABLE " + dialect{}.Place(t.Name) + " (" + strings.Join(defs, ", ") + ")"
-}
-
-func definition(f arrow.Field) string {
-	return sqlmerge.Ident(f.Name) + " " + sqlType(schemas.TypeOf(f))
 }
 
 // View implements [sqlmerge.Session]. The view's query is resolved in the file's database, as it is for later readers

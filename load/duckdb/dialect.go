@@ -114,12 +114,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 		}
 		return arrow.ListOf(t), true
 	}
-	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
-		if sqlType(t) == sql {
-			return t, true
-		}
-	}
-	return sqlmerge.Decimal(sql, "DECIMAL(%d,%d)")
+	return sqlmerge.ScalarType(dialect{}, sql, "DECIMAL(%d,%d)")
 }
 
 // cast returns an expression that casts expr, of type from, to the wider type to.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strings"
 	"syscall"
@@ -54,11 +53,6 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 			return nil
 		} else if err != nil {
 			return s.classify(err)
-		}
-		for i, v := range values {
-			if n, ok := v.(*big.Int); ok && n.IsInt64() { // the engine's type of sums
-				values[i] = n.Int64()
-			}
 		}
 		if err := row(values); err != nil {
 			return err

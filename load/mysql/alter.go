@@ -64,7 +64,7 @@ func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Ob
 		if err != nil {
 			return classify(err)
 		}
-		if used || left.View {
+		if used || left.View || left.Other != "" {
 			return &load.ForeignChange{Table: t.Name, Diff: []string{"it was not made by penstock"}} // Invariant 16
 		}
 		if err := s.ddl(ctx, "DROP TABLE "+place); err != nil {
@@ -73,7 +73,7 @@ func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Ob
 	}
 	defs := []string{rowID + " BIGINT NOT NULL AUTO_INCREMENT INVISIBLE PRIMARY KEY"}
 	for _, f := range t.Columns.Fields() {
-		defs = append(defs, s.column(f.Name, schemas.TypeOf(f)))
+		defs = append(defs, sqlmerge.Definition(s.b, f.Name, schemas.TypeOf(f)))
 	}
 	if key := s.findKey(t); key != "" {
 		defs = append(defs, "KEY "+findIndex+" "+key)
@@ -107,13 +107,13 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 		if _, left := live.Types[f.Name]; left {
 			verb = "MODIFY COLUMN "
 		}
-		clauses = append(clauses, verb+s.column(f.Name, schemas.TypeOf(f)))
+		clauses = append(clauses, verb+sqlmerge.Definition(s.b, f.Name, schemas.TypeOf(f)))
 	}
 	find := sqlmerge.FindColumns(p.Table)
 	for _, w := range p.Widen {
 		to := schemas.TypeOf(w.Column)
 		if live.Types[w.Column.Name] != s.b.Type(to) {
-			clauses = append(clauses, "MODIFY COLUMN "+s.column(w.Column.Name, to))
+			clauses = append(clauses, "MODIFY COLUMN "+sqlmerge.Definition(s.b, w.Column.Name, to))
 			reindex = reindex || slices.Contains(find, w.Column.Name)
 		}
 	}

@@ -72,8 +72,3 @@ func (b *backend) check(ctx context.Context, s *session) error {
 	}
 	return nil
 }
-
-const (
-	errNoTable   = 1146
-	errKeyExists = 1061
-)

@@ -97,12 +97,7 @@ func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 	if t := schemas.TypeOf(f); d.Type(t) == sql && t.ID() != arrow.NULL {
 		return t, true
 	}
-	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
-		if d.Type(t) == sql {
-			return t, true
-		}
-	}
-	return sqlmerge.Decimal(sql, "decimal(%d,%d)")
+	return sqlmerge.ScalarType(d, sql, "decimal(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result equals what is inserted for the same value. The expression may also be

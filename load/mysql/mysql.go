@@ -201,6 +201,8 @@ const (
 	errDeadlock        = 1213
 	errRowTooLarge     = 1118
 	errTooManyColumns  = 1117
+	errNoTable         = 1146
+	errKeyExists       = 1061
 	errReadOnly        = 1792
 )
 

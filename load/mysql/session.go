@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,45 +110,23 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 	if err != nil {
 		return classify(err)
 	}
-	types, err := rows.ColumnTypes()
-	if err != nil {
-		return err
-	}
 	return classify(sqlmerge.EachRow(rows, func(v []driver.Value) error {
 		for i := range v {
-			v[i] = value(v[i], types[i].DatabaseTypeName() == "DECIMAL")
+			if text, ok := v[i].([]byte); ok {
+				v[i] = string(text)
+			}
 		}
 		return row(v)
 	}))
 }
 
-// value returns a value of a result as sqlmerge expects it: sums of integers, which are decimals, as int64, and other
-// bytes as text.
-func value(v driver.Value, decimal bool) driver.Value {
-	b, ok := v.([]byte)
-	if !ok {
-		return v
-	}
-	if decimal {
-		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
-			return n
-		}
-	}
-	return string(b)
-}
-
 // Stream implements [sqlmerge.Reader].
 func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	w := sqlmerge.NewBatches(columns, visit)
-	defer w.Release()
-	rows, err := s.conn.QueryContext(ctx, s.translate(query)) //nolint:rowserrcheck // sqlmerge.EachRow checks it
+	rows, err := s.conn.QueryContext(ctx, s.translate(query)) //nolint:rowserrcheck // sqlmerge.StreamRows checks it
 	if err != nil {
 		return classify(err)
 	}
-	if err := sqlmerge.EachRow(rows, w.Add); err != nil {
-		return classify(err)
-	}
-	return w.Flush()
+	return classify(sqlmerge.StreamRows(rows, columns, visit))
 }
 
 // Objects implements [sqlmerge.Reader]. Changes that other transactions have announced and not recorded are hidden.
@@ -170,66 +148,27 @@ func (s *session) readObject(ctx context.Context, name string) (map[string]*sqlm
 	return s.readObjects(ctx, "table_name = "+s.b.Literal(escape(name)))
 }
 
+// width matches the width that MariaDB adds to bigint, and that means nothing.
+var width = regexp.MustCompile(`^bigint\([0-9]+\)`)
+
 // readObjects reads the tables and views for which the condition holds.
 func (s *session) readObjects(ctx context.Context, condition string) (map[string]*sqlmerge.Object, error) {
 	where := " WHERE table_schema = " + s.b.Literal(s.b.database) + " AND " + condition
-	query := `SELECT table_name, column_name, column_type, is_nullable = 'NO' AND column_default IS NULL AND extra NOT LIKE '%auto_increment%',
-		coalesce(generation_expression, '') <> '' FROM information_schema.columns` + where + `
-		UNION ALL SELECT table_name, NULL, table_type, NULL, NULL FROM information_schema.tables` + where
-	all, kinds := map[string]*sqlmerge.Object{}, map[string]string{}
-	err := s.Query(ctx, query, func(v []driver.Value) error {
-		name := unescape(v[0].(string))
-		o := all[name]
-		if o == nil {
-			o = &sqlmerge.Object{Types: map[string]string{}}
-			all[name] = o
+	all, err := sqlmerge.ReadObjects(ctx, s, `SELECT table_name, column_name, column_type,
+		is_nullable = 'NO' AND column_default IS NULL AND extra NOT LIKE '%auto_increment%' AND coalesce(generation_expression, '') = '',
+		coalesce(generation_expression, '') <> '' FROM information_schema.columns`+where+" AND column_name <> '"+rowID+`'
+		UNION ALL SELECT table_name, NULL, table_type, NULL, NULL FROM information_schema.tables`+where+" AND table_type <> 'BASE TABLE'", unescape)
+	for _, o := range all {
+		for column, sql := range o.Types {
+			o.Types[column] = width.ReplaceAllString(sql, "bigint")
 		}
-		if v[1] == nil { // a view that is no longer valid has only this row
-			kinds[name], _ = v[2].(string)
-			return nil
-		}
-		column := unescape(v[1].(string))
-		if column == rowID {
-			return nil
-		}
-		o.Types[column] = v[2].(string)
-		if strings.HasPrefix(o.Types[column], "bigint(") { // MariaDB adds a width that means nothing
-			o.Types[column] = "bigint" + strings.TrimLeft(o.Types[column][len("bigint("):], "0123456789)")
-		}
-		if v[3] == int64(1) && v[4] == int64(0) {
-			o.Required = append(o.Required, column)
-		}
-		if v[4] == int64(1) {
-			o.Computed = append(o.Computed, column)
-		}
-		return nil
-	})
-	maps.DeleteFunc(all, func(name string, o *sqlmerge.Object) bool {
-		o.View = kinds[name] == "VIEW"
-		return !o.View && kinds[name] != "BASE TABLE"
-	})
+	}
 	return all, err
 }
 
-// stagedRows is the temporary table of staged rows.
-const stagedRows = "_penstock_rows"
-
 // Stage implements [sqlmerge.Session].
 func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error {
-	defs := make([]string, len(names))
-	for i, name := range names {
-		defs[i] = s.column(name, load.TypeOf(columns, name))
-	}
-	if err := s.CreateTemp(ctx, stagedRows, "("+strings.Join(defs, ", ")+")"+s.charset()); err != nil {
-		return err
-	}
-	if err := s.insert(ctx, stagedRows, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
-		return err
-	}
-	if err := use(stagedRows); err != nil {
-		return err
-	}
-	return s.Exec(ctx, "DROP TABLE "+stagedRows)
+	return sqlmerge.StageRows(ctx, s, s.b, sqlmerge.StagedColumns(staged, columns, names, stamp), s.charset(), use)
 }
 
 // Insert implements [sqlmerge.Session]. It sends only the chosen rows.
@@ -238,14 +177,15 @@ func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 	if err != nil {
 		return err
 	}
-	return s.insert(ctx, s.b.Place(i.Table.Name), rows)
+	return s.InsertRows(ctx, s.b.Place(i.Table.Name), rows)
 }
 
 // insertBytes is how long a statement with rows gets. Longer statements are not faster.
 const insertBytes = 1 << 20
 
-// insert sends rows as statements with literal values. LOAD DATA LOCAL would turn errors into warnings.
-func (s *session) insert(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
+// InsertRows implements [sqlmerge.RowSession]. It sends rows as statements with literal values. LOAD DATA LOCAL would
+// turn errors into warnings.
+func (s *session) InsertRows(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
 	head := s.translate("INSERT INTO " + table + " (" + sqlmerge.Idents(rows.Names) + ") VALUES ")
 	limit := min(insertBytes, s.b.packet-1024)
 	buf := []byte(head)
@@ -330,11 +270,6 @@ func (s *session) Rollback() error {
 
 // End implements [sqlmerge.Session].
 func (s *session) End() { s.b.end() }
-
-// column returns the definition of a column.
-func (s *session) column(name string, t arrow.DataType) string {
-	return sqlmerge.Ident(name) + " " + s.b.Type(t)
-}
 
 // charset returns the options of a table that make its texts compare as bytes.
 func (s *session) charset() string {

@@ -150,23 +150,10 @@ func typeOf(sql string) (arrow.DataType, bool) {
 		}
 		return arrow.ListOf(t), true
 	}
-	switch sql {
-	case "jsonb", "json":
+	if sql == "jsonb" || sql == "json" {
 		return schemas.JSON, true
-	case "boolean":
-		return schemas.Bool, true
-	case "bigint":
-		return schemas.Int64, true
-	case "double precision":
-		return schemas.Float64, true
-	case "date":
-		return schemas.Date, true
-	case "timestamp with time zone":
-		return schemas.Timestamp, true
-	case "text":
-		return schemas.Text, true
 	}
-	return sqlmerge.Decimal(sql, "numeric(%d,%d)")
+	return sqlmerge.ScalarType(dialect{}, sql, "numeric(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result is the same as an encoder writes: see [format.encoderFor].

@@ -19,7 +19,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	if a.Create {
 		defs := make([]string, a.Table.Columns.NumFields())
 		for i, f := range a.Table.Columns.Fields() {
-			defs[i] = s.definition(f)
+			defs[i] = sqlmerge.Definition(s.b, f.Name, schemas.TypeOf(f))
 		}
 		if err := s.Exec(ctx, "CREATE TABLE "+table+" ("+strings.Join(defs, ", ")+")"); err != nil {
 			return err
@@ -27,7 +27,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 		return s.index(ctx, a.Table)
 	}
 	for _, f := range a.Add {
-		if err := s.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+s.definition(f)); err != nil {
+		if err := s.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+sqlmerge.Definition(s.b, f.Name, schemas.TypeOf(f))); err != nil {
 			return err
 		}
 	}
@@ -55,10 +55,6 @@ func (s *session) View(ctx context.Context, v sqlmerge.View) error {
 	return s.Exec(ctx, "CREATE VIEW "+s.b.Place(v.Name)+" AS "+v.Query)
 }
 
-func (s *session) definition(f arrow.Field) string {
-	return sqlmerge.Ident(f.Name) + " " + s.b.Type(schemas.TypeOf(f))
-}
-
 // index creates the index with which a merge finds rows.
 func (s *session) index(ctx context.Context, t schemas.Table) error {
 	columns := sqlmerge.FindColumns(t)
@@ -84,7 +80,8 @@ func (s *session) rebuild(ctx context.Context, a load.Plan) error {
 		column := sqlmerge.Ident(v[0].(string))
 		def, value := column+" "+v[1].(string), column
 		if w, ok := wide[v[0].(string)]; ok {
-			def, value = s.definition(w.Column), s.b.Cast(column, w.From, schemas.TypeOf(w.Column))
+			to := schemas.TypeOf(w.Column)
+			def, value = sqlmerge.Definition(s.b, w.Column.Name, to), s.b.Cast(column, w.From, to)
 		}
 		if required, _ := v[2].(int64); required == 1 {
 			def += " NOT NULL"

@@ -106,12 +106,10 @@ func typeOf(sql string) (arrow.DataType, bool) {
 		}
 		return arrow.ListOf(t), true
 	}
-	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text, schemas.JSON} {
-		if (dialect{}).Type(t) == sql {
-			return t, true
-		}
+	if sql == (dialect{}).Type(schemas.JSON) {
+		return schemas.JSON, true
 	}
-	return sqlmerge.Decimal(sql, "DECIMAL TEXT(%d,%d)")
+	return sqlmerge.ScalarType(dialect{}, sql, "DECIMAL TEXT(%d,%d)")
 }
 
 // Cast implements [sqlmerge.Dialect]. The result equals what [encoder] writes for the same value.

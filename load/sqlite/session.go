@@ -47,12 +47,11 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 
 // Stream implements [sqlmerge.Reader].
 func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	w := sqlmerge.NewBatches(columns, visit)
-	defer w.Release()
-	if err := s.Query(ctx, query, w.Add); err != nil {
-		return err
+	rows, err := s.conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.StreamRows checks it
+	if err != nil {
+		return classify(err)
 	}
-	return w.Flush()
+	return classify(sqlmerge.StreamRows(rows, columns, visit))
 }
 
 // Objects implements [sqlmerge.Reader]. It caches what is committed, by the version of the schema.
@@ -78,41 +77,16 @@ func (s *session) Objects(ctx context.Context, _ []string) (known map[string]*sq
 	if known != nil {
 		return known, nil
 	}
-	if known, err = s.readObjects(ctx); err != nil {
+	known, err = sqlmerge.ReadObjects(ctx, s, `SELECT m.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL, c.hidden > 0
+		FROM main.sqlite_schema AS m, pragma_table_xinfo(m.name, 'main') AS c WHERE m.type = 'table'
+		UNION ALL SELECT name, NULL, 'VIEW', NULL, NULL FROM main.sqlite_schema WHERE type = 'view'`, nil)
+	if err != nil {
 		return nil, err
 	}
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	s.b.known, s.b.version = known, version
 	return known, nil
-}
-
-func (s *session) readObjects(ctx context.Context) (map[string]*sqlmerge.Object, error) {
-	all := map[string]*sqlmerge.Object{}
-	query := `SELECT m.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL, c.hidden > 0 FROM main.sqlite_schema AS m, pragma_table_xinfo(m.name, 'main') AS c WHERE m.type = 'table'
-		UNION ALL SELECT name, NULL, NULL, NULL, NULL FROM main.sqlite_schema WHERE type = 'view'`
-	err := s.Query(ctx, query, func(v []driver.Value) error {
-		name := v[0].(string)
-		o := all[name]
-		if o == nil {
-			o = &sqlmerge.Object{Types: map[string]string{}}
-			all[name] = o
-		}
-		if v[1] == nil {
-			o.View = true
-			return nil
-		}
-		column := v[1].(string)
-		o.Types[column] = v[2].(string)
-		if required, _ := v[3].(int64); required == 1 {
-			o.Required = append(o.Required, column)
-		}
-		if computed, _ := v[4].(int64); computed == 1 {
-			o.Computed = append(o.Computed, column)
-		}
-		return nil
-	})
-	return all, err
 }
 
 // CreateTemp implements [sqlmerge.Session].
@@ -123,26 +97,9 @@ func (s *session) CreateTemp(ctx context.Context, name, definition string) error
 	return s.Exec(ctx, "CREATE TEMP TABLE "+name+" "+definition)
 }
 
-// stagedRows is the temporary table of staged rows.
-const stagedRows = "_penstock_rows"
-
 // Stage implements [sqlmerge.Session].
 func (s *session) Stage(ctx context.Context, staged *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error {
-	defs := make([]string, len(names))
-	for i, name := range names {
-		defs[i] = sqlmerge.Ident(name) + " " + s.b.Type(load.TypeOf(columns, name))
-	}
-	if err := s.CreateTemp(ctx, stagedRows, "("+strings.Join(defs, ", ")+")"); err != nil {
-		return err
-	}
-	table := s.b.Temp(stagedRows)
-	if err := s.insert(ctx, table, sqlmerge.StagedColumns(staged, columns, names, stamp)); err != nil {
-		return err
-	}
-	if err := use(table); err != nil {
-		return err
-	}
-	return s.Exec(ctx, "DROP TABLE "+table)
+	return sqlmerge.StageRows(ctx, s, s.b, sqlmerge.StagedColumns(staged, columns, names, stamp), "", use)
 }
 
 // Insert implements [sqlmerge.Session]. It sends only the chosen rows to SQLite.
@@ -151,10 +108,11 @@ func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 	if err != nil {
 		return err
 	}
-	return s.insert(ctx, s.b.Place(i.Table.Name), rows)
+	return s.InsertRows(ctx, s.b.Place(i.Table.Name), rows)
 }
 
-func (s *session) insert(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
+// InsertRows implements [sqlmerge.RowSession].
+func (s *session) InsertRows(ctx context.Context, table string, rows sqlmerge.StagedRows) error {
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(rows.Names)), ", ")
 	stmt, err := s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+sqlmerge.Idents(rows.Names)+") VALUES ("+marks+")") //nolint:sqlclosecheck // a deferred call closes it
 	if err != nil {

@@ -81,6 +81,41 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
+// table, the name of the column, its type, and whether it is required and computed. For what is no table, it returns a
+// row with the name, null, and what it is, such as VIEW. The function original, if not nil, returns the name of a table
+// or column that is stored as the given name.
+func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
+	if original == nil {
+		original = func(stored string) string { return stored }
+	}
+	all := map[string]*Object{}
+	err := r.Query(ctx, query, func(v []driver.Value) error {
+		name, text := original(v[0].(string)), v[2].(string)
+		o := all[name]
+		if o == nil {
+			o = &Object{Types: map[string]string{}}
+			all[name] = o
+		}
+		if v[1] == nil {
+			if o.View = text == "VIEW"; !o.View {
+				o.Other = "a " + text
+			}
+			return nil
+		}
+		column := original(v[1].(string))
+		o.Types[column] = text
+		if v[3] == true || v[3] == int64(1) {
+			o.Required = append(o.Required, column)
+		}
+		if v[4] == true || v[4] == int64(1) {
+			o.Computed = append(o.Computed, column)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // inFamilies reports whether the name is one of the names, or that of a child table.
 func inFamilies(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
@@ -331,7 +366,7 @@ func (c *catalog) findObject(name string) *Object {
 
 // record stores changes where readChanges finds them, and sets their time. Changes are replayed in the order of their
 // times. So the time is later than those of all earlier changes to the same families of tables.
-func (c *catalog) record(run *statements, changes []load.Change) error {
+func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -354,5 +389,5 @@ func (c *catalog) record(run *statements, changes []load.Change) error {
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
 	}
 	c.changes, c.stale = append(c.changes, changes...), true
-	return run.exec("INSERT INTO " + c.d.Place(load.Changes.Name) + " (" + Idents(load.Names(load.Changes.Columns)) + ") VALUES " + strings.Join(rows, ", "))
+	return sql.exec("INSERT INTO " + c.d.Place(load.Changes.Name) + " (" + Idents(load.Names(load.Changes.Columns)) + ") VALUES " + strings.Join(rows, ", "))
 }

@@ -43,44 +43,56 @@ func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 	return rows.Err()
 }
 
-// BatchRows is the number of rows in a batch of a result.
-const BatchRows = 4096
+// batchRows is the number of rows in a batch of a result.
+const batchRows = 4096
 
-// Batches collects rows of a result into batches.
-type Batches struct {
+// StreamRows implements [Reader].Stream: it calls visit with batches of a result, which has the given columns.
+func StreamRows(rows *sql.Rows, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
+	w := newBatches(columns, visit)
+	defer w.release()
+	if err := EachRow(rows, w.add); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// batches collects rows of a result into batches.
+type batches struct {
 	columns *arrow.Schema
 	builder *array.RecordBuilder
 	rows    int
 	visit   func(arrow.RecordBatch) error
 }
 
-// NewBatches returns an empty collection of rows with the given columns. The function visit gets the batches. Release
-// the collection after use.
-func NewBatches(columns *arrow.Schema, visit func(arrow.RecordBatch) error) *Batches {
-	return &Batches{columns: columns, builder: array.NewRecordBuilder(memory.DefaultAllocator, columns), visit: visit}
+func newBatches(columns *arrow.Schema, visit func(arrow.RecordBatch) error) *batches {
+	return &batches{columns: columns, builder: array.NewRecordBuilder(memory.DefaultAllocator, columns), visit: visit}
 }
 
-// Add adds a row.
-func (w *Batches) Add(v []driver.Value) error {
+// add adds a row.
+func (w *batches) add(v []driver.Value) error {
 	for i, f := range w.columns.Fields() {
 		if err := appendValue(w.builder.Field(i), schemas.TypeOf(f), v[i]); err != nil {
 			return fmt.Errorf("column %s: %w", f.Name, err)
 		}
 	}
-	if w.rows++; w.rows < BatchRows {
+	if w.rows++; w.rows < batchRows {
 		return nil
 	}
-	return w.Flush()
+	return w.flush()
 }
 
-// Release releases the memory.
-func (w *Batches) Release() { w.builder.Release() }
+// release releases the memory.
+func (w *batches) release() { w.builder.Release() }
 
-// Flush passes the collected rows to visit.
-func (w *Batches) Flush() error {
+// flush passes the collected rows to visit.
+func (w *batches) flush() error {
 	if w.rows == 0 {
 		return nil
 	}
+	return w.pass()
+}
+
+func (w *batches) pass() error {
 	w.rows = 0
 	b := w.builder.NewRecordBatch()
 	defer b.Release()
@@ -95,11 +107,11 @@ func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool)
 		return errors.Join(err, rows.Close())
 	}
 	var head [][]driver.Value
-	var w *Batches
+	var w *batches
 	begin := func() error {
-		w = NewBatches(columnsOf(declared, typeOf, head), visit)
+		w = newBatches(columnsOf(declared, typeOf, head), visit)
 		for _, v := range head {
-			if err := w.Add(v); err != nil {
+			if err := w.add(v); err != nil {
 				return err
 			}
 		}
@@ -107,9 +119,9 @@ func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool)
 	}
 	err = EachRow(rows, func(v []driver.Value) error {
 		if w != nil {
-			return w.Add(v)
+			return w.add(v)
 		}
-		if head = append(head, append([]driver.Value(nil), v...)); len(head) < BatchRows {
+		if head = append(head, append([]driver.Value(nil), v...)); len(head) < batchRows {
 			return nil
 		}
 		return begin()
@@ -120,16 +132,14 @@ func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool)
 	if w == nil {
 		return err
 	}
-	defer w.Release()
+	defer w.release()
 	if err != nil {
 		return err
 	}
 	if len(head) == 0 {
-		b := w.builder.NewRecordBatch()
-		defer b.Release()
-		return visit(b)
+		return w.pass()
 	}
-	return w.Flush()
+	return w.flush()
 }
 
 func columnsOf(declared []*sql.ColumnType, typeOf func(*sql.ColumnType) (arrow.DataType, bool), head [][]driver.Value) *arrow.Schema {

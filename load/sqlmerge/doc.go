@@ -5,6 +5,10 @@
 // longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, its
 // sessions, and the fast way to bring rows in.
 //
+// A transaction ([Store.Begin], tx.go) collects rows until Apply. Then it fits tables (fit.go), merges the rows of tables
+// with a key (merge.go, status.go) or without one (keyless.go), and sweeps (sweep.go). What a pass knows of the keys that
+// it has read is in seen.go and order.go. The SQL of one table is in target.go and family.go.
+//
 // In all SQL of this package, t is a row of a table and s is a row of the status table or of another temporary table.
 // In temporary tables, columns have short names that no source column can hide.
 package sqlmerge
@@ -97,8 +101,8 @@ type Backend interface {
 
 // Reader reads from the database. It is used by one goroutine at a time.
 type Reader interface {
-	// Query calls row with each row of the result. Whole numbers are int64, and so are sums of them. The function row
-	// must not keep its argument.
+	// Query calls row with each row of the result. Whole numbers are int64. A sum of them may have another type, which
+	// fmt.Sprint writes as digits. The function row must not keep its argument.
 	Query(ctx context.Context, query string, row func([]driver.Value) error) error
 
 	// Stream calls each with batches of the result, which have the given columns. A batch is valid until each returns.

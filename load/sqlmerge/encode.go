@@ -19,18 +19,18 @@ import (
 
 // StagedRows are the staged rows that a statement inserts.
 type StagedRows struct {
-	Batches []arrow.RecordBatch
-	Columns *arrow.Schema // of the table
-	Names   []string      // of the columns to insert
-	Stamp   string        // the layout of times, as in [time.Time.Format]
+	Names []string // of the columns to insert
 
+	batches   []arrow.RecordBatch
+	columns   *arrow.Schema          // of the table
+	stamp     string                 // the layout of times, as in [time.Time.Format]
 	chosen    map[int64]driver.Value // by ordinal; nil: all rows
 	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
 }
 
 // Rows reads which staged rows an insertion appends.
 func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows, error) {
-	s := StagedRows{Batches: i.Staged.Batches, Columns: i.Table.Columns, Names: load.Names(i.Table.Columns), Stamp: stamp, validFrom: -1}
+	s := StagedColumns(i.Staged, i.Table.Columns, load.Names(i.Table.Columns), stamp)
 	if i.Table.Mode == schemas.History {
 		s.validFrom = slices.Index(s.Names, schemas.ColValidFrom)
 	}
@@ -51,14 +51,41 @@ func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows
 
 // StagedColumns returns all rows with the named columns.
 func StagedColumns(staged *load.Staged, columns *arrow.Schema, names []string, stamp string) StagedRows {
-	return StagedRows{Batches: staged.Batches, Columns: columns, Names: names, Stamp: stamp, validFrom: -1}
+	return StagedRows{Names: names, batches: staged.Batches, columns: columns, stamp: stamp, validFrom: -1}
+}
+
+// RowSession is a [Session] that brings rows in by statements.
+type RowSession interface {
+	Session
+	// InsertRows inserts rows into a table.
+	InsertRows(ctx context.Context, table string, rows StagedRows) error
+}
+
+// StageRows implements [Session].Stage: it inserts rows into a temporary table. The options follow the table's columns.
+func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, options string, use func(from string) error) error {
+	const table = "_penstock_rows"
+	defs := make([]string, len(rows.Names))
+	for i, name := range rows.Names {
+		defs[i] = Definition(d, name, load.TypeOf(rows.columns, name))
+	}
+	if err := s.CreateTemp(ctx, table, "("+strings.Join(defs, ", ")+")"+options); err != nil {
+		return err
+	}
+	place := d.Temp(table)
+	if err := s.InsertRows(ctx, place, rows); err != nil {
+		return err
+	}
+	if err := use(place); err != nil {
+		return err
+	}
+	return s.Exec(ctx, "DROP TABLE "+place)
 }
 
 // Each calls row with the values of each row, in the order of the names. A value is nil, bool, int64, float64 or
 // string. The function row must not keep its argument.
 func (s StagedRows) Each(ctx context.Context, row func(values []any) error) error {
 	values := make([]any, len(s.Names))
-	for _, b := range s.Batches {
+	for _, b := range s.batches {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -90,7 +117,7 @@ func (s StagedRows) Each(ctx context.Context, row func(values []any) error) erro
 func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
 	cells := make([]func(row int) any, len(s.Names))
 	for i, name := range s.Names {
-		to := load.TypeOf(s.Columns, name)
+		to := load.TypeOf(s.columns, name)
 		if i == s.validFrom {
 			name = schemas.ColSyncedAt
 		}
@@ -100,7 +127,7 @@ func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
 			continue
 		}
 		var err error
-		if cells[i], err = encoder(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), to, s.Stamp); err != nil {
+		if cells[i], err = encoder(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), to, s.stamp); err != nil {
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
 	}
@@ -236,7 +263,7 @@ func WidenLists(ctx context.Context, s Session, d Dialect, table, id string, w l
 	column, place := Ident(w.Column.Name), d.Place(table)
 	for last := int64(-1 << 63); ; {
 		found := map[int64]string{}
-		query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %[1]s > %[4]d AND %[2]s IS NOT NULL ORDER BY 1 LIMIT %[5]d", id, column, place, last, BatchRows)
+		query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %[1]s > %[4]d AND %[2]s IS NOT NULL ORDER BY 1 LIMIT %[5]d", id, column, place, last, batchRows)
 		err := s.Query(ctx, query, func(v []driver.Value) error {
 			last, _ = v[0].(int64)
 			found[last], _ = v[1].(string)

@@ -45,11 +45,7 @@ func (t *target) links(c *target, extra, records string) (query, link string) {
 		wide := schemas.Join(from, to)
 		return "SELECT " + t.in.Cast("k0", from, wide) + " AS l" + extra + " FROM " + records, t.in.Cast(link, to, wide)
 	}
-	var forms [][]string
-	for i, k := range t.Key {
-		forms = append(forms, t.in.Spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)))
-	}
-	links := linkForms(forms)
+	links := linkForms(t)
 	if len(links) == 1 {
 		return "SELECT " + links[0] + " AS l" + extra + " FROM " + records, link
 	}
@@ -61,17 +57,17 @@ func (t *target) links(c *target, extra, records string) (query, link string) {
 	return fmt.Sprintf("SELECT %s END AS l%s FROM (%s) AS v, %s", cases, extra, strings.TrimPrefix(numbers, " UNION ALL "), records), link
 }
 
-// linkForms returns expressions for the JSON array of a key's values. The parameter forms has the expressions for the
-// forms of each value. The result has an expression for each combination of them.
-func linkForms(forms [][]string) []string {
+// linkForms returns expressions for the JSON array of the key k0, k1…, one for each combination of the forms of its
+// values.
+func linkForms(t *target) []string {
 	links := []string{"'['"}
-	for i, values := range forms {
+	for i, k := range t.Key {
 		comma := " || ',' || "
 		if i == 0 {
 			comma = " || "
 		}
 		var longer []string
-		for _, value := range values {
+		for _, value := range t.in.Spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)) {
 			for _, l := range links {
 				longer = append(longer, l+comma+value)
 			}

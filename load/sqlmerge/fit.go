@@ -11,7 +11,7 @@ import (
 // fitting is the first part of an Apply: it creates and alters tables so that all staged rows fit. DuckDB cannot commit
 // a table that was altered after its rows were changed. So all tables are altered before rows of any table are changed.
 type fitting struct {
-	run     *statements
+	sql     *statements
 	c       *catalog
 	in      *scope
 	seen    *seen
@@ -48,13 +48,13 @@ func (f *fitting) fit() error {
 // fitTable changes a table so that the rows staged for it fit.
 func (f *fitting) fitTable(p *load.Staged) error {
 	if found, ok := f.c.adopt(p.Table); ok {
-		if err := f.c.record(f.run, found.Changes()); err != nil {
+		if err := f.c.record(f.sql, found.Changes()); err != nil {
 			return err
 		}
 		f.c.made[p.Name] = found.Table
 	}
 	if o := f.c.live[p.Name]; o != nil && o.View && f.c.views[p.Name] { // a table needs the name of a view that penstock made
-		if err := f.run.View(f.run.ctx, View{Name: p.Name}); err != nil {
+		if err := f.sql.View(f.sql.ctx, View{Name: p.Name}); err != nil {
 			return err
 		}
 		delete(f.c.live, p.Name)
@@ -73,7 +73,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 	if err := f.c.checkNames(plan); err != nil {
 		return err
 	}
-	if err := f.seen.widen(f.run, &target{Table: have, in: f.in}, plan); err != nil {
+	if err := f.seen.widen(f.sql, &target{Table: have, in: f.in}, plan); err != nil {
 		return err
 	}
 	if err := f.carryOut(plan); err != nil {
@@ -114,15 +114,15 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
-	if !p.ChangesShape() && f.run.changed[p.Table.Name] {
+	if !p.ChangesShape() && f.sql.changed[p.Table.Name] {
 		return nil // rows were changed, so DuckDB would refuse this; the next pass writes the description
 	}
-	a := Alteration{Plan: p, Stream: f.stream, Changed: f.run.changed[p.Table.Name]}
-	if err := f.run.Alter(f.run.ctx, a); err != nil {
+	a := Alteration{Plan: p, Stream: f.stream, Changed: f.sql.changed[p.Table.Name]}
+	if err := f.sql.Alter(f.sql.ctx, a); err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if len(p.Add)+len(p.Widen) > 0 {
-		delete(f.run.changed, p.Table.Name) // the backend had to copy the table
+		delete(f.sql.changed, p.Table.Name) // the backend had to copy the table
 	}
 	f.c.altered(p)
 	f.altered[p.Table.Name] = p
@@ -134,7 +134,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.ChangesMode() && !p.Create {
 		f.after = append(f.after, func() error { return f.turn(p.Table) })
 	}
-	return f.c.record(f.run, p.Changes())
+	return f.c.record(f.sql, p.Changes())
 }
 
 // turn changes the rows of a table for its new mode. See [load.Plan.ChangesMode].
@@ -149,7 +149,7 @@ func (f *fitting) turn(t schemas.Table) error {
 	default:
 		return nil
 	}
-	if err := f.run.change(turned, q); err != nil {
+	if err := f.sql.change(turned, q); err != nil {
 		return fmt.Errorf("turn %s: %w", t.Name, err)
 	}
 	return nil
@@ -166,7 +166,7 @@ func (f *fitting) repairFamily(t *target) error {
 		return f.clearHashes(t.Name, "")
 	}
 	for _, hanging := range f.tables.children(t) {
-		if err := f.run.change(hanging, "DELETE FROM "+hanging.place()); err != nil {
+		if err := f.sql.change(hanging, "DELETE FROM "+hanging.place()); err != nil {
 			return fmt.Errorf("children %s: %w", hanging.Name, err)
 		}
 	}
@@ -187,14 +187,14 @@ func (f *fitting) clearHashes(table, where string) error {
 	case t.Name != table:
 		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, f.in.Place(table), where)
 	}
-	if err := f.run.change(t, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", t.place(), schemas.ColHash, where, t.open(""))); err != nil {
+	if err := f.sql.change(t, fmt.Sprintf("UPDATE %s SET %s = '' WHERE (%s)%s", t.place(), schemas.ColHash, where, t.open(""))); err != nil {
 		return fmt.Errorf("clear hashes of %s: %w", t.Name, err)
 	}
 	if len(t.Key) > 0 {
 		return nil
 	}
 	for _, c := range f.tables.children(t) { // their rows are linked to the records by the hash
-		err := f.run.change(c, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
+		err := f.sql.change(c, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
 			c.place(), schemas.ColHash, t.place(), t.open("")))
 		if err != nil {
 			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)

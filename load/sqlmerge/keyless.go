@@ -18,11 +18,11 @@ const keptRows = "_penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
 func (m *merge) createKeptRows() error {
-	if m.run.kept {
+	if m.sql.kept {
 		return nil
 	}
-	m.run.kept = true
-	return m.run.CreateTemp(m.run.ctx, keptRows, "(h "+m.in.Type(schemas.Text)+", n "+m.in.Type(schemas.Int64)+")")
+	m.sql.kept = true
+	return m.sql.CreateTemp(m.sql.ctx, keptRows, "(h "+m.in.Type(schemas.Text)+", n "+m.in.Type(schemas.Int64)+")")
 }
 
 // keptByHash returns a query for the numbers of kept rows.
@@ -38,14 +38,14 @@ func (t *target) countByHash() string {
 // keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
 // the additional rows.
 func (m *merge) keyless(t *target) error {
-	if err := m.run.step("stage"); err != nil {
+	if err := m.sql.step("stage"); err != nil {
 		return err
 	}
 	if err := m.createKeptRows(); err != nil {
 		return err
 	}
-	err := m.run.Stage(m.run.ctx, t.staged, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
-		return m.run.temp(status, fmt.Sprintf(`SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
+	err := m.sql.Stage(m.sql.ctx, t.staged, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
+		return m.sql.temp(status, fmt.Sprintf(`SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s AS r) AS s
 			LEFT JOIN (%[6]s) AS k ON k.h = s.h LEFT JOIN (%[7]s) AS t ON t.h = s.h`,
 			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, m.in.keptByHash(), t.countByHash()))
@@ -53,11 +53,11 @@ func (m *merge) keyless(t *target) error {
 	if err != nil {
 		return err
 	}
-	if err := m.run.exec("INSERT INTO " + m.in.Temp(keptRows) + " SELECT h, count(*) FROM " + m.in.Temp(status) + " GROUP BY h"); err != nil {
+	if err := m.sql.exec("INSERT INTO " + m.in.Temp(keptRows) + " SELECT h, count(*) FROM " + m.in.Temp(status) + " GROUP BY h"); err != nil {
 		return err
 	}
 	var n counts
-	if err := m.run.numbers("SELECT "+countIf("st = "+isNew)+" FROM "+m.in.Temp(status), &n.fresh); err != nil {
+	if err := m.sql.numbers("SELECT "+countIf("st = "+isNew)+" FROM "+m.in.Temp(status), &n.fresh); err != nil {
 		return err
 	}
 	m.out.Written += n.fresh
@@ -75,12 +75,12 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
 	}
-	err := m.run.temp(missing, fmt.Sprintf("SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t "+
+	err := m.sql.temp(missing, fmt.Sprintf("SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t "+
 		"LEFT JOIN (%s) AS k ON k.h = t.h WHERE t.n > coalesce(k.n, 0)", t.countByHash(), m.in.keptByHash()))
 	if err != nil {
 		return err
 	}
-	err = m.run.numbers(fmt.Sprintf("SELECT %s, (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
+	err = m.sql.numbers(fmt.Sprintf("SELECT %s, (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
 		countIf(t.current("t.")), m.in.Temp(missing), t.rows()), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 }
 
 // surplus is a temporary table with the rows of a table whose hashes have surplus rows; see rankedSQL.
-const surplus = "_penstock_counted"
+const surplus = "_penstock_surplus"
 
 // trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own columns.
 // Invariant 16
@@ -117,7 +117,7 @@ func (m *merge) trim(t *target) error {
 	if logged {
 		values = append(values, t.document("t."))
 	}
-	if err := m.run.temp(surplus, rankedSQL(t, values)); err != nil {
+	if err := m.sql.temp(surplus, rankedSQL(t, values)); err != nil {
 		return err
 	}
 	if logged {
@@ -127,7 +127,7 @@ func (m *merge) trim(t *target) error {
 		}
 	}
 	for _, q := range append(trim, "DROP TABLE "+m.in.Temp(surplus)) {
-		if err := m.run.change(t, q); err != nil {
+		if err := m.sql.change(t, q); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // merge changes the rows of tables that fit what was staged. It is the second part of an Apply.
 type merge struct {
-	run    *statements
+	sql    *statements
 	in     *scope
 	tables targets
 	seen   *seen
@@ -28,7 +28,7 @@ func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
 			continue
 		}
 		micros := int64(0)
-		if err := m.run.numbers("SELECT "+m.in.Micros("max(t."+schemas.ColSyncedAt+")")+" FROM "+t.rows(), &micros); err != nil {
+		if err := m.sql.numbers("SELECT "+m.in.Micros("max(t."+schemas.ColSyncedAt+")")+" FROM "+t.rows(), &micros); err != nil {
 			return last, fmt.Errorf("read times of %s: %w", p.Name, err)
 		}
 		if at := time.UnixMicro(micros); at.After(last) {
@@ -66,9 +66,9 @@ func (m *merge) internal(t *target) error {
 	all := Insertion{Table: t.Table, Staged: t.staged}
 	switch {
 	case len(t.Key) == 0:
-		return m.run.Insert(m.run.ctx, all)
+		return m.sql.Insert(m.sql.ctx, all)
 	case m.in.traits.PrimaryKeys:
-		return m.run.Session.(Keyed).Upsert(m.run.ctx, all, -1)
+		return m.sql.Session.(Keyed).Upsert(m.sql.ctx, all, -1)
 	}
 	if done, err := m.replaceListed(t); done || err != nil {
 		return err
@@ -89,7 +89,7 @@ func (m *merge) replaceListed(t *target) (done bool, err error) {
 	}
 	keys := map[string]bool{}
 	var listed []string
-	err = StagedColumns(t.staged, t.Columns, t.Key, "").Each(m.run.ctx, func(values []any) error {
+	err = StagedColumns(t.staged, t.Columns, t.Key, "").Each(m.sql.ctx, func(values []any) error {
 		and := make([]string, len(values))
 		for i, v := range values {
 			and[i] = "t." + Ident(t.Key[i]) + " = " + m.in.Literal(fmt.Sprint(v)) // the keys of these tables are texts
@@ -102,11 +102,11 @@ func (m *merge) replaceListed(t *target) (done bool, err error) {
 		return false, err
 	}
 	if !t.empty {
-		if err := m.run.change(t, "DELETE FROM "+t.place()+" AS t WHERE ("+strings.Join(listed, " OR ")+")"+t.own("t.")); err != nil {
+		if err := m.sql.change(t, "DELETE FROM "+t.place()+" AS t WHERE ("+strings.Join(listed, " OR ")+")"+t.own("t.")); err != nil {
 			return false, err
 		}
 	}
-	return true, m.run.Insert(m.run.ctx, Insertion{Table: t.Table, Staged: t.staged})
+	return true, m.sql.Insert(m.sql.ctx, Insertion{Table: t.Table, Staged: t.staged})
 }
 
 // keyed merges rows by their key.
@@ -116,15 +116,15 @@ func (m *merge) keyed(t *target) error {
 			return err
 		}
 	}
-	if err := m.run.step("stage"); err != nil {
+	if err := m.sql.step("stage"); err != nil {
 		return err
 	}
-	if err := m.seen.cast(m.run, t); err != nil {
+	if err := m.seen.cast(m.sql, t); err != nil {
 		return err
 	}
 	compared := t.staged
 	if m.in.traits.PrimaryKeys {
-		rest, err := m.seen.skipUnchanged(m.run, t)
+		rest, err := m.seen.skipUnchanged(m.sql, t)
 		if err != nil {
 			return err
 		}
@@ -145,21 +145,21 @@ func (m *merge) keyed(t *target) error {
 // none of them. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the insertion. It
 // reports whether the rows were inserted.
 func (m *merge) insertUncompared(t *target) (bool, error) {
-	if err := m.seen.track(m.run, t); err != nil {
+	if err := m.seen.track(m.sql, t); err != nil {
 		return false, err
 	}
 	if m.log != nil || t.Mode == schemas.Append {
 		return false, nil
 	}
-	if !m.seen.fresh[t.Name] {
-		if empty, err := m.isEmpty(t); !empty || err != nil {
+	if !m.seen.fresh[t.Name] && !t.empty {
+		if empty, err := isEmpty(m.sql.ctx, m.sql, t.rows()); !empty || err != nil {
 			return false, err
 		}
 	}
-	if err := m.run.step("copy"); err != nil {
+	if err := m.sql.step("copy"); err != nil {
 		return false, err
 	}
-	done, err := m.run.Session.(Keyed).Try(m.run.ctx, func() error { return m.insertFamily(t, counts{fresh: t.staged.Rows}) })
+	done, err := m.sql.Session.(Keyed).Try(m.sql.ctx, func() error { return m.insertFamily(t, counts{fresh: t.staged.Rows}) })
 	if err != nil {
 		return false, err
 	}
@@ -171,22 +171,12 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// isEmpty reports whether the table has no rows of the transaction's source.
-func (m *merge) isEmpty(t *target) (bool, error) {
-	if t.empty {
-		return true, nil
-	}
-	some := int64(0)
-	err := m.run.numbers("SELECT count(*) FROM (SELECT 1 FROM "+t.rows()+" LIMIT 1) AS t", &some)
-	return some == 0, err
-}
-
 // compareAndWrite compares staged rows with the table, and writes what is new or changed. The parameter compared is the
 // staged rows, or the keys and hashes of some of them; the others are unchanged.
 func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	again, carried := m.seen.again(t)
-	err := m.run.Stage(m.run.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
-		return m.run.temp(status, statusSQL(t, from, again, carried))
+	err := m.sql.Stage(m.sql.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
+		return m.sql.temp(status, statusSQL(t, from, again, carried))
 	})
 	if err != nil {
 		return err
@@ -197,7 +187,7 @@ func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	}
 	m.seen.fresh[t.Name] = n.fresh == t.staged.Rows
 	unchanged := "SELECT " + strings.Join(keyColumns("", t.Key), ", ") + " FROM " + m.in.records(isUnchanged) + " AND NOT again"
-	if err := m.seen.add(m.run, t, unchanged, n.unchanged); err != nil || n.written() == 0 {
+	if err := m.seen.add(m.sql, t, unchanged, n.unchanged); err != nil || n.written() == 0 {
 		return err
 	}
 	if err := m.log.written(t, n); err != nil {
@@ -222,7 +212,7 @@ func (m *merge) count(t *target, staged int64) (counts, error) {
 	if t.Mode == schemas.History {
 		shifted = isWritten + " AND f <> y"
 	}
-	err := m.run.numbers("SELECT count(*), "+strings.Join([]string{
+	err := m.sql.numbers("SELECT count(*), "+strings.Join([]string{
 		countIf("st = " + isNew), countIf("st = " + isChanged), countIf("st = " + isNext), countIf("st = " + isUnchanged + " AND NOT again"),
 		countIf("again"), countIf("revived AND " + isWritten + " AND NOT again"), countIf("st = " + isUnchanged + " AND again"), countIf(shifted),
 	}, ", ")+" FROM "+m.in.Temp(status), &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain, &n.shifted)
@@ -240,7 +230,7 @@ func (m *merge) count(t *target, staged int64) (counts, error) {
 
 // replaceInPlace writes the new rows of changed records over their previous rows, and inserts the new records.
 func (m *merge) replaceInPlace(t *target, n counts) error {
-	if err := m.run.step("delete"); err != nil {
+	if err := m.sql.step("delete"); err != nil {
 		return err
 	}
 	if err := m.removeChildren(t); err != nil {
@@ -250,14 +240,14 @@ func (m *merge) replaceInPlace(t *target, n counts) error {
 	if n.changed == t.staged.Rows {
 		changed.Chosen = ""
 	}
-	if err := m.run.Session.(Keyed).Upsert(m.run.ctx, changed, n.changed); err != nil {
+	if err := m.sql.Session.(Keyed).Upsert(m.sql.ctx, changed, n.changed); err != nil {
 		return err
 	}
 	if n.fresh > 0 {
-		if err := m.run.step("insert"); err != nil {
+		if err := m.sql.step("insert"); err != nil {
 			return err
 		}
-		if err := m.run.Insert(m.run.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.in.records(isNew)}); err != nil {
+		if err := m.sql.Insert(m.sql.ctx, Insertion{Table: t.Table, Staged: t.staged, Chosen: "SELECT o FROM " + m.in.records(isNew)}); err != nil {
 			return err
 		}
 	}
@@ -267,14 +257,14 @@ func (m *merge) replaceInPlace(t *target, n counts) error {
 // supersede deletes the previous rows of records that are replaced in place. In History, it ends the versions that a
 // new version follows. Their child rows are treated in the same way.
 func (m *merge) supersede(t *target, n counts) error {
-	if err := m.run.step("delete"); err != nil {
+	if err := m.sql.step("delete"); err != nil {
 		return err
 	}
 	if n.changed > 0 {
 		if err := m.saveUserColumns(t); err != nil {
 			return err
 		}
-		if err := m.run.change(t, "DELETE FROM "+t.place()+" AS t WHERE "+t.keyIn(m.in.records(isChanged))+t.replaced("t.")); err != nil {
+		if err := m.sql.change(t, "DELETE FROM "+t.place()+" AS t WHERE "+t.keyIn(m.in.records(isChanged))+t.replaced("t.")); err != nil {
 			return err
 		}
 		if err := m.removeChildren(t); err != nil {
@@ -298,7 +288,7 @@ func (m *merge) removeChildren(t *target) error {
 // end ends the versions that are followed by a new one, and their child rows.
 func (m *merge) end(t *target) error {
 	set := "SET " + m.in.synced() + ", " + schemas.ColValidTo + " = "
-	err := m.run.change(t, fmt.Sprintf("UPDATE %s AS t %ss.f FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
+	err := m.sql.change(t, fmt.Sprintf("UPDATE %s AS t %ss.f FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
 		t.place(), set, m.in.Temp(status), isNext, on("s", t.Key), t.current("t."), t.own("t.")))
 	if err != nil {
 		return err
@@ -316,7 +306,7 @@ func (m *merge) changeChildren(t *target, statement func(c *target) string) erro
 		if c.empty {
 			continue
 		}
-		if err := m.run.change(c, statement(c)); err != nil {
+		if err := m.sql.change(c, statement(c)); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
@@ -336,7 +326,7 @@ func (m *merge) saveUserColumns(t *target) error {
 	for i, f := range t.userColumns {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", Ident(f), i)
 	}
-	return m.run.temp(foreignCells, fmt.Sprintf("SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
+	return m.sql.temp(foreignCells, fmt.Sprintf("SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
 		strings.Join(columns, ", "), t.place(), m.in.Temp(status), on("s", t.Key), isChanged, t.replaced("t.")))
 }
 
@@ -349,7 +339,7 @@ func (m *merge) restoreUserColumns(t *target) error {
 	for i, f := range t.userColumns {
 		set[i] = fmt.Sprintf("%s = f.f%d", Ident(f), i)
 	}
-	return m.run.change(t, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
+	return m.sql.change(t, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
 		t.place(), strings.Join(set, ", "), m.in.Temp(status), m.in.Temp(foreignCells), on("s", t.Key), t.replaced("t.")))
 }
 
@@ -358,11 +348,11 @@ func (m *merge) insertFamily(t *target, n counts) error {
 	if n.written() == 0 {
 		return nil
 	}
-	if err := m.run.step("insert"); err != nil {
+	if err := m.sql.step("insert"); err != nil {
 		return err
 	}
 	i := t.chosen(n)
-	if err := m.run.Insert(m.run.ctx, i); err != nil {
+	if err := m.sql.Insert(m.sql.ctx, i); err != nil {
 		return err
 	}
 	if n.changed > 0 {
@@ -375,7 +365,7 @@ func (m *merge) insertFamily(t *target, n counts) error {
 
 // insertChildren appends the child rows of the records that the insertion i selects.
 func (m *merge) insertChildren(t *target, i Insertion) error {
-	if err := m.run.step("children"); err != nil {
+	if err := m.sql.step("children"); err != nil {
 		return err
 	}
 	for _, c := range m.tables.children(t) {
@@ -383,7 +373,7 @@ func (m *merge) insertChildren(t *target, i Insertion) error {
 			continue
 		}
 		i.Table, i.Staged = c.Table, c.staged
-		if err := m.run.Insert(m.run.ctx, i); err != nil {
+		if err := m.sql.Insert(m.sql.ctx, i); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

@@ -43,9 +43,7 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	if o := c.live[table]; !made || o == nil || !o.isTable() {
 		return s, nil
 	}
-	some := int64(0)
-	err = numbers(ctx, r, "SELECT count(*) FROM (SELECT 1 FROM "+rowsSQL(d.b, t, k.Source)+" LIMIT 1) AS t", &some)
-	s.Empty = some == 0
+	s.Empty, err = isEmpty(ctx, r, rowsSQL(d.b, t, k.Source))
 	return s, err
 }
 
@@ -73,8 +71,8 @@ func (d *Store) runThatMade(ctx context.Context, r Reader, table string) (run st
 
 // claimed is a claim that was checked, and the stream's position after the commit that checked it.
 type claimed struct {
-	load.Claim
-	at position
+	claim load.Claim
+	at    position
 }
 
 // ownership is the owner of a stream's table that a transaction must record. If now is nil, it must record none.
@@ -121,19 +119,19 @@ func (c *catalog) checkOwner(ctx context.Context, k state.Key, from state.Cursor
 // recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
 // no transaction of that stream can commit.
 // Invariant 13
-func (c *catalog) recordOwner(run *statements, o ownership, k state.Key) error {
+func (c *catalog) recordOwner(sql *statements, o ownership, k state.Key) error {
 	if o.now == nil {
 		return nil
 	}
-	if err := c.read(run.ctx, o.table); err != nil { // so that the change is later than all earlier ones
+	if err := c.read(sql.ctx, o.table); err != nil { // so that the change is later than all earlier ones
 		return err
 	}
-	if err := c.record(run, []load.Change{o.now.Change(o.table, o.was)}); err != nil {
+	if err := c.record(sql, []load.Change{o.now.Change(o.table, o.was)}); err != nil {
 		return fmt.Errorf("record owner of %s: %w", o.table, err)
 	}
 	if o.was == nil || o.was.Pipeline == k.Pipeline && o.was.Stream == k.Stream {
 		return nil
 	}
 	other := state.Key{Pipeline: o.was.Pipeline, Stream: o.was.Stream}
-	return run.exec(fmt.Sprintf(`UPDATE %s SET "cursor" = '', sequence = sequence + 1 WHERE %s`, c.d.Place(load.State.Name), whereKey(c.d, other)))
+	return sql.exec(fmt.Sprintf(`UPDATE %s SET "cursor" = '', sequence = sequence + 1 WHERE %s`, c.d.Place(load.State.Name), whereKey(c.d, other)))
 }

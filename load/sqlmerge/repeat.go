@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -45,12 +47,11 @@ type repeatable struct {
 	how    Repetition
 	now    *tx // this attempt
 	steps  []step
-	done   int                     // number of steps that this attempt has done
-	late   bool                    // an attempt has failed with ErrLate
-	failed error                   // why the transaction cannot commit: an Apply has failed, or it is over
-	shapes map[string]*load.Staged // by table
-	order  []string                // of the tables in shapes
-	held   int64                   // size of the batches in memory
+	done   int            // number of steps that this attempt has done
+	late   bool           // an attempt has failed with ErrLate
+	failed error          // why the transaction cannot commit: an Apply has failed, or it is over
+	shapes []*load.Staged // the columns of all tables, in the order of their first batch
+	held   int64          // size of the batches in memory
 	file   *os.File
 	size   int64
 }
@@ -79,7 +80,7 @@ func (d *Store) BeginRepeatable(ctx context.Context, k state.Key, from state.Cur
 	if err != nil {
 		return nil, err
 	}
-	return &repeatable{how: r, now: first, shapes: map[string]*load.Staged{}}, nil
+	return &repeatable{how: r, now: first}, nil
 }
 
 // Write implements [load.Tx].
@@ -93,13 +94,12 @@ func (x *repeatable) Write(ctx context.Context, t schemas.Table, b arrow.RecordB
 	if err := x.now.Write(ctx, t, b); err != nil {
 		return err
 	}
-	shape := x.shapes[t.Name]
-	if shape == nil {
-		shape = &load.Staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}}
-		x.shapes[t.Name] = shape
-		x.order = append(x.order, t.Name)
+	i := slices.IndexFunc(x.shapes, func(s *load.Staged) bool { return s.Name == t.Name })
+	if i < 0 {
+		i = len(x.shapes)
+		x.shapes = append(x.shapes, &load.Staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}})
 	}
-	if shape.Columns != b.Schema() {
+	if shape := x.shapes[i]; shape.Columns != b.Schema() {
 		err := shape.Add(b)
 		shape.Release()
 		if err != nil {
@@ -194,14 +194,14 @@ func (x *repeatable) catchUp(ctx context.Context) error {
 
 // same reports whether two outcomes are equal. It ignores the keys that they list.
 func same(a, b load.Outcome) bool {
-	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
-		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
+	a.Keys, b.Keys = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // writeShapes makes the first Apply of this attempt alter all tables.
 func (x *repeatable) writeShapes(ctx context.Context) error {
-	for _, name := range x.order {
-		t := x.shapes[name].Table
+	for _, shape := range x.shapes {
+		t := shape.Table
 		b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
 		empty := b.NewRecordBatch()
 		b.Release()

@@ -42,7 +42,7 @@ func (d *Store) request(ctx context.Context, change func(x *tx) error) error {
 	if err := change(x); err != nil {
 		return err
 	}
-	if err := x.run.Commit(ctx); err != nil {
+	if err := x.sql.Commit(ctx); err != nil {
 		return err
 	}
 	x.finish()
@@ -63,7 +63,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	}
 	f := x.fitting(nil, family)
 	for _, step := range []func() error{
-		func() error { return x.c.record(x.run, changes) },
+		func() error { return x.c.record(x.sql, changes) },
 		func() error { return f.clearHashes(table, "") },
 		func() error { return x.c.read(ctx, table) }, // again, with the changes
 		func() error { return f.recreateView(x.c.made[table]) },
@@ -83,8 +83,8 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 	if there != nil && !(ours && there.View) {
 		return load.ErrTaken // Invariant 16
 	}
-	if err := x.run.View(ctx, View{Name: name, Query: query}); err != nil || ours {
+	if err := x.sql.View(ctx, View{Name: name, Query: query}); err != nil || ours {
 		return err
 	}
-	return x.c.record(x.run, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}})
+	return x.c.record(x.sql, []load.Change{{Table: name, Action: load.ActionView, Reason: "requested"}})
 }

@@ -14,7 +14,7 @@ import (
 
 // rowLog writes to [load.RowChanges] which rows a pass inserts, changes and deletes. If it is nil, it writes nothing.
 type rowLog struct {
-	run *statements
+	sql *statements
 	key state.Key
 }
 
@@ -32,7 +32,7 @@ func (l *rowLog) add(t *target, c change) error {
 	if l.key.Source != "" {
 		values = append([]string{t.in.Literal(l.key.Source)}, values...)
 	}
-	err := l.run.exec(fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", t.in.Place(load.RowChanges.Name),
+	err := l.sql.exec(fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", t.in.Place(load.RowChanges.Name),
 		Idents(load.Names(t.in.ownTable(load.RowChanges).Columns)), strings.Join(values, ", "), c.from))
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
@@ -67,7 +67,7 @@ func (l *rowLog) written(t *target, n counts) error {
 		return err
 	}
 	defer rows.Release()
-	return l.run.Stage(l.run.ctx, rows, t.Columns, scanned, func(from string) error {
+	return l.sql.Stage(l.sql.ctx, rows, t.Columns, scanned, func(from string) error {
 		records := "SELECT * FROM " + t.in.Temp(status) + " WHERE " + isWritten
 		c := change{at: "r." + schemas.ColSyncedAt, action: "'insert'", key: "r." + schemas.ColHash, before: "NULL", after: t.document("r.")}
 		if len(t.Key) > 0 {
@@ -87,7 +87,7 @@ func (l *rowLog) staged(t *target, n counts) (*load.Staged, error) {
 	few := n.written() <= max(4, t.staged.Rows/16)
 	chosen := map[int64]bool{}
 	if few {
-		err := l.run.Query(l.run.ctx, "SELECT o FROM "+t.in.Temp(status)+" WHERE "+isWritten, func(v []driver.Value) error {
+		err := l.sql.Query(l.sql.ctx, "SELECT o FROM "+t.in.Temp(status)+" WHERE "+isWritten, func(v []driver.Value) error {
 			ordinal, _ := v[0].(int64)
 			chosen[ordinal] = true
 			return nil

@@ -76,25 +76,25 @@ func (s *seen) again(t *target) (condition, carried string) {
 }
 
 // add adds the keys that a query returns, which has the given number of rows.
-func (s *seen) add(run *statements, t *target, query string, rows int64) error {
+func (s *seen) add(sql *statements, t *target, query string, rows int64) error {
 	switch {
 	case rows == 0 || load.IsInternal(t.Name):
 		return nil
 	case s.carried == nil:
-		return s.create(run, t, query, rows)
+		return s.create(sql, t, query, rows)
 	}
 	s.carried.rows += rows
-	return run.exec("INSERT INTO " + s.carried.table + " " + query)
+	return sql.exec("INSERT INTO " + s.carried.table + " " + query)
 }
 
 // create creates a table of carried keys from a query with the columns k0, k1… and the given number of rows.
-func (s *seen) create(run *statements, t *target, query string, rows int64) error {
+func (s *seen) create(sql *statements, t *target, query string, rows int64) error {
 	name := fmt.Sprintf("_penstock_carried_%d", s.tables.Add(1))
 	c := &carried{table: t.in.Temp(name), rows: rows}
 	for _, k := range t.Key {
 		c.types = append(c.types, load.TypeOf(t.Columns, k))
 	}
-	if err := run.temp(name, query); err != nil {
+	if err := sql.temp(name, query); err != nil {
 		return err
 	}
 	s.carried = c
@@ -102,7 +102,7 @@ func (s *seen) create(run *statements, t *target, query string, rows int64) erro
 }
 
 // cast casts the carried keys to the current types of the key columns of t.
-func (s *seen) cast(run *statements, t *target) error {
+func (s *seen) cast(sql *statements, t *target) error {
 	if s.carried == nil || load.IsInternal(t.Name) {
 		return nil
 	}
@@ -116,12 +116,12 @@ func (s *seen) cast(run *statements, t *target) error {
 	if same {
 		return nil
 	}
-	return s.create(run, t, "SELECT "+strings.Join(columns, ", ")+" FROM "+s.carried.table, s.carried.rows)
+	return s.create(sql, t, "SELECT "+strings.Join(columns, ", ")+" FROM "+s.carried.table, s.carried.rows)
 }
 
 // unseen returns a FROM item for the rows t of a table, and the condition that the pass has neither written a row nor
 // found it unchanged.
-func (s *seen) unseen(run *statements, t *target) (from, condition string, err error) {
+func (s *seen) unseen(sql *statements, t *target) (from, condition string, err error) {
 	from, condition = t.place()+" AS t", t.untouched()
 	if inRange := s.inRange(t); inRange != "" {
 		condition += " AND NOT (" + inRange + ")"
@@ -129,37 +129,37 @@ func (s *seen) unseen(run *statements, t *target) (from, condition string, err e
 	if s.carried == nil {
 		return from, condition, nil
 	}
-	if err := s.cast(run, t); err != nil {
+	if err := s.cast(sql, t); err != nil {
 		return "", "", err
 	}
-	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(run)
+	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(sql)
 }
 
 // check records that carried keys are lost if the database has lost rows of the table, as in a crash of the server. It
 // prepares the table for a sweep.
-func (s *seen) check(run *statements) error {
-	pooled, ok := run.Session.(PooledSession)
+func (s *seen) check(sql *statements) error {
+	pooled, ok := sql.Session.(PooledSession)
 	if !ok {
 		return nil
 	}
 	if s.carried.kept {
 		rows := int64(0)
-		if err := run.numbers("SELECT count(*) FROM "+s.carried.table, &rows); err != nil {
+		if err := sql.numbers("SELECT count(*) FROM "+s.carried.table, &rows); err != nil {
 			return err
 		}
 		s.lost = s.lost || rows != s.carried.rows // Invariant 12
 	}
-	return pooled.Prepare(run.ctx, s.carried.table)
+	return pooled.Prepare(sql.ctx, s.carried.table)
 }
 
 // track adds the arriving keys to the order. If they do not fit, it abandons the order.
-func (s *seen) track(run *statements, t *target) error {
+func (s *seen) track(sql *statements, t *target) error {
 	if s.order.broken {
 		return nil
 	}
 	next := s.order
 	if !ordered(t) || !next.add(t) {
-		return s.abandonOrder(run, t)
+		return s.abandonOrder(sql, t)
 	}
 	s.order = next
 	return nil
@@ -189,7 +189,7 @@ func (s *seen) inRange(t *target) string {
 
 // abandonOrder stops using the order in this pass. From now on, each key is stored in the database, and so are the keys
 // of the range.
-func (s *seen) abandonOrder(run *statements, t *target) error {
+func (s *seen) abandonOrder(sql *statements, t *target) error {
 	inRange := s.inRange(t)
 	s.order = order{broken: true}
 	if inRange == "" {
@@ -197,24 +197,24 @@ func (s *seen) abandonOrder(run *statements, t *target) error {
 	}
 	from := t.rows() + " AND " + t.untouched() + " AND " + inRange
 	rows := int64(0)
-	if err := run.numbers("SELECT count(*) FROM "+from, &rows); err != nil {
+	if err := sql.numbers("SELECT count(*) FROM "+from, &rows); err != nil {
 		return err
 	}
-	return s.add(run, t, "SELECT "+asKeys("t.", t.Key)+" FROM "+from, rows)
+	return s.add(sql, t, "SELECT "+asKeys("t.", t.Key)+" FROM "+from, rows)
 }
 
 // widen abandons the order if the plan changes the type of the key, because the keys may then be sorted differently.
-func (s *seen) widen(run *statements, t *target, p load.Plan) error {
+func (s *seen) widen(sql *statements, t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
 	if !key || load.Child(t.Columns) || !s.order.hasRange {
 		return nil
 	}
-	return s.abandonOrder(run, t)
+	return s.abandonOrder(sql, t)
 }
 
 // skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows, which
 // must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
-func (s *seen) skipUnchanged(run *statements, t *target) (*load.Staged, error) {
+func (s *seen) skipUnchanged(sql *statements, t *target) (*load.Staged, error) {
 	if s.order.broken {
 		return nil, nil
 	}
@@ -224,13 +224,13 @@ func (s *seen) skipUnchanged(run *statements, t *target) (*load.Staged, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := run.Stream(run.ctx, query, stored, w.compare); err != nil {
+	if err := sql.Stream(sql.ctx, query, stored, w.compare); err != nil {
 		return nil, err
 	}
 	w.finish()
 	except := slices.Concat(s.order.exceptions, w.except)
 	if w.read == maxBeside(t.staged.Rows) || len(except) > maxExcept {
-		return nil, s.abandonOrder(run, t)
+		return nil, s.abandonOrder(sql, t)
 	}
 	s.order.hasRange, s.order.first, s.order.to, s.order.exceptions = true, begin, s.order.last, except
 	return w.remaining()

@@ -23,6 +23,11 @@ func Idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
+// Definition returns the definition of a column.
+func Definition(d Dialect, name string, t arrow.DataType) string {
+	return Ident(name) + " " + d.Type(t)
+}
+
 // concat returns an expression for the concatenation of texts that are not null. It nests them evenly, because
 // databases limit the depth of an expression and the number of a function's arguments.
 func concat(parts []string) string {
@@ -172,10 +177,16 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }
 
-// Decimal returns the decimal type that a database calls sql. The format has two verbs, for the precision and the scale.
-func Decimal(sql, format string) (arrow.DataType, bool) {
+// ScalarType returns the type whose values are stored in columns of the type sql, if that is not JSON and no list. The
+// format of decimal types has two verbs, for the precision and the scale.
+func ScalarType(d Dialect, sql, decimal string) (arrow.DataType, bool) {
+	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
+		if d.Type(t) == sql {
+			return t, true
+		}
+	}
 	var t arrow.Decimal128Type
-	n, _ := fmt.Sscanf(sql, format, &t.Precision, &t.Scale) // an error means fewer than two numbers
+	n, _ := fmt.Sscanf(sql, decimal, &t.Precision, &t.Scale) // an error means fewer than two numbers
 	if n < 2 || t.Precision > 38 || t.Scale < 0 || t.Scale > t.Precision {
 		return nil, false
 	}

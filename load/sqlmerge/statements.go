@@ -15,12 +15,21 @@ func numbers(ctx context.Context, r Reader, query string, into ...*int64) error 
 				*into[i] = n
 			case nil:
 				*into[i] = 0
-			default:
-				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
+			default: // a sum may have another type
+				if _, err := fmt.Sscan(fmt.Sprint(n), into[i]); err != nil {
+					return fmt.Errorf("column %d is %v, want an integer", i, n)
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// isEmpty reports whether a FROM item has no rows.
+func isEmpty(ctx context.Context, r Reader, from string) (bool, error) {
+	some := int64(0)
+	err := numbers(ctx, r, "SELECT count(*) FROM (SELECT 1 FROM "+from+" LIMIT 1) AS t", &some)
+	return some == 0, err
 }
 
 // statements runs the statements of a transaction.

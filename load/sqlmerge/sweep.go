@@ -17,7 +17,7 @@ func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
 	}
-	if err := m.run.step("sweep"); err != nil {
+	if err := m.sql.step("sweep"); err != nil {
 		return err
 	}
 	t := m.tables[s.Table]
@@ -27,7 +27,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		m.out.Known = true
 	case t.Mode == schemas.Append: // rows are never missing
 		m.out.Known = true
-		err = m.run.numbers("SELECT "+countIf(t.current("t."))+" FROM "+t.rows(), &m.out.Alive)
+		err = m.sql.numbers("SELECT "+countIf(t.current("t."))+" FROM "+t.rows(), &m.out.Alive)
 	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
 	case s.Keys != nil:
@@ -70,15 +70,15 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 // findMissing counts the current rows, and those that the pass has neither written nor found unchanged. If there are
 // such rows, it stores their keys. Usually there are none, and reading the table once is enough.
 func (m *merge) findMissing(t *target) error {
-	from, unseen, err := m.seen.unseen(m.run, t)
+	from, unseen, err := m.seen.unseen(m.sql, t)
 	if err != nil {
 		return err
 	}
 	from += " WHERE " + t.current("t.") + t.own("t.")
-	if err := m.run.numbers("SELECT count(*), "+countIf(unseen)+" FROM "+from, &m.out.Alive, &m.out.Missing); err != nil || m.out.Missing == 0 {
+	if err := m.sql.numbers("SELECT count(*), "+countIf(unseen)+" FROM "+from, &m.out.Alive, &m.out.Missing); err != nil || m.out.Missing == 0 {
 		return err
 	}
-	return m.run.temp(missing, "SELECT "+asKeys("t.", t.Key)+" FROM "+from+" AND "+unseen)
+	return m.sql.temp(missing, "SELECT "+asKeys("t.", t.Key)+" FROM "+from+" AND "+unseen)
 }
 
 // findKeys counts the current rows, and stores those of the given keys that current rows have.
@@ -91,19 +91,19 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 		}
 	}
 	find := func(from string) error {
-		return m.run.temp(missing, fmt.Sprintf("SELECT %s FROM %s AND %s AND %s",
+		return m.sql.temp(missing, fmt.Sprintf("SELECT %s FROM %s AND %s AND %s",
 			asKeys("t.", t.Key), t.rows(), t.keyIn("(SELECT "+asKeys("", t.Key)+" FROM "+from+" AS r) AS r"), t.current("t.")))
 	}
 	var err error
 	if len(keys) == 0 {
 		err = find("(SELECT * FROM " + t.place() + " LIMIT 0)")
 	} else {
-		err = m.run.Stage(m.run.ctx, named, t.Columns, t.Key, find)
+		err = m.sql.Stage(m.sql.ctx, named, t.Columns, t.Key, find)
 	}
 	if err != nil {
 		return err
 	}
-	return m.run.numbers(fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s",
+	return m.sql.numbers(fmt.Sprintf("SELECT %s, (SELECT count(*) FROM %s) FROM %s",
 		countIf(t.current("t.")), m.in.Temp(missing), t.rows()), &m.out.Alive, &m.out.Missing)
 }
 
@@ -117,7 +117,7 @@ func (m *merge) list(t *target, n int) error {
 		return err
 	}
 	q := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), m.in.Temp(missing), n)
-	return m.run.Stream(m.run.ctx, q, schema, func(b arrow.RecordBatch) error {
+	return m.sql.Stream(m.sql.ctx, q, schema, func(b arrow.RecordBatch) error {
 		b.Retain()
 		m.out.Keys = append(m.out.Keys, b)
 		return nil
@@ -130,7 +130,7 @@ func (m *merge) markDeleted(t *target) error {
 	if err := m.log.deleted(t, t.keyDocument("t."), t.document("t."), t.rows()+" AND "+found); err != nil {
 		return err
 	}
-	if err := m.run.change(t, t.deletion()+found+t.own("t.")); err != nil {
+	if err := m.sql.change(t, t.deletion()+found+t.own("t.")); err != nil {
 		return err
 	}
 	return m.changeChildren(t, func(c *target) string {

@@ -27,7 +27,7 @@ type tx struct {
 
 	open    func(context.Context) (Session, error) // begins the database's transaction
 	pending []*load.Staged                         // in the order of their first batch
-	run     *statements                            // nil before the first Apply, and after the transaction
+	sql     *statements                            // nil before the first Apply, and after the transaction
 	c       *catalog                               // as this transaction sees it
 	seen    seen                                   // what the pass had seen, plus what this transaction has seen
 	swept   bool                                   // the transaction has made the sweep that ends a pass: one without given keys
@@ -83,8 +83,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 
 // start begins the database's transaction. It returns an error if the stream's cursor has changed.
 func (x *tx) start(ctx context.Context, swept string) error {
-	if x.run != nil {
-		x.run.ctx = ctx
+	if x.sql != nil {
+		x.sql.ctx = ctx
 		if x.db.pooled != nil { // other transactions may have changed tables since the last Apply
 			x.c.reset()
 		}
@@ -121,7 +121,7 @@ func (x *tx) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.run = &statements{Session: s, ctx: ctx, step: x.db.b.Step, changed: map[string]bool{}}
+	x.sql = &statements{Session: s, ctx: ctx, step: x.db.b.Step, changed: map[string]bool{}}
 	x.c = newCatalog(x.db.b, s, x.of)
 	x.dropped, err = x.db.dropCarried(ctx, s)
 	return err
@@ -130,7 +130,7 @@ func (x *tx) take(ctx context.Context) error {
 // checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
 func (x *tx) checkPosition(ctx context.Context) error {
 	var now position
-	if s, ok := x.run.Session.(PooledSession); ok {
+	if s, ok := x.sql.Session.(PooledSession); ok {
 		now.cursor, now.sequence, now.moved = s.Position()
 	} else {
 		var err error
@@ -154,7 +154,7 @@ func (x *tx) claim(ctx context.Context) (err error) {
 	if x.of.Claim.Table == "" || ok && last == (claimed{x.of.Claim, x.at}) {
 		return nil
 	}
-	x.owner, err = x.c.claim(ctx, x.run.Session, x.key, x.from)
+	x.owner, err = x.c.claim(ctx, x.sql.Session, x.key, x.from)
 	return err
 }
 
@@ -185,9 +185,9 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if len(pending) == 0 && s.Table == "" {
 		return out, nil
 	}
-	m := &merge{run: x.run, in: x.in, seen: &x.seen, out: &out, whole: x.of.Whole}
+	m := &merge{sql: x.sql, in: x.in, seen: &x.seen, out: &out, whole: x.of.Whole}
 	if x.of.Log {
-		m.log = &rowLog{run: x.run, key: x.key}
+		m.log = &rowLog{sql: x.sql, key: x.key}
 	}
 	if m.tables, err = x.fit(ctx, pending, s.Table); err != nil {
 		return out, err
@@ -207,7 +207,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 // fit creates and alters tables so that the staged rows fit. It returns the tables of their families, and of that of the
 // table to sweep.
 func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (targets, error) {
-	if err := x.run.step("ddl"); err != nil {
+	if err := x.sql.step("ddl"); err != nil {
 		return nil, err
 	}
 	if err := x.ownTables(ctx); err != nil {
@@ -221,7 +221,7 @@ func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (tar
 		return nil, err
 	}
 	if x.key.Source != "" {
-		if err := x.c.serialize(ctx, x.run.Session, pending, swept, names); err != nil {
+		if err := x.c.serialize(ctx, x.sql.Session, pending, swept, names); err != nil {
 			return nil, err
 		}
 	}
@@ -240,7 +240,7 @@ func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (tar
 // fitting returns a fitting for staged rows. It has the tables of the families of the named tables.
 func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
 	return &fitting{
-		run: x.run, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,
+		sql: x.sql, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,
 		pending: pending, tables: x.c.targets(x.in, names), altered: map[string]load.Plan{},
 	}
 }
@@ -277,11 +277,11 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.in.when.UnixMicro()}
 	for _, step := range []func() error{
-		func() error { return x.seen.keep(ctx, x.run.Session, x.swept || x.of.Once) },
-		func() error { return x.run.step("state") },
+		func() error { return x.seen.keep(ctx, x.sql.Session, x.swept || x.of.Once) },
+		func() error { return x.sql.step("state") },
 		func() error { return x.writePosition(ctx, to) },
-		func() error { return x.run.step("precommit") },
-		func() error { return x.settle(ctx, x.run.Commit(ctx), to) },
+		func() error { return x.sql.step("precommit") },
+		func() error { return x.settle(ctx, x.sql.Commit(ctx), to) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -335,11 +335,11 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err
 	}
-	if err := x.c.recordOwner(x.run, x.owner, x.key); err != nil {
+	if err := x.c.recordOwner(x.sql, x.owner, x.key); err != nil {
 		return err
 	}
 	table := x.in.Place(load.State.Name)
-	n, err := x.run.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
+	n, err := x.sql.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
 		table, x.in.Literal(string(to.cursor)), to.sequence, x.in.Timestamp(x.in.when), whereKey(x.in, x.key), x.in.Literal(string(x.from)), x.at.sequence))
 	switch {
 	case err != nil:
@@ -356,7 +356,7 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 	if x.key.Source != "" {
 		values = append([]string{x.in.Literal(x.key.Source)}, values...)
 	}
-	return x.run.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
+	return x.sql.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
 }
 
 // ownTables creates the tables that the destination writes itself, if they do not exist.
@@ -369,7 +369,7 @@ func (x *tx) ownTables(ctx context.Context) error {
 			continue
 		}
 		p := load.Plan{Table: x.in.ownTable(t), Create: true}
-		if err := x.run.Alter(ctx, Alteration{Plan: p}); err != nil {
+		if err := x.sql.Alter(ctx, Alteration{Plan: p}); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
 		x.c.altered(p)
@@ -387,7 +387,7 @@ func (x *tx) Rollback() error {
 		p.Release()
 	}
 	x.pending = nil
-	if x.run == nil {
+	if x.sql == nil {
 		return nil
 	}
 	defer x.end()
@@ -395,15 +395,15 @@ func (x *tx) Rollback() error {
 	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
 	x.db.droppable = append(x.db.droppable, x.dropped...)
 	x.db.mu.Unlock()
-	if err := x.run.Rollback(); err != nil {
+	if err := x.sql.Rollback(); err != nil {
 		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)
 	}
 	return nil
 }
 
 func (x *tx) end() {
-	if x.run != nil {
-		x.run.End()
-		x.run = nil
+	if x.sql != nil {
+		x.sql.End()
+		x.sql = nil
 	}
 }

@@ -38,20 +38,20 @@ func (f *fitting) createCurrentView(t *target) error {
 			return nil
 		}
 		delete(f.c.live, name)
-		return f.run.View(f.run.ctx, View{Name: name})
+		return f.sql.View(f.sql.ctx, View{Name: name})
 	case there != nil && !altered, there == nil && ours && !t.empty && !(altered && f.in.traits.ViewsBlock):
 		return nil // the view is up to date, or a user has dropped it
 	}
 	f.c.live[name] = &Object{View: true}
 	v := View{Name: name, Comment: "the rows of " + t.Name + " that are current"}
 	v.Query = "SELECT " + Idents(inOrder(there, load.Names(t.Columns))) + " FROM " + f.in.ViewPlace(t.Name) + " WHERE " + t.current("")
-	if err := f.run.View(f.run.ctx, v); err != nil {
+	if err := f.sql.View(f.sql.ctx, v); err != nil {
 		return err
 	}
 	if ours {
 		return nil
 	}
-	return f.c.record(f.run, []load.Change{{Table: name, Action: load.ActionView, Reason: v.Comment}})
+	return f.c.record(f.sql, []load.Change{{Table: name, Action: load.ActionView, Reason: v.Comment}})
 }
 
 // inOrder returns the columns of a view in an order in which it can be replaced: first those of the existing view.
@@ -60,18 +60,8 @@ func inOrder(view *Object, columns []string) []string {
 	if view == nil {
 		return columns
 	}
-	var out []string
-	for _, c := range view.Columns {
-		if slices.Contains(columns, c) {
-			out = append(out, c)
-		}
-	}
-	for _, c := range columns {
-		if !slices.Contains(view.Columns, c) {
-			out = append(out, c)
-		}
-	}
-	return out
+	kept := slices.DeleteFunc(slices.Clone(view.Columns), func(c string) bool { return !slices.Contains(columns, c) })
+	return append(kept, slices.DeleteFunc(columns, func(c string) bool { return slices.Contains(kept, c) })...)
 }
 
 // needsCurrentView reports whether a table can hold rows that are no longer current.
