@@ -87,6 +87,7 @@ type Claim struct {
 	Source   *string       // nil for any
 	Unit     int64         // ID of the unit; 0 for any
 	Limit    int           // greatest number of units; 0 for no limit
+	Early    bool          // also claim units whose time has not come
 	Suspect  bool          // true: claim one suspect unit; false: claim units that are not suspect; see [Unit.Suspect]
 }
 

@@ -144,7 +144,10 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 		if err := reviveUnits(ctx, tx, now); err != nil {
 			return err
 		}
-		const due = `state IN ('waiting', 'parked') AND not_before <= ?1`
+		due := `state IN ('waiting', 'parked')`
+		if !c.Early {
+			due += ` AND not_before <= ?1`
+		}
 		first, err := scanUnits(tx.QueryContext(ctx, `SELECT `+unitColumns+` FROM units WHERE `+due+` AND (broken >= ?6) = ?7
 			AND (?2 = '' OR pipeline = ?2) AND (?3 = '' OR run = ?3) AND (?4 IS NULL OR source = ?4) AND (?5 = 0 OR id = ?5)
 			ORDER BY not_before, broken, id LIMIT 1`, now.UnixMicro(), c.Pipeline, c.Run, c.Source, c.Unit, SuspectBroken, c.Suspect))

@@ -46,7 +46,7 @@ func showUnits(ctx context.Context, a *app, run string) error {
 		return open.StateTrouble(err)
 	}
 	defer l.Close()
-	units, err := fleet.UnitsOf(ctx, l, run)
+	units, err := fleet.UnitsOf(ctx, l, state.UnitFilter{Run: run})
 	if err != nil {
 		return err
 	}

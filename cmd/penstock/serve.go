@@ -35,8 +35,9 @@ func serveCmd(a *app) *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again. Runs under way finish with the old configuration.
-If the new configuration has an error, the old one stays in use. Changes that need a
-restart (listen, tls, otlp, openlineage, state) are logged. Changed certificate files are
+With workers, they leave out sources that are removed before they begin. If the new
+configuration has an error, the old one stays in use. Changes that need a restart (listen,
+tls, otlp, openlineage, state) are logged. Changed certificate files are
 read again automatically. SIGINT and SIGTERM stop serve within ten seconds; the next start
 resumes interrupted runs.
 

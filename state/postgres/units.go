@@ -90,8 +90,13 @@ func byID(units []state.Unit) []state.Unit {
 	return units
 }
 
-// dueUnits is the condition that a unit may be claimed.
-const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
+// dueUnits returns the condition that a unit may be claimed.
+func dueUnits(c state.Claim) string {
+	if c.Early {
+		return "state IN ('waiting', 'parked')"
+	}
+	return "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
+}
 
 // ClaimUnits implements [state.Units]. Units that are claimed together also expire together, because
 // statement_timestamp is constant within a statement. Two workers never wait for each other, because each skips rows
@@ -105,7 +110,7 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 		if free, err := tryLockSource(ctx, tx, c); err != nil || !free {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT `+unitColumns+` FROM units WHERE `+dueUnits+` AND (broken >= $5) = $6
+		rows, err := tx.Query(ctx, `SELECT `+unitColumns+` FROM units WHERE `+dueUnits(c)+` AND (broken >= $5) = $6
 			AND ($1 = '' OR pipeline = $1) AND ($2 = '' OR run = $2) AND ($3::text IS NULL OR source = $3) AND ($4 = 0 OR id = $4)
 			ORDER BY units.not_before, broken, id LIMIT 1 FOR UPDATE SKIP LOCKED`, c.Pipeline, c.Run, c.Source, c.Unit, state.SuspectBroken, c.Suspect)
 		if err != nil {
@@ -122,7 +127,7 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 			c.Unit = u.ID
 		}
 		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = statement_timestamp() + $2
-			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits+` AND run = $3 AND pipeline = $4 AND source = $5 AND (id = $6 OR $6 = 0 AND broken < $8)
+			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits(c)+` AND run = $3 AND pipeline = $4 AND source = $5 AND (id = $6 OR $6 = 0 AND broken < $8)
 				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), state.SuspectBroken)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)

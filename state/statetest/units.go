@@ -215,6 +215,10 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 	require.NoError(t, j.EndAttempts(ctx, []state.Unit{u}))
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "not yet")
+	early := claim(t, j, state.Claim{Worker: "w", Unit: u.ID, Early: true})
+	require.Len(t, early, 1)
+	u.Attempt = early[0].Attempt
+	require.NoError(t, j.EndAttempts(ctx, []state.Unit{u}))
 	all, err := j.Units(ctx, state.UnitFilter{Source: &u.Source})
 	require.NoError(t, err)
 	require.Equal(t, u.NotBefore, all[0].NotBefore)

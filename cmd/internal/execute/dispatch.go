@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -24,11 +25,13 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 	if err := w.await(ctx, r.ID); err != nil {
 		return pipeline.Report{Run: r.ID, Pipeline: r.Pipeline.Name, Status: pipeline.StatusStopped, Started: began, Ended: w.db.Now()}, nil
 	}
-	units, err := fleet.UnitsOf(ctx, w.claimer.Units, r.ID)
+	units, err := fleet.UnitsOf(ctx, w.claimer.Units, state.UnitFilter{Run: r.ID})
 	if err != nil {
 		return report, err
 	}
-	return fleet.Joined(r.ID, r.Pipeline.Name, units), nil
+	report = fleet.Joined(r.ID, r.Pipeline.Name, units)
+	report.Err = errors.Join(report.Err, removedError(units))
+	return report, nil
 }
 
 // plan stores the units of a run and wakes the workers, in one transaction. It does nothing if the run
@@ -60,11 +63,13 @@ func (w *Worker) plan(ctx context.Context, r Run) error {
 func (w *Worker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
+	up := upkeep{Worker: w, run: run, last: time.Now()}
 	for {
 		left, err := w.claimer.Units.Units(ctx, state.UnitFilter{Run: run, Active: true, Limit: 1})
 		if err == nil && len(left) == 0 {
 			return nil
 		}
+		up.keep(ctx)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -137,6 +137,9 @@ func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{})
 	after := func(pause time.Duration) time.Time { return w.db.Now().Add(pause) }
 	c, p, ok := w.known(u)
 	if !ok {
+		if next, err = w.next(ctx, u); err == nil && next.IsZero() {
+			return next, nil
+		}
 		if w.first(u.Pipeline + " " + u.Source) {
 			w.executor.Open.Log.Warn("pipeline or source of a run is not in the configuration here; left to other workers",
 				"pipeline", u.Pipeline, "source", u.Source, "run", u.Run)
@@ -235,24 +238,13 @@ func (w *Worker) drain(ctx context.Context) error {
 func (w *Worker) known(u queue.Job) (*config.Config, config.Pipeline, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	find := func() (config.Pipeline, bool) {
-		p, ok := w.conf.Pipeline(u.Pipeline)
-		if !ok || p.MultiSource == (u.Source == "") {
-			return p, false
-		}
-		if !p.MultiSource {
-			return p, true
-		}
-		_, ok = w.conf.Source(u.Source)
-		return p.ForSource(u.Source), ok
-	}
-	p, ok := find()
+	p, ok := pipelineOf(w.conf, u)
 	if !ok && time.Since(w.read) > rereadPause {
 		w.read = time.Now()
 		if c, err := w.executor.Open.Load(); err == nil {
 			w.conf = c
 			w.executor.Redactor.Add(c.Secrets...) // Invariant 5
-			p, ok = find()
+			p, ok = pipelineOf(w.conf, u)
 		}
 	}
 	return w.conf, p, ok

@@ -75,9 +75,8 @@ func StreamsOf(units []state.Unit) []string {
 	return names
 }
 
-// UnitsOf returns all units of a run, page by page.
-func UnitsOf(ctx context.Context, from state.Units, run string) (all []state.Unit, err error) {
-	f := state.UnitFilter{Run: run}
+// UnitsOf returns all units that a filter selects, page by page.
+func UnitsOf(ctx context.Context, from state.Units, f state.UnitFilter) (all []state.Unit, err error) {
 	for {
 		some, err := from.Units(ctx, f)
 		if err != nil || len(some) == 0 {
