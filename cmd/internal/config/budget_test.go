@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/state"
 )
 
 const budgets = `version: 1
@@ -45,6 +46,38 @@ func TestBudgets(t *testing.T) {
 	require.NotSame(t, by["v2"].Governor, by["app"].Governor)
 	require.Same(t, by["mine.one"].Governor, by["mine.two"].Governor)
 	require.NotEmpty(t, by["mine.one"].Account)
+}
+
+// Sources share a budget only if the server counts their requests together: for a key or token that is equal, and for a
+// user of the same host. Sources with one OAuth client may be different accounts, and one e-mail address may be a user of
+// several hosts.
+func TestBudgetsOfSources(t *testing.T) {
+	const text = `version: 1
+sources:
+  a: {app: {base_url: "https://one.example", auth: AUTH}}
+  b: {app: {base_url: "https://one.example", auth: AUTH}}
+  c: {app: {base_url: "https://two.example", auth: AUTH}}
+destinations: {w: "duckdb:w.duckdb"}
+pipelines: {p: {from: [a, b, c], to: w, streams: "crm.*"}}
+`
+	for auth, shared := range map[string][2]bool{ // of a and b, and of a and c
+		"{token: one}": {true, true},
+		"{login: {email: a@b.test, password: hush}}": {true, false},
+		`{oauth: {client_id: c, authorize_url: "https://auth.example.com/authorize", token_url: "https://auth.example.com/token"}}`: {false, false},
+	} {
+		c, err := Parse([]byte(strings.ReplaceAll(text, "AUTH", auth)), input())
+		require.NoError(t, err)
+		account := func(source string) string {
+			streams, err := c.Select(c.Pipelines[0], nil)
+			require.NoError(t, err)
+			clients, err := c.Clients(source, streams, state.NewVault(t.TempDir(), nil))
+			require.NoError(t, err)
+			require.Len(t, clients, 1)
+			return clients[0].Account.Reveal()
+		}
+		require.Equal(t, shared[0], account("a") == account("b"), auth)
+		require.Equal(t, shared[1], account("a") == account("c"), auth)
+	}
 }
 
 func TestBudgetFaults(t *testing.T) {

@@ -136,14 +136,15 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 	case a.Login != nil:
 		// Sources that sign in as the same user share one token, because each sign-in ends the user's other sessions.
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
-		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
+		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret("login " + originOf(at) + " " + a.Login.Email), nil
 	case a.OAuth != nil:
 		return as.oauth(a.OAuth, at)
 	}
 	return wire.None(), "", nil
 }
 
-// oauth makes a credential for each surface of a source, because the surfaces differ in their server or scopes.
+// oauth makes a credential for each surface of a source, because the surfaces differ in their server or scopes. Sources
+// with the same client may be different accounts, so each has an identity of its own.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -160,7 +161,7 @@ func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, 
 	if err != nil {
 		return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)
 	}
-	return cred, wire.Secret(strings.Join(append([]string{"oauth", server, o.ClientID}, words[3:]...), " ")), nil
+	return cred, wire.Secret(strings.Join(append([]string{"oauth"}, words...), " ")), nil
 }
 
 func originOf(at *Surface) string {
