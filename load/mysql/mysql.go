@@ -439,8 +439,15 @@ func (b *backend) settle(ctx context.Context) error {
 	return b.unlock(conn, "")
 }
 
+// closeWait is how long close waits for a transaction that is open. // Invariant 15
+const closeWait = 5 * time.Second
+
 func (b *backend) close() error {
-	b.writer <- struct{}{}
+	select {
+	case b.writer <- struct{}{}:
+	case <-time.After(closeWait):
+		return errors.Join(errors.New("a transaction has not ended"), b.pool.Close())
+	}
 	defer func() { <-b.writer }()
 	b.closed = true
 	hangUp(&b.ddl)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,75 @@ func TestLeftChanges(t *testing.T) {
 			}))
 		}
 	}
+}
+
+// TestLeftKeys stops a commit that widens the column of the key. The next commit has keys of the old type that differ by
+// less than a DOUBLE can show, and finds its rows by them. // Invariant 1
+func TestLeftKeys(t *testing.T) {
+	server := mysqltest.Start(t)
+	money := &arrow.Decimal128Type{Precision: 21, Scale: 2}
+	for _, c := range []struct {
+		name          string
+		before, tried arrow.DataType
+		attempt       string
+		old, now      string
+	}{
+		{"integer, text", schemas.Int64, schemas.Text, "x", "9007199254740993", "9007199254740992"},
+		{"integer, decimal", schemas.Int64, money, "1.50", "9007199254740993", "9007199254740992"},
+		{"decimal, text", money, schemas.Text, "x", "90071992547409.93", "90071992547409.92"},
+	} {
+		left := map[string]bool{} // types that the column has after a commit that was stopped
+		for stop := 1; ; stop++ {
+			url, steps, stopped := server.URL(t), 0, false
+			r := openRig(t, url, nil)
+			_, err := r.put(c.before, schemas.Text, loadtest.Row{"id": c.old, "v": "old"})
+			require.NoError(t, err)
+			broken := openRig(t, url, func(name string) error {
+				if name == "alter" || name == "stage" || name == "commit" {
+					if steps++; steps == stop {
+						stopped = true
+						return errors.New("broken on purpose")
+					}
+				}
+				return nil
+			})
+			broken.cursor, broken.runs = r.cursor, r.runs
+			_, err = broken.put(c.tried, schemas.Text, loadtest.Row{"id": c.attempt, "v": "x"})
+			require.NoError(t, broken.Close())
+			if !stopped {
+				require.NoError(t, err)
+				require.Len(t, left, 2, c.name)
+				break
+			}
+			require.Error(t, err)
+			what := fmt.Sprintf("%s, stopped %d", c.name, stop)
+			var now string
+			require.NoError(t, r.b.pool.QueryRowContext(t.Context(), "SELECT column_type FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'people' AND column_name = 'id'").Scan(&now))
+			left[now] = true
+			out, err := r.put(c.before, schemas.Text, loadtest.Row{"id": c.now, "v": "now"})
+			require.NoError(t, err, what)
+			require.EqualValues(t, 1, out.Written, what)
+			require.ElementsMatch(t, []string{"old", "now"}, r.scan(), what)
+			out, err = r.put(c.before, schemas.Text, loadtest.Row{"id": c.now, "v": "now"}, loadtest.Row{"id": c.old, "v": "old"})
+			require.NoError(t, err, what)
+			require.EqualValues(t, 1, out.Unchanged, what)
+			require.ElementsMatch(t, []string{"old", "now"}, r.scan(), what)
+		}
+	}
+}
+
+// Close does not wait for ever for a transaction that does not end. // Invariant 15
+func TestCloseDuringTransaction(t *testing.T) {
+	r := openRig(t, mysqltest.Start(t).URL(t), nil)
+	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "a"})
+	require.NoError(t, err)
+	s, err := r.b.Write(t.Context())
+	require.NoError(t, err)
+	begun := time.Now()
+	require.ErrorContains(t, r.Close(), "a transaction has not ended")
+	require.Less(t, time.Since(begun), 4*closeWait)
+	require.NoError(t, s.Rollback())
+	s.End()
 }
 
 // scan returns the values of the table.
