@@ -70,7 +70,7 @@ var line = map[string][]string{
 	"cmd/internal/pipeline/batch":        {"cmd/internal/pipeline/rowhash", "schemas", "transform"},
 	"cmd/internal/pipeline/cursor":       {"state"},
 	"cmd/internal/pipeline/overlay":      {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/rowhash", "load", "schemas", "state", "transform"},
-	"cmd/internal/pipeline/drift":        {"cmd/internal/pipeline/proof", "schemas"},
+	"cmd/internal/pipeline/drift":        {"cmd/internal/pipeline/proof", "schemas", "transform/jsonscan"},
 	"cmd/internal/pipeline/forecast":     {"schemas"},
 	"cmd/internal/pipeline/rowhash":      {"schemas"},
 	"cmd/internal/pipeline/proof":        nil, // a function from facts to a verdict

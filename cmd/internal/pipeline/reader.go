@@ -46,6 +46,7 @@ type reader struct {
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p
 	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
+	rd.profile = drift.NewProfiler(p.known.Profile, have)
 	rd.key.watch(rd.mapper)
 	if rd.shaper, err = transform.NewShaper(rd.mapper, settled); err != nil {
 		rd.mapper.Close()

@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 func shown(rows, filled int64, kind string) *Profile {
@@ -87,5 +91,64 @@ func TestNoFalseAlarms(t *testing.T) {
 		for _, n := range Compare(before, now, "crm_leads") {
 			require.True(t, n.Severity == Noted || n.Kind == NoticeCount, n.Reason)
 		}
+	})
+}
+
+// Another source widens a shared column. A source that sends what it sent before has no notice, and its profile keeps the
+// type that it sends. A source that sends other values has a notice, also if the column was widened before.
+func TestWidenedByAnotherSource(t *testing.T) {
+	t.Parallel()
+	money := &arrow.Decimal128Type{Precision: 12, Scale: 2}
+	wide := &arrow.Decimal128Type{Precision: 20, Scale: 4}
+	for _, c := range []struct {
+		name      string
+		was, is   arrow.DataType
+		sent      string
+		drifts    bool
+		inProfile arrow.DataType
+	}{
+		{"integers in a text", schemas.Int64, schemas.Text, "7", false, schemas.Int64},
+		{"text in a text", schemas.Int64, schemas.Text, "x", true, schemas.Text},
+		{"fractions in a text", schemas.Int64, schemas.Text, "7.5", true, schemas.Text},
+		{"integers in a decimal", schemas.Int64, money, "7.00", false, schemas.Int64},
+		{"fractions in a decimal", schemas.Int64, money, "7.50", true, money},
+		{"decimals in a wider one", money, wide, "1234567890.1200", false, money},
+		{"more digits", money, wide, "12345678901.1200", true, wide},
+		{"more places", money, wide, "1.1234", true, wide},
+		{"dates in a text", schemas.Date, schemas.Text, "2026-11-20", false, schemas.Date},
+		{"times in a text", schemas.Timestamp, schemas.Text, "2026-11-20T08:00:00Z", false, schemas.Timestamp},
+		{"no times in a text", schemas.Timestamp, schemas.Text, "soon", true, schemas.Text},
+		{"booleans in a text", schemas.Bool, schemas.Text, "true", false, schemas.Bool},
+		{"text in JSON", schemas.Text, schemas.JSON, `"x"`, false, schemas.Text},
+		{"integers in JSON", schemas.Int64, schemas.JSON, "7", false, schemas.Int64},
+		{"objects in JSON", schemas.Text, schemas.JSON, "{}", true, schemas.JSON},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			table := func(of arrow.DataType) schemas.Table {
+				return schemas.Table{Name: "crm_leads", Columns: arrow.NewSchema([]arrow.Field{schemas.Field("v", of, "/v")}, nil)}
+			}
+			before := &Profile{At: time.Now(), Tables: map[string]TableProfile{"crm_leads": {100, map[string]ColumnProfile{"v": {100, schemas.TypeName(c.was)}}}}}
+			f := NewProfiler(before, []schemas.Table{table(c.is)})
+			for range 100 {
+				b := loadtest.Batch(t, table(c.is), loadtest.Row{"v": c.sent})
+				f.Add(table(c.is), b)
+				b.Release()
+			}
+			now := f.Profile(time.Now())
+			require.Equal(t, schemas.TypeName(c.inProfile), now.Tables["crm_leads"].Columns["v"].Type)
+			require.Equal(t, c.drifts, len(Compare(before, now, "crm_leads")) > 0)
+		})
+	}
+	t.Run("widened by this pass", func(t *testing.T) {
+		t.Parallel()
+		narrow := schemas.Table{Name: "crm_leads", Columns: arrow.NewSchema([]arrow.Field{schemas.Field("v", schemas.Int64, "/v")}, nil)}
+		wider := schemas.Table{Name: "crm_leads", Columns: arrow.NewSchema([]arrow.Field{schemas.Field("v", schemas.Text, "/v")}, nil)}
+		before := &Profile{At: time.Now(), Tables: map[string]TableProfile{"crm_leads": {100, map[string]ColumnProfile{"v": {100, "int64"}}}}}
+		f := NewProfiler(before, []schemas.Table{narrow})
+		b := loadtest.Batch(t, wider, loadtest.Row{"v": "7"})
+		defer b.Release()
+		f.Add(wider, b)
+		require.Len(t, Compare(before, f.Profile(time.Now()), "crm_leads"), 1, "the source sends texts that look like numbers")
 	})
 }

@@ -26,14 +26,40 @@ type TableProfile struct {
 // ColumnProfile contains the number of values in a column, without nulls, and their type.
 type ColumnProfile struct {
 	Filled int64  `json:"filled"`
-	Type   string `json:"type"` // see [schemas.TypeName]
+	Type   string `json:"type"` // of the values that the source sends: see [schemas.TypeName]
 }
 
 // Profiler makes the Profile of a pass.
 type Profiler struct {
+	widened map[columnName]arrow.DataType // columns that were widened since the previous profile, with their earlier types
+
 	tables map[string]TableProfile
 	page   int64 // records on the fullest page
 	pages  int
+}
+
+type columnName struct{ table, column string }
+
+// NewProfiler returns a Profiler. before is the previous profile; it may be nil. have are the tables as they are at the
+// beginning of the pass. Another source that shares a table may have widened a column of it. Then the type of the column
+// says nothing about this source, and the Profiler compares the values themselves with the type in before.
+func NewProfiler(before *Profile, have []schemas.Table) Profiler {
+	f := Profiler{widened: map[columnName]arrow.DataType{}}
+	if before == nil {
+		return f
+	}
+	for _, t := range have {
+		for _, field := range t.Columns.Fields() {
+			b, known := before.Tables[t.Name].Columns[field.Name]
+			if !known || b.Type == schemas.TypeName(schemas.TypeOf(field)) {
+				continue
+			}
+			if was, err := schemas.ParseTypeName(b.Type); err == nil {
+				f.widened[columnName{t.Name, field.Name}] = was
+			}
+		}
+	}
+	return f
 }
 
 // Add counts the rows of b.
@@ -53,11 +79,24 @@ func (f *Profiler) Add(t schemas.Table, b arrow.RecordBatch) {
 		c := p.Columns[field.Name]
 		if n := b.NumRows() - int64(b.Column(i).NullN()); n > 0 {
 			c.Filled += n
-			c.Type = schemas.TypeName(schemas.TypeOf(field)) // types only widen during a pass
+			c.Type = schemas.TypeName(f.sent(columnName{t.Name, field.Name}, schemas.TypeOf(field), b.Column(i))) // types only widen during a pass
 		}
 		p.Columns[field.Name] = c
 	}
 	f.tables[t.Name] = p
+}
+
+// sent returns the type of the values that the source sends. t is the type of the column.
+func (f *Profiler) sent(of columnName, t arrow.DataType, values arrow.Array) arrow.DataType {
+	was, widened := f.widened[of]
+	if widened && !allFit(values, t, was) {
+		delete(f.widened, of)
+		widened = false
+	}
+	if widened {
+		return was
+	}
+	return t
 }
 
 // AddPage counts a page of n records.
