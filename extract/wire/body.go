@@ -41,6 +41,8 @@ type buffer struct {
 	text   []byte // the part of mem that is the body
 	expect int64  // expected length, from Content-Length or from the previous body
 
+	growing func(size int64) // see Request.Growing; may be nil
+
 	notice string // a PHP warning that preceded the body
 }
 
@@ -59,7 +61,7 @@ func (m *bufferPool) buffer(size int64) *buffer {
 }
 
 func (b *buffer) release() {
-	b.text, b.notice = nil, ""
+	b.text, b.notice, b.growing = nil, "", nil
 	if cap(b.mem) <= keepBuffer {
 		b.pool.Put(b)
 	}
@@ -81,6 +83,9 @@ func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 			grown := make([]byte, len(b.mem), min(b.larger(), limit+512))
 			copy(grown, b.mem)
 			b.mem = grown
+			if b.growing != nil {
+				b.growing(int64(cap(b.mem)))
+			}
 		}
 		n, err := r.Read(b.mem[len(b.mem):cap(b.mem)])
 		b.mem = b.mem[:len(b.mem)+n]
@@ -134,7 +139,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 	return b.fill(&f.gz, c.opts.MaxBody, dense)
 }
 
-func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer, error) {
+func (c *Client) readBody(resp *http.Response, r io.Reader, file bool, growing func(int64)) (*buffer, error) {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
 		encoding = "several"
@@ -144,6 +149,9 @@ func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer,
 		size = max(size, c.sizeHint.Load())
 	}
 	b := c.buffers.buffer(size)
+	if b.growing = growing; growing != nil {
+		growing(min(max(size, firstBuffer), trustLength))
+	}
 	var err error
 	switch encoding {
 	case "", "identity":

@@ -62,9 +62,12 @@ func virtualClient(t *testing.T, h http.Handler, change func(*Options)) *Client 
 		_ = srv.Close()
 		time.Sleep(5 * time.Second) // for handlers that sleep
 	})
-	c := client(t, "http://127.0.0.1:80", change)
-	c.transport.DialContext = l.dial
-	return c
+	return client(t, "http://127.0.0.1:80", func(o *Options) {
+		o.Dial = l.dial
+		if change != nil {
+			change(o)
+		}
+	})
 }
 
 // pipes is a listener that uses no network.

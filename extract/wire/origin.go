@@ -66,7 +66,10 @@ func sameOrigin(base, u *url.URL) bool {
 // newTransport returns a transport for HTTP/1.1. Several HTTP/1.1 connections transfer a few large pages twice as fast
 // as one HTTP/2 connection.
 func newTransport(o Options, base *url.URL) *http.Transport {
-	dialer := &net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}).DialContext
+	}
 	t := &http.Transport{
 		TLSClientConfig:        o.TLS.Clone(),
 		TLSHandshakeTimeout:    o.Timeouts.Handshake,
@@ -88,7 +91,7 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 		if !strings.EqualFold(addr, target) {
 			return nil, fmt.Errorf("dial %s: not the configured host", addr) // Invariant 10
 		}
-		return dialer.DialContext(ctx, network, addr)
+		return dial(ctx, network, addr)
 	}
 	return t
 }

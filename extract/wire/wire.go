@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -63,6 +64,9 @@ type Options struct {
 	Identity       bool        // disable the compression of bodies
 	TLS            *tls.Config // for example with the RootCAs of a private certificate authority
 	Proxy          *url.URL    // proxy for https origins
+
+	// Dial opens the connections to the origin; the default opens TCP connections. Tests in virtual time replace it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Timeouts limit one try of a request. A zero field means the default.
@@ -195,6 +199,10 @@ type Request struct {
 	// Check, if not nil, inspects the body of a successful answer before Read returns it. If Check returns an error,
 	// the body is broken. The request is repeated a few times, and then fails as [Malformed].
 	Check func(body []byte) error
+
+	// Growing, if not nil, is called with the size of the memory for the body, whenever more memory is taken. It may
+	// cancel the request.
+	Growing func(size int64)
 }
 
 // Response is a complete answer with status 2xx.

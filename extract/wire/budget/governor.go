@@ -38,7 +38,9 @@ type Governor struct {
 	joined     bool              // this governor is a member of the record
 	broken     error             // the file could not be written, so the record is wrong
 	inFlight   int
-	probeUntil instant // after the gate opened: wait until then for this process's first request
+	pending    int         // requests in flight, and callers of Take
+	load       concurrency // how many requests may be in flight
+	probeUntil instant     // after the gate opened: wait until then for this process's first request
 	waiting    string
 }
 
@@ -87,6 +89,21 @@ const (
 // Take waits for a permit. It returns a *[BlockedError] at once if the wait would be longer than maxWait. If ctx ends,
 // it returns the cause of that.
 func (g *Governor) Take(ctx context.Context, maxWait time.Duration) (*Permit, error) {
+	g.pends(1)
+	p, err := g.take(ctx, maxWait)
+	if p == nil {
+		g.pends(-1)
+	}
+	return p, err
+}
+
+func (g *Governor) pends(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending += n
+}
+
+func (g *Governor) take(ctx context.Context, maxWait time.Duration) (*Permit, error) {
 	if g.fleet != nil {
 		g.fleetWaits(1)
 		defer g.fleetWaits(-1)
@@ -137,7 +154,7 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 		g.waiting = r.gate.reason.String()
 		return nil, wait, nil
 	}
-	if g.inFlight >= r.limit.maxInFlight() {
+	if g.inFlight >= max(g.mostInFlight(r), leastConcurrency) {
 		g.waiting = waitsForAnswers
 		return nil, time.Minute, nil // Done ends the wait earlier
 	}
@@ -153,7 +170,27 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	if r.gate.probing {
 		g.probeUntil = now.add(probeWait)
 	}
-	return &Permit{g: g, grant: *got, epoch: r.gate.epoch}, 0, nil
+	return &Permit{g: g, grant: *got, epoch: r.gate.epoch, taken: now}, 0, nil
+}
+
+// Room returns how many more requests this process can use now: with them, the whole rate is used although answers take
+// time. The parameter most is how many may be under way in all, including those that wait for a permit. A caller that
+// requests pages in advance asks first, so that the requests of other streams do not wait behind its own.
+func (g *Governor) Room() (room, most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	most = g.mostInFlight(g.record)
+	return max(most-g.pending, 0), most
+}
+
+// mostInFlight returns how many requests of this process may be in flight. The caller holds g.mu.
+func (g *Governor) mostInFlight(r *record) int {
+	n, window := r.limit.allowed()
+	var delay time.Duration
+	if g.fleet != nil {
+		delay = 2*g.fleet.trip + leaseSpan
+	}
+	return g.load.most(n/window.Seconds(), delay)
 }
 
 // reserve returns a grant for a request that is sent at once, or how long to wait. The caller holds g.mu.

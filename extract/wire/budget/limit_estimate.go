@@ -95,15 +95,6 @@ func (c *limitEstimate) atMost(stated int) int {
 	return stated
 }
 
-// maxInFlight returns how many requests may be in flight: as many as the limit allows in half a second, but from 32
-// to 1024. While the limit is unknown, it is 16.
-func (c *limitEstimate) maxInFlight() int {
-	if !c.known() {
-		return 16
-	}
-	return min(max(32, int(c.rate.perSecond()/2)), 1024)
-}
-
 // sent counts a request.
 func (c *limitEstimate) sent(now instant) {
 	c.used++

@@ -19,6 +19,8 @@ type Permit struct {
 	sent    instant // zero until the request is on the wire
 	epoch   int64   // epoch of the gate when the permit was given
 	settled bool
+	taken   instant // when the caller got the permit
+	got     bool    // the server answered
 }
 
 // Times for [Permit.Ready].
@@ -124,6 +126,7 @@ func (p *Permit) Unwatched() {
 
 // Answered learns from an answer's header.
 func (p *Permit) Answered(resp *http.Response) {
+	p.got = true
 	p.tell(func(r *record) report {
 		var window time.Duration
 		if r.limit.known() {
@@ -163,7 +166,11 @@ func (p *Permit) Done() {
 		p.tell(func(*record) report { return report{outcome: dropped} })
 	}
 	p.g.mu.Lock()
+	if now := p.g.now(); p.got {
+		p.g.load.answered(now, now.sub(p.taken), p.g.inFlight)
+	}
 	p.g.inFlight--
+	p.g.pending--
 	p.g.mu.Unlock()
 	p.g.poke()
 }

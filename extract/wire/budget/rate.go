@@ -60,11 +60,3 @@ func (r Rate) String() string {
 	}
 	return fmt.Sprintf("%d/%s", r.Limit, r.Window)
 }
-
-// perSecond returns the rate as requests a second.
-func (r Rate) perSecond() float64 {
-	if r.Window <= 0 {
-		return 0
-	}
-	return float64(r.Limit) / r.Window.Seconds()
-}

@@ -112,7 +112,7 @@ func (r *record) pace(earliest instant) instant {
 // later. A leased request gets a shorter guard. Otherwise a whole window of unsent requests, each with the longest
 // guard, would use up the limit.
 func (r *record) noting(planned, now instant) instant {
-	guard := r.window.longest()
+	guard := r.window.unanswered(r.limit.window())
 	if planned > now {
 		guard = min(max(2*r.window.guard, leastGuard), meanGuard)
 	}

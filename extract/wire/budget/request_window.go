@@ -135,6 +135,20 @@ func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now insta
 	return guard
 }
 
+// unanswered returns the guard of a request without an answer. After a window, such a request is late, so it gets the
+// longest guard. But if even the fastest answers take longer than the window, the request is not late, and the guard
+// follows the measured ones.
+func (l *requestWindow) unanswered(window time.Duration) time.Duration {
+	if l.answers < early {
+		return mostGuard
+	}
+	usual := max(4*l.guard, meanGuard)
+	if min(l.fastest, l.previous) > window+late+usual {
+		return min(usual, l.longest())
+	}
+	return l.longest()
+}
+
 // longest returns the longest guard at present.
 func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 

@@ -1,0 +1,121 @@
+package budget
+
+import (
+	"slices"
+	"time"
+)
+
+// Constants of the concurrency.
+const (
+	leastConcurrency = 32   // the bound is at least this; some requests may hang until their timeout
+	mostConcurrency  = 1024 // each request in flight has a connection of its own
+	spare            = 8    // requests beyond those that the rate and the latency need
+
+	headroom = 1.25        // how much longer than p95 an answer may take without slowing down the others
+	gain     = 1.1         // a higher bound must raise the answers per second by this factor
+	slowness = 1.5         // if answers take this much longer than before, a lower bound is tried
+	mostHold = time.Minute // longest time between two changes of the bound that did not help
+)
+
+// concurrency decides how many requests of this process may be under way at once. By Little's law, a rate of r
+// requests per second keeps r*l requests in flight if answers take l seconds.
+//
+// A server that is busy answers later, so the law would keep raising the number. So there is also a bound. It
+// doubles while it holds requests back, as long as that brings more answers per second. If answers take longer than
+// before, it is halved, as long as that brings no fewer answers per second.
+type concurrency struct {
+	took  [128]time.Duration // of the newest answered requests
+	count int                // answered requests
+	p95   time.Duration
+	base  time.Duration // shortest mean time of answers
+
+	bound  int
+	before int     // bound before the change that this round tests; 0 if it tests none
+	rate   float64 // answers per second before that change
+	hold   time.Duration
+	retry  instant // when the next change may be tried
+
+	now     int           // the newest result of most
+	size    int           // most at the beginning of this round
+	answers int           // answers in this round
+	full    int           // those while about size requests were in flight
+	sum     time.Duration // times of the last size of them, whose requests were sent with this bound
+}
+
+// most returns how many requests may be under way at a rate in requests per second. delay is the time from a permit's
+// reservation until its use.
+func (c *concurrency) most(rate float64, delay time.Duration) int {
+	if c.bound == 0 {
+		c.bound = min(max(leastConcurrency, int(rate/4)), mostConcurrency)
+	}
+	needed := headroom*rate*(c.p95+delay).Seconds() + spare
+	if c.count == 0 {
+		needed = leastConcurrency / 2
+	}
+	c.now = int(min(needed, float64(c.bound)))
+	return c.now
+}
+
+// answered notes how long a request was under way, as one of n requests.
+func (c *concurrency) answered(now instant, took time.Duration, n int) {
+	c.took[c.count%len(c.took)] = took
+	c.count++
+	if have := min(c.count, len(c.took)); have <= leastConcurrency || c.count%leastConcurrency == 0 {
+		sorted := slices.Sorted(slices.Values(c.took[:have]))
+		c.p95 = sorted[have*95/100]
+	}
+	if c.base == 0 {
+		c.base = took
+	}
+	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // with more than size, old requests are still in flight
+		c.answers, c.size, c.full, c.sum = 1, max(c.now, leastConcurrency), 0, 0
+	}
+	if n < c.size-c.size/8 {
+		if c.answers >= 4*c.size { // the pace or the callers are slower than the bound
+			c.answers, c.before = 0, 0
+		}
+		return
+	}
+	older := c.size + c.size/4 // at most so many were sent before this round
+	if c.full++; c.full > older {
+		c.sum += took
+	}
+	if c.full == older+c.size {
+		c.endRound(now)
+		c.answers = 0
+	}
+}
+
+// endRound decides whether the last change of the bound helped, and changes the bound again.
+func (c *concurrency) endRound(now instant) {
+	mean := max(c.sum/time.Duration(c.size), 1)
+	rate := float64(c.size) / mean.Seconds() // Little's law
+	before := c.before
+	c.before = 0
+	switch {
+	case before > 0 && before < c.bound && rate < gain*c.rate, before > c.bound && rate*gain < c.rate:
+		if before > c.bound {
+			c.base = mean // the server is not busy; these requests take longer
+		}
+		c.bound = before
+		c.hold = min(max(2*c.hold, time.Second), mostHold)
+		c.retry = now.add(c.hold)
+		return
+	case !now.before(c.retry):
+		if before > 0 {
+			c.hold = 0
+		}
+		c.change(mean, rate)
+	}
+	c.base = min(c.base, mean)
+}
+
+func (c *concurrency) change(mean time.Duration, rate float64) {
+	bound := min(2*c.bound, mostConcurrency)
+	if mean.Seconds() > slowness*c.base.Seconds() {
+		bound = max(c.size/2, leastConcurrency)
+	}
+	if bound != c.bound {
+		c.before, c.rate, c.bound = c.bound, rate, bound
+	}
+}
