@@ -3,28 +3,43 @@ package extract
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // ahead requests answers in advance and delivers them in the order of the requests. K names one request. One
 // goroutine calls all methods. It must call stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
-	fetch func(ctx context.Context, k K) (*answer, error)
-	queue []*pending[K]
-	size  int64
-	wg    sync.WaitGroup
+	s     schemas.Stream
+	fetch func(ctx context.Context, k K, growing func(size int64)) (*answer, error)
+
+	// following returns the request after k, whose index in the queue is i. ok is false if it is not known yet.
+	following func(i int, k K) (next K, ok bool)
+
+	// early returns an answer that an earlier request has brought, or nil. early may be nil.
+	early func(k K) *answer
+
+	queue    []*pending[K]
+	answered chan struct{} // receives when a request of the client has been answered
+	size     int64
+	wg       sync.WaitGroup
 }
 
 type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
 	done   chan struct{}
-	guess  int64 // estimated size of the body in bytes, part of Client.inFlight
+	bytes  int64       // size of the body, part of Client.inFlight; until the answer arrives, an estimate
+	needed atomic.Bool // the answer is the next one
+	shed   bool        // its body is too large to be read in advance
 
 	a   *answer
 	err error
 }
 
+// take returns the answer to k. While it waits, it requests more answers in advance as others arrive.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
@@ -33,66 +48,140 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 		q.start(ctx, k)
 	}
 	p := q.queue[0]
-	<-p.done // returns at the latest when ctx ends, because the request does
+	q.await(ctx, p)
+	if p.shed && p.err != nil {
+		rest := q.queue[1:]
+		q.c.inFlight.Add(-p.bytes)
+		q.queue = nil
+		q.start(ctx, k)
+		p = q.queue[0]
+		q.queue = append(q.queue, rest...)
+		q.await(ctx, p)
+	}
 	q.queue = q.queue[1:]
 	p.cancel()
-	q.c.inFlight.Add(-p.guess)
+	q.c.inFlight.Add(-p.bytes)
 	if p.err == nil {
 		q.size = p.a.bytes
 	}
 	return p.a, p.err
 }
 
-// put inserts an answer at the head of the queue, so that the next take(k) returns it.
-func (q *ahead[K]) put(k K, a *answer) {
-	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a}
-	close(p.done)
-	q.queue = append([]*pending[K]{p}, q.queue...)
-}
-
-// fill requests k, and the answers that follow k. The number of parallel requests is limited. So is the size of the
-// bodies of all streams together. Neither limit holds back k. // Invariant 6
-func (q *ahead[K]) fill(ctx context.Context, k K, following func(K) (K, bool)) {
-	for i := 0; i < q.c.parallel; i++ {
-		if i < len(q.queue) && q.queue[i].key != k {
-			for len(q.queue) > i {
-				q.drop(i)
-			}
-		}
-		if i == len(q.queue) {
-			if i > 0 && q.c.inFlight.Load()+q.size > q.c.maxBytes {
-				return
-			}
-			q.start(ctx, k)
-		}
-		var ok bool
-		if k, ok = following(k); !ok {
+// await returns at the latest when ctx ends, because the request does.
+func (q *ahead[K]) await(ctx context.Context, p *pending[K]) {
+	p.needed.Store(true)
+	for {
+		select {
+		case <-p.done:
 			return
+		case <-q.answered:
+			q.extend(ctx)
 		}
 	}
 }
 
+// put inserts an answer at the head of the queue, so that the next take(k) returns it.
+func (q *ahead[K]) put(k K, a *answer) {
+	p := answeredAlready(k, a)
+	q.c.inFlight.Add(p.bytes)
+	q.queue = append([]*pending[K]{p}, q.queue...)
+}
+
+func answeredAlready[K comparable](k K, a *answer) *pending[K] {
+	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a, bytes: max(a.bytes, leastBody)}
+	close(p.done)
+	return p
+}
+
+// fill requests k, and the answers that follow k.
+func (q *ahead[K]) fill(ctx context.Context, k K) {
+	if len(q.queue) > 0 && q.queue[0].key != k {
+		q.reset()
+	}
+	if len(q.queue) == 0 {
+		q.start(ctx, k)
+	}
+	q.extend(ctx)
+}
+
+// extend requests the answers that follow the newest request. The governor says how many requests the rate needs. An
+// answer may be late, and others then wait for it in the queue. So the queue may be twice as long. The size of the
+// bodies of all streams together is limited too. // Invariant 6
+func (q *ahead[K]) extend(ctx context.Context) {
+	room, most := q.c.room(q.s)
+	for room > 0 && len(q.queue) > 0 && len(q.queue) < most && q.c.inFlight.Load()+q.estimate() <= q.c.maxBytes {
+		last := len(q.queue) - 1
+		k, ok := q.following(last, q.queue[last].key)
+		if !ok {
+			return
+		}
+		q.start(ctx, k)
+		room--
+	}
+}
+
+// leastBody is the smallest memory that the body of an answer takes.
+const leastBody = 64 << 10
+
+func (q *ahead[K]) estimate() int64 { return max(q.size, leastBody) }
+
 func (q *ahead[K]) start(ctx context.Context, k K) {
+	if q.answered == nil {
+		q.answered = q.c.listen()
+	}
+	if q.early != nil {
+		if a := q.early(k); a != nil {
+			p := answeredAlready(k, a)
+			q.c.inFlight.Add(p.bytes)
+			q.queue = append(q.queue, p)
+			return
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pending[K]{key: k, cancel: cancel, done: make(chan struct{}), guess: q.size}
-	q.c.inFlight.Add(p.guess)
+	p := &pending[K]{key: k, cancel: cancel, done: make(chan struct{}), bytes: q.estimate()}
+	q.c.inFlight.Add(p.bytes)
 	q.queue = append(q.queue, p)
+	p.needed.Store(len(q.queue) == 1)
 	q.wg.Go(func() {
-		defer close(p.done)
-		p.a, p.err = q.fetch(ctx, k)
+		p.a, p.err = q.fetch(ctx, k, func(size int64) { q.grow(p, size) })
+		var size int64
+		if p.err == nil {
+			size = max(p.a.bytes, leastBody)
+		}
+		q.c.inFlight.Add(size - p.bytes)
+		p.bytes = size
+		close(p.done)
+		q.c.wakeAll()
 	})
+}
+
+// grow counts the memory of a body. If a body in advance is larger than expected, and no memory is left for it, its
+// request is cancelled and sent again later. // Invariant 6
+func (q *ahead[K]) grow(p *pending[K], size int64) {
+	more := size - p.bytes
+	if more <= 0 {
+		return
+	}
+	p.bytes = size
+	if q.c.inFlight.Add(more) > q.c.maxBytes && !p.needed.Load() {
+		p.shed = true
+		p.cancel()
+	}
 }
 
 func (q *ahead[K]) drop(i int) {
 	p := q.queue[i]
 	p.cancel()
 	<-p.done
-	q.c.inFlight.Add(-p.guess)
+	q.c.inFlight.Add(-p.bytes)
 	q.c.release(p.a)
 	q.queue = append(q.queue[:i], q.queue[i+1:]...)
 }
 
 func (q *ahead[K]) reset() {
+	for _, p := range q.queue {
+		p.cancel()
+	}
 	for len(q.queue) > 0 {
 		q.drop(0)
 	}
@@ -100,11 +189,7 @@ func (q *ahead[K]) reset() {
 
 // stop ends all requests and waits for their goroutines. // Invariant 15
 func (q *ahead[K]) stop() {
-	for _, p := range q.queue {
-		p.cancel()
-	}
-	for len(q.queue) > 0 {
-		q.drop(0)
-	}
+	q.reset()
 	q.wg.Wait()
+	q.c.forget(q.answered)
 }

@@ -39,7 +39,7 @@ type Config struct {
 	// Find looks up a stream that is not selected. A parent that is found in this way is read only for its children.
 	Find func(name string) (schemas.Stream, bool)
 
-	Parallel int    // parallel requests of one stream; default 16
+	Parallel int    // limit of the parallel requests of one stream; default: as many as its rate and latency need
 	MaxBytes int64  // size of the bodies requested in advance, all streams together; default 64 MiB
 	MaxPages int    // pages of one list; default 100,000
 	Dir      string // folder for the parameters of child streams; default: the system's temporary folder
@@ -52,16 +52,20 @@ type Config struct {
 // Client reads streams. Many goroutines may use it, but a stream can have only one pass at a time. Call Close after
 // use.
 type Client struct {
-	cfg      Config
-	parallel int
-	maxBytes int64
-	maxPages int
-	seed     maphash.Seed
-	docs     sync.Pool
-	inFlight atomic.Int64
+	cfg       Config
+	parallel  int
+	maxBytes  int64
+	maxPages  int
+	seed      maphash.Seed
+	docs      sync.Pool
+	inFlight  atomic.Int64
+	keptBytes atomic.Int64 // size of the kept answers of all streams
 
 	mu      sync.Mutex
 	feeds   map[string]*parentFeed
+	waiting map[chan struct{}]bool   // of the lists that request answers in advance
+	early   map[string]*earlyAnswers // of streams whose pass has not begun
+	sizes   map[string]string        // the parameter of the page size, by dialect: see negotiation.dialect
 	settles func(schemas.Stream) schemas.Stream
 }
 
@@ -76,9 +80,9 @@ func New(cfg Config) (*Client, error) {
 		seed:     maphash.MakeSeed(),
 		docs:     sync.Pool{New: func() any { return new(jsondoc.Doc) }},
 		feeds:    make(map[string]*parentFeed),
-	}
-	if c.parallel <= 0 {
-		c.parallel = 16
+		waiting:  make(map[chan struct{}]bool),
+		early:    make(map[string]*earlyAnswers),
+		sizes:    make(map[string]string),
 	}
 	if c.maxBytes <= 0 {
 		c.maxBytes = 64 << 20
@@ -152,11 +156,55 @@ func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	return w, nil
 }
 
+// room returns how many more requests may be sent in advance now, and how many answers of one stream may wait.
+func (c *Client) room(s schemas.Stream) (room, most int) {
+	w, err := c.wireFor(s)
+	if err != nil {
+		return 0, 1 // the request of the answer itself reports the error
+	}
+	room, most = w.Governor().Room()
+	most *= 2
+	if c.parallel > 0 {
+		most = min(most, c.parallel)
+	}
+	return room, most
+}
+
+// listen returns a channel that receives whenever a request in advance has been answered. Then there is room for
+// another one, of any list.
+func (c *Client) listen() chan struct{} {
+	answered := make(chan struct{}, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[answered] = true
+	return answered
+}
+
+func (c *Client) forget(answered chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, answered)
+}
+
+func (c *Client) wakeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for answered := range c.waiting {
+		select {
+		case answered <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // Close removes the stored parameters of child streams. No pass may be running.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
+	for _, e := range c.early {
+		e.drop()
+	}
 	for _, f := range c.feeds {
 		errs = append(errs, f.close())
 	}

@@ -128,13 +128,14 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	if err := skip(next, f.mark.Parents); err != nil {
 		return true, err
 	}
-	q := &ahead[string]{c: f.c, fetch: f.fetch}
+	w := &lookahead{next: next, sum: f.done}
+	q := &ahead[string]{c: f.c, s: f.s, fetch: f.fetch, following: w.after}
 	defer q.stop()
-	w := &lookahead{next: next, size: f.reach(), sum: f.done}
 	if f.selects != nil {
 		w.selects = func(t tuple) bool { return f.selects(Parent{Tuple: t.line, Fingerprint: t.print}, f.over.count()) }
 	}
 	for {
+		w.size = f.reach()
 		if err := w.fill(); err != nil {
 			return true, err
 		}
@@ -143,7 +144,7 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 			return f.end(yield)
 		}
 		t := w.ahead[0]
-		q.fill(ctx, t.line, w.after)
+		q.fill(ctx, t.line)
 		a, err := q.take(ctx, t.line)
 		w.ahead = w.ahead[1:]
 		if more, err := f.parent(ctx, t, w, a, err, yield); err != nil || !more {
@@ -185,21 +186,20 @@ func (w *lookahead) fill() error {
 	return nil
 }
 
-func (w *lookahead) after(line string) (string, bool) {
-	for i, t := range w.ahead {
-		if t.line == line && i+1 < len(w.ahead) {
-			return w.ahead[i+1].line, true
-		}
+// after returns the tuple that follows the one with the index i.
+func (w *lookahead) after(i int, _ string) (string, bool) {
+	if i+1 >= len(w.ahead) {
+		return "", false
 	}
-	return "", false
+	return w.ahead[i+1].line, true
 }
 
-func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
+func (f *fanPass) fetch(ctx context.Context, line string, growing func(int64)) (*answer, error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return nil, err
 	}
-	return f.c.fetch(ctx, f.s, params, paging.Position{})
+	return f.c.send(ctx, f.s, params, paging.Position{}, false, growing)
 }
 
 // passOver counts n skipped tuples. sum is the fingerprint of all tuples so far.
@@ -357,10 +357,11 @@ func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 }
 
 func (f *fanPass) reach() int {
+	_, most := f.c.room(f.s)
 	if f.windows != nil && f.mark.Plan.openStart() {
-		return min(f.c.parallel, 4)
+		return min(most, 4) // the pass may end at any window
 	}
-	return f.c.parallel
+	return most
 }
 
 func (w *windows) end(f *fanPass) *End {

@@ -23,6 +23,9 @@ type answer struct {
 	requests int
 	bytes    int64
 	kept     *File // for streams whose answers are files
+
+	early *earlyAnswers // keeps the answer when it is released; nil: it is not kept
+	key   string        // identifies the request, for early
 }
 
 // bodyRetry is for a page with status 200 whose body reports a temporary failure. Package wire retries the other
@@ -30,21 +33,21 @@ type answer struct {
 var bodyRetry = retry.Policy{First: 500 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Attempts: 3}
 
 func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at paging.Position) (*answer, error) {
-	return c.send(ctx, s, params, at, false)
+	return c.send(ctx, s, params, at, false, nil)
 }
 
 // probe sends one request whose position may not exist, or may make the server fail: see [wire.Request].
 func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at paging.Position) (*answer, error) {
-	return c.send(ctx, s, params, at, true)
+	return c.send(ctx, s, params, at, true, nil)
 }
 
-func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at paging.Position, probe bool) (*answer, error) {
+func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at paging.Position, probe bool, growing func(size int64)) (*answer, error) {
 	client, err := c.wireFor(s)
 	if err != nil {
 		return nil, err
 	}
 	r := request(s, params, at)
-	r.Probe = probe
+	r.Probe, r.Growing = probe, growing
 	policy, requests := bodyRetry, 0
 	if probe {
 		policy.Attempts = 1
@@ -124,7 +127,7 @@ func (a *answer) signals(f records.Found, n int) paging.Signals {
 }
 
 func (c *Client) release(a *answer) {
-	if a == nil || a.d == nil {
+	if a == nil || a.d == nil || a.early != nil && a.early.keep(a) {
 		return
 	}
 	if a.resp != nil {

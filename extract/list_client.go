@@ -42,7 +42,17 @@ func (l *listClient) counted(a *answer, err error) (*answer, error) {
 }
 
 func (l *listClient) probe(ctx context.Context, at paging.Position) (*answer, error) {
-	return l.counted(l.c.probe(ctx, l.s, l.params, at))
+	a, begun, err := l.foreseen.probed(l, at)
+	if !begun {
+		if a = l.early.take(l, at); a != nil {
+			return a, nil
+		}
+		a, err = l.c.probe(ctx, l.s, l.params, at)
+	}
+	if err == nil {
+		l.foreseen.watch(a, l, at)
+	}
+	return l.counted(a, err)
 }
 
 // answers reports whether the server still returns a position.
@@ -79,6 +89,7 @@ func (l *listClient) inspect(ctx context.Context, at paging.Position, send func(
 		err = a.d.Err()
 	}
 	if err != nil {
+		a.early = nil
 		l.c.release(a)
 		return nil, malformed(l.s, at, err)
 	}
@@ -172,6 +183,9 @@ type listClient struct {
 	volatility *volatility     // nil in a pass, which needs no negotiation
 	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
 	constant   map[string]bool // texts of the first page with unknown meaning, by pointer and value
+
+	foreseen *earlyAnswers // in a negotiation: probes that were begun; it also keeps answers for the pass
+	early    *earlyAnswers // in a pass: answers that a negotiation has kept
 
 	budget   int // maximum number of requests for probes; 0 for no limit
 	requests int // requests since the last step

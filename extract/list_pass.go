@@ -46,6 +46,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	if p.mark.Size > 0 {
 		l.s.Pagination.Limit = p.mark.Size
 	}
+	l.early, p.early = p.early, nil
 	for st, err := range l.walk(ctx, p.mark.position(), nil) {
 		if err != nil {
 			return true, err

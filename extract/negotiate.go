@@ -25,17 +25,23 @@ const maxProbes = 52
 // Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
 // shows how the lists are paged.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, error) {
-	return c.negotiate(ctx, s, false)
+	return c.negotiate(ctx, s, false, false)
+}
+
+// Prepare is [Client.Negotiate] for a stream whose pass begins at once. If the convention leads to requests that the
+// probes have sent already, the pass takes their answers.
+func (c *Client) Prepare(ctx context.Context, s schemas.Stream) (Convention, error) {
+	return c.negotiate(ctx, s, false, true)
 }
 
 // Explore is [Client.Negotiate], and also looks for a query that sorts the list, and for a filter that leaves out
 // unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
-	return c.negotiate(ctx, s, true)
+	return c.negotiate(ctx, s, true, false)
 }
 
-func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool) (Convention, error) {
-	n := &negotiation{c: c, s: s, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: c.cfg.Now().UTC()}}
+func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough, keeps bool) (Convention, error) {
+	n := &negotiation{c: c, s: s, keeps: keeps, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: c.cfg.Now().UTC()}}
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}
@@ -59,7 +65,7 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*negotiation, error) {
 	s := n.s
 	s.Key = nil
-	again := &negotiation{c: n.c, s: s, thorough: n.thorough, out: Convention{
+	again := &negotiation{c: n.c, s: s, thorough: n.thorough, keeps: n.keeps, out: Convention{
 		Of: n.out.Of, LearnedAt: n.out.LearnedAt, Requests: n.out.Requests, RefutedKeys: [][]string{e.key},
 		Facts: []Fact{{About: FactKey, From: Learned, Refuted: []string{e.Error()}}},
 	}}
@@ -84,14 +90,16 @@ func (n *negotiation) run(ctx context.Context) error {
 	if n.mayChooseList() {
 		n.l.others = &otherLists{}
 	}
+	n.l.foreseen = n.c.newEarly(n.s.Name, n.keeps)
 	st, err := n.first(ctx)
 	if err == nil {
+		n.foresee(ctx, st)
 		err = n.learn(ctx, st)
 	}
 	if st != nil {
 		n.c.release(st.a)
 	}
-	n.out.Requests += n.l.requests
+	n.out.Requests += n.l.requests + n.l.foreseen.settle()
 	n.out.Thorough = n.thorough
 	return err
 }
@@ -102,6 +110,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 		n.out.Requests += requestsOf(err)
 		return nil, err
 	}
+	n.l.foreseen.watch(a, &n.l.listClient, paging.Position{})
 	st := &step{a: a}
 	if n.at, err = n.l.locate(a.d); err != nil {
 		n.out.Requests += a.requests

@@ -23,6 +23,7 @@ type negotiation struct {
 	out  Convention
 
 	thorough bool
+	keeps    bool // a pass follows, so answers are kept for it
 }
 
 type keyRepeatsError struct{ key []string }

@@ -113,7 +113,7 @@ func (n *negotiation) mayChooseList() bool {
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}
-	again := &negotiation{c: n.c, s: s, thorough: n.thorough, out: Convention{Of: n.out.Of, LearnedAt: n.out.LearnedAt, Requests: n.out.Requests}}
+	again := &negotiation{c: n.c, s: s, thorough: n.thorough, keeps: n.keeps, out: Convention{Of: n.out.Of, LearnedAt: n.out.LearnedAt, Requests: n.out.Requests}}
 	err := again.run(ctx)
 	if _, ok := errors.AsType[*UnsettledError](err); ok || err == nil && (again.out.Pagination.Type == "" || again.out.Pagination.Type == "none") {
 		n.out.Requests = again.out.Requests

@@ -42,7 +42,12 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		case m.By != by:
 			m.recall = recall{}
 		}
+		early := c.takeEarly(s.Name)
+		defer early.drop()
 		p := &pass{c: c, s: s, mark: m, resumed: resumed, selects: selects}
+		if m.Pages == 0 {
+			p.early = early
+		}
 		f := c.fedBy(s.Name)
 		if f != nil {
 			p.selects = nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/penstock-data/penstock/extract/paging"
@@ -126,6 +127,7 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 	if err != nil {
 		return err
 	}
+	probe.a.early = nil // the pass reads the end of the list later
 	defer func() { n.c.release(probe.a) }()
 	if probe.batch.N == 0 || paging.Compare(first.batch.Hashes, probe.batch.Hashes) != paging.OtherRecords || paging.Compare(second.Hashes, probe.batch.Hashes) != paging.OtherRecords {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, has nothing new", last+1))
@@ -135,6 +137,7 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 	if err != nil {
 		return err
 	}
+	end.a.early = nil
 	like, grown := paging.Compare(end.batch.Hashes, probe.batch.Hashes), end.signals.LastPage > first.signals.LastPage || end.signals.Total > first.signals.Total
 	n.c.release(end.a)
 	if like == paging.SameRecords || like == paging.MostlySame {
@@ -146,4 +149,26 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 		return nil
 	}
 	return n.l.unsettled(&paging.UnexplainedError{Tried: f.Evidence, Seen: fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last)})
+}
+
+// foresee begins the probes that do not depend on each other: a list that states its number of pages needs them all.
+func (n *negotiation) foresee(ctx context.Context, st *step) {
+	last := st.signals.LastPage
+	if st.Rule != "" || st.Next.Kind != paging.KindPage || st.Next.Number() != 2 || last < 2 || n.l.pager.Stated || n.s.Method != http.MethodGet {
+		return
+	}
+	beyond := st.Next
+	beyond.At = strconv.FormatInt(last+1, 10)
+	all := []paging.Position{st.Next, beyond}
+	known, rows := n.c.sizeName(n.dialect(st.Next.Param)), st.batch.N
+	switch sizes := paging.FirstSizes(st.page(), n.usualSizes(st, st.Next.Param)); {
+	case n.s.Pagination.Size != "" || rows >= usualPage:
+	case known != "":
+		all = append(all, sizeProbe(known, usualPage))
+	case sizes != "":
+		all = append(all, paging.Position{Extra: sizes})
+	}
+	for _, at := range all {
+		n.l.foreseen.begin(ctx, &n.l.listClient, at)
+	}
 }

@@ -12,6 +12,7 @@ type pass struct {
 	note    string                      // for people; it becomes [End].Note
 	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p; of is the number of parents; nil: all
 	seen    observed
+	early   *earlyAnswers // of the negotiation before this pass; nil: none
 }
 
 type observed struct {

@@ -41,3 +41,29 @@ func TestNegotiateEveryStream(t *testing.T) {
 		})
 	}
 }
+
+// A first run of all streams spends at most 15 % of its requests on probes.
+func TestFirstRun(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{})
+	read := func(streams []schemas.Stream, negotiate bool) (learned []schemas.Stream, requests int) {
+		before := p.Stats().Requests
+		c := p.client(t, streams...)
+		for _, s := range streams {
+			if negotiate && s.Parent == "" && s.Class != schemas.ClassFile {
+				conv, err := c.Prepare(t.Context(), s)
+				require.NoError(t, err, s.Name)
+				s = conv.Apply(s)
+			}
+			truth, err := p.Truth(s.Name)
+			require.NoError(t, err)
+			got, _ := readAll(t, c, s)
+			require.Len(t, got, len(truth), s.Name)
+			learned = append(learned, s)
+		}
+		return learned, int(p.Stats().Requests - before)
+	}
+	learned, first := read(p.selected(), true)
+	_, second := read(learned, false)
+	t.Logf("%d requests, then %d", first, second)
+	require.LessOrEqual(t, float64(first-second), 0.15*float64(first))
+}

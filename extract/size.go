@@ -35,31 +35,74 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 		return nil // penstock never requests larger pages
 	}
 	f := n.open(FactPageSize)
+	dialect := n.dialect(p.Page)
+	if known := n.c.sizeName(dialect); known != "" && n.s.Pagination.Size == "" {
+		if found, err := n.trySizes(ctx, st, []string{known}, f); found || err != nil {
+			return err
+		}
+	}
 	names, err := n.sizeNames(ctx, st, f)
 	if err != nil {
 		return err
 	}
+	found, err := n.trySizes(ctx, st, names, f)
+	if found {
+		n.c.learnSize(dialect, p.Size)
+	}
+	return err
+}
+
+// trySizes looks for a parameter that makes the pages larger.
+func (n *negotiation) trySizes(ctx context.Context, st *step, names []string, f *Fact) (found bool, err error) {
+	p := &n.out.Pagination
 	for _, name := range names {
 		got, err := n.enlarge(ctx, st, name, f)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if got > rows {
+		if got > st.batch.N {
 			p.Size, p.Limit, f.Value = name, got, fmt.Sprintf("%s=%d", name, got)
-			return nil
+			return true, nil
 		}
 	}
-	return nil
+	return false, nil
+}
+
+// dialect identifies lists that are likely to have the same parameter for the page size: their records are at the same
+// place of the answer, and they have the same parameter for the page.
+func (n *negotiation) dialect(page string) string {
+	return fmt.Sprint(n.s.Surface, " ", n.at.Pointer, " ", page)
+}
+
+// sizeName returns the parameter for the page size that another list of a dialect has, or "". It is tried first.
+func (c *Client) sizeName(dialect string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sizes[dialect]
+}
+
+func (c *Client) learnSize(dialect, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sizes[dialect] = name
+}
+
+func sizeProbe(name string, size int) paging.Position {
+	return paging.Position{Extra: paging.Query{name: strconv.Itoa(size)}.Encode()}
 }
 
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
-	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return name == n.out.Pagination.Page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
-	})
-	found, evidence, refuted, err := paging.FindSize(ctx, n.l, st.page(), names)
+	found, evidence, refuted, err := paging.FindSize(ctx, n.l, st.page(), n.usualSizes(st, n.out.Pagination.Page))
 	f.Evidence, f.Refuted = append(f.Evidence, evidence...), append(f.Refuted, refuted...)
 	return found, err
+}
+
+// usualSizes returns the parameters that may set the page size of a list with the parameter page.
+func (n *negotiation) usualSizes(st *step, page string) []string {
+	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: page}, st.signals)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return name == page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
+	})
 }
 
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
@@ -67,11 +110,11 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		if size <= st.batch.N {
 			continue
 		}
-		probe, err := n.l.look(ctx, paging.Position{Extra: paging.Query{name: strconv.Itoa(size)}.Encode()})
+		probe, err := n.l.look(ctx, sizeProbe(name, size))
 		if paging.Refused(err) && size == usualPage && st.batch.N < smallPage {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, wire.Excerpt(err.Error())))
 			size = smallPage
-			probe, err = n.l.look(ctx, paging.Position{Extra: paging.Query{name: strconv.Itoa(size)}.Encode()})
+			probe, err = n.l.look(ctx, sizeProbe(name, size))
 		}
 		if paging.Refused(err) {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, wire.Excerpt(err.Error())))

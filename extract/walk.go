@@ -11,8 +11,8 @@ import (
 // answer for the position at.
 func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
-		q := &ahead[paging.Position]{c: l.c, fetch: func(ctx context.Context, p paging.Position) (*answer, error) {
-			return l.c.fetch(ctx, l.s, l.params, p)
+		q := &ahead[paging.Position]{c: l.c, s: l.s, following: l.following, early: l.takeEarly, fetch: func(ctx context.Context, p paging.Position, growing func(int64)) (*answer, error) {
+			return l.c.send(ctx, l.s, l.params, p, false, growing)
 		}}
 		defer q.stop()
 		if first != nil {
@@ -25,7 +25,7 @@ func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer
 				return
 			}
 			if st.Rule == "" {
-				q.fill(ctx, st.Next, l.following)
+				q.fill(ctx, st.Next)
 			}
 			more := yield(st, nil)
 			l.c.release(st.a)
@@ -37,7 +37,9 @@ func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer
 	}
 }
 
-func (l *listReader) following(at paging.Position) (paging.Position, bool) {
+func (l *listReader) takeEarly(at paging.Position) *answer { return l.early.take(&l.listClient, at) }
+
+func (l *listReader) following(_ int, at paging.Position) (paging.Position, bool) {
 	if l.stepwise {
 		return paging.Position{}, false
 	}

@@ -62,18 +62,8 @@ func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evi
 		return few, nil, nil, nil
 	}
 	for len(names) > 0 {
-		groups := min(st.N-1, len(names))
-		separate := groups - groups/3 // each of the likeliest parameters is a group of its own
-		in := func(i int) int {
-			if i < separate || separate == groups {
-				return i % groups
-			}
-			return separate + (i-separate)%(groups-separate)
-		}
-		extra := make(Query)
-		for i, name := range names {
-			extra.Add(name, strconv.Itoa(in(i)+1))
-		}
+		groups, in := sizeGroups(st, names)
+		extra := sizeQuery(st, names)
 		probe, err := l.Look(ctx, Position{Extra: extra.Encode()})
 		if Refused(err) {
 			return few, nil, []string{"all size parameters together: " + wire.Excerpt(err.Error())}, nil
@@ -97,6 +87,35 @@ func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evi
 		}
 	}
 	return nil, nil, nil, nil
+}
+
+// sizeGroups returns the number of groups, and the group of the name with the index i.
+func sizeGroups(st *Page, names []string) (groups int, in func(i int) int) {
+	groups = min(st.N-1, len(names))
+	separate := groups - groups/3 // each of the likeliest parameters is a group of its own
+	return groups, func(i int) int {
+		if i < separate || separate == groups {
+			return i % groups
+		}
+		return separate + (i-separate)%(groups-separate)
+	}
+}
+
+func sizeQuery(st *Page, names []string) Query {
+	_, in := sizeGroups(st, names)
+	extra := make(Query)
+	for i, name := range names {
+		extra.Add(name, strconv.Itoa(in(i)+1))
+	}
+	return extra
+}
+
+// FirstSizes returns the first query that FindSize sends, or "".
+func FirstSizes(st *Page, names []string) string {
+	if st.N < 4 || len(names) == 0 {
+		return ""
+	}
+	return sizeQuery(st, names).Encode()
 }
 
 func plainIdentifier(name string) bool {

@@ -211,7 +211,7 @@ var neededBy = []needed{
 	{rule: "rest of a resumed pass", about: "the first run ends in the middle, and a record moves to a page that it has read", list: func(s *servers.Spec) {
 		byPlaces(s)
 		s.Edits.Delete = 1
-		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 1, Row: 15, From: 6}}
+		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 1, Row: 25, From: 6}}
 	}},
 	{rule: "better verdict", about: "a deletion shifts a record past the reader, and no total shows it", list: func(s *servers.Spec) {
 		s.Moves = []servers.Move{deletes(1, 8)}

@@ -1,0 +1,268 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// farServer answers in virtual time, after the latency. It counts requests in sliding windows, and keeps the times of
+// their arrival.
+type farServer struct {
+	limit   int
+	latency time.Duration
+	page    http.HandlerFunc
+
+	mu       sync.Mutex
+	arrivals []time.Time
+	requests []string
+	refused  int
+}
+
+func (f *farServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(f.latency / 2)
+	left, ok := f.arrive(r)
+	time.Sleep(f.latency - f.latency/2)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(f.limit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(left))
+	w.Header().Set("X-RateLimit-Reset", "1")
+	if !ok {
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	f.page(w, r)
+}
+
+func (f *farServer) arrive(r *http.Request) (left int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, n := time.Now(), 0
+	for n < len(f.arrivals) && now.Sub(f.arrivals[len(f.arrivals)-1-n]) < time.Second {
+		n++
+	}
+	if n >= f.limit {
+		f.refused++
+		return 0, false
+	}
+	f.arrivals, f.requests = append(f.arrivals, now), append(f.requests, r.URL.RequestURI())
+	return f.limit - n - 1, true
+}
+
+// used returns the used share of the limit from the first request to the last.
+func (f *farServer) used() float64 {
+	span := f.arrivals[len(f.arrivals)-1].Sub(f.arrivals[0])
+	return float64(len(f.arrivals)) / (span.Seconds() + 1/float64(f.limit)) / float64(f.limit)
+}
+
+// numbered serves lists of pages that state their number and the total.
+func numbered(pages int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := number(r, "page", 1)
+		items(w, rows((p-1)*10, p*10, 10*pages), 10*pages, p, pages)
+	}
+}
+
+// pipes is a listener that uses no network, so that virtual time passes.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// far runs f in virtual time, with a client of the server.
+func far(t *testing.T, server *farServer, streams []schemas.Stream, f func(c *Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)))
+		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		srv := &http.Server{Handler: server}
+		go func() { _ = srv.Serve(l) }()
+		var routes []wire.Route
+		for _, s := range streams {
+			routes = append(routes, wire.Route{Method: s.Method, Path: s.Path})
+		}
+		w, err := wire.New(wire.Options{Name: "test", BaseURL: "http://127.0.0.1:80", Allow: routes, Dial: l.dial,
+			Rate: budget.Rate{Limit: server.limit, Window: time.Second}})
+		require.NoError(t, err)
+		c, err := New(Config{App: w, Selected: streams, Dir: t.TempDir()})
+		require.NoError(t, err)
+		f(c)
+		require.NoError(t, c.Close())
+		require.NoError(t, w.Close())
+		require.NoError(t, srv.Close())
+		time.Sleep(5 * time.Second) // for handlers that sleep
+	})
+}
+
+// readAll reads all streams, eight at a time, and returns the number of pages.
+func readAll(t *testing.T, c *Client, streams []schemas.Stream) (pages int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	slots := make(chan struct{}, 8)
+	for _, s := range streams {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			for _, err := range c.Pages(context.Background(), s, "") {
+				if err != nil {
+					t.Errorf("%s: %v", s.Name, err)
+					return
+				}
+				mu.Lock()
+				pages++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return pages
+}
+
+// At 200 ms, the limit is used, whether one list is read or many.
+func TestLatency(t *testing.T) {
+	seconds := 60
+	if testing.Short() {
+		seconds = 25
+	}
+	for _, limit := range []int{100, 500} {
+		for _, lists := range []int{1, 10, 149} {
+			t.Run(fmt.Sprintf("%d a second, %d lists", limit, lists), func(t *testing.T) {
+				var streams []schemas.Stream
+				for i := range lists {
+					streams = append(streams, list(fmt.Sprintf("x.l%03d", i), "id"))
+				}
+				pages := seconds * limit / lists
+				server := &farServer{limit: limit, latency: 200 * time.Millisecond, page: numbered(pages)}
+				far(t, server, streams, func(c *Client) {
+					require.Equal(t, pages*lists, readAll(t, c, streams))
+				})
+				t.Logf("%d requests, %.1f%% of the limit", len(server.arrivals), 100*server.used())
+				require.Zero(t, server.refused, "429s")
+				require.GreaterOrEqual(t, server.used(), 0.95)
+			})
+		}
+	}
+}
+
+// Before a pass, the list is negotiated. That takes one round trip more than a pass that knows the list, and no page
+// is read twice.
+func TestFirstReading(t *testing.T) {
+	s := list("x.things", "id")
+	s.Stated = map[string]string{"path": schemas.StatedConfigured}
+	server := &farServer{limit: 500, latency: 200 * time.Millisecond, page: numbered(100)}
+	var first, known time.Duration
+	var requests int
+	far(t, server, []schemas.Stream{s}, func(c *Client) {
+		begin := time.Now()
+		learned, err := c.Prepare(context.Background(), s)
+		require.NoError(t, err)
+		require.Equal(t, 100, readAll(t, c, []schemas.Stream{learned.Apply(s)}))
+		first, requests = time.Since(begin), len(server.requests)
+		begin = time.Now()
+		require.Equal(t, 100, readAll(t, c, []schemas.Stream{learned.Apply(s)}))
+		known = time.Since(begin)
+	})
+	t.Logf("first reading %s with %d requests, then %s", first, requests, known)
+	times := map[string]int{}
+	for _, r := range server.requests[:requests] {
+		times[r]++
+		require.Equal(t, 1, times[r], "%s was requested twice", r)
+	}
+	require.LessOrEqual(t, requests, 100+3)
+	require.LessOrEqual(t, first-known, server.latency+50*time.Millisecond)
+}
+
+// Once the parameter of the page size is known for one list, it is tried first for similar lists.
+func TestDialect(t *testing.T) {
+	var streams []schemas.Stream
+	for i := range 3 {
+		s := list(fmt.Sprintf("x.l%d", i), "id")
+		s.Stated = map[string]string{"path": schemas.StatedConfigured}
+		streams = append(streams, s)
+	}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		p, size := number(r, "page", 1), min(number(r, "per_page", 10), 100)
+		items(w, rows((p-1)*size, p*size, 250), 250, p, (250+size-1)/size)
+	}, streams...)
+	var requests []int
+	for _, s := range streams {
+		learned, err := c.Negotiate(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, "per_page", learned.Pagination.Size)
+		require.Equal(t, 100, learned.Pagination.Limit)
+		requests = append(requests, learned.Requests)
+		r, err := read(c.Client, learned.Apply(s), "")
+		require.NoError(t, err)
+		require.Equal(t, wanted(250), r.ids())
+	}
+	require.Equal(t, []int{requests[0], requests[0] - 1, requests[0] - 1}, requests)
+}
+
+// A pass does not take an answer of the negotiation after a request of its own: if records move to another page in
+// between, one of them may be on no page that was read.
+func TestEarlyAnswersInOrder(t *testing.T) {
+	s := list("x.things", "id")
+	e := (&Client{maxBytes: 64 << 20}).newTestEarly()
+	l := &listClient{s: s}
+	at := func(page string) paging.Position {
+		return paging.Position{Kind: paging.KindPage, Param: "page", At: page}
+	}
+	begin := time.Now()
+	for i, page := range []string{"1", "2", "3"} {
+		a := &answer{d: new(jsondoc.Doc), bytes: 10, resp: &wire.Response{Sent: begin.Add(time.Duration(i) * time.Second)}}
+		e.watch(a, l, at(page))
+		require.True(t, e.keep(a))
+	}
+	require.NotNil(t, e.take(l, at("2")))
+	require.Nil(t, e.take(l, at("2")), "each answer is used once")
+	require.Nil(t, e.take(l, at("3")), "the pass has sent a request of its own")
+	require.Zero(t, e.c.keptBytes.Load())
+}
+
+func (c *Client) newTestEarly() *earlyAnswers {
+	c.early, c.docs.New = map[string]*earlyAnswers{}, func() any { return new(jsondoc.Doc) }
+	return c.newEarly("x.things", true)
+}
