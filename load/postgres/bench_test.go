@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -325,17 +326,17 @@ func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	require.NoError(b, s.run(b.Context(), "BEGIN; CREATE TEMP TABLE bare (LIKE public.base) ON COMMIT DROP"))
 	st := &load.Staged{Table: t}
 	require.NoError(b, st.Add(batch))
-	var sources []source
+	var sources []codec.Column
 	names := ""
 	set := ""
 	for _, f := range t.Columns.Fields() {
 		if f.Name != schemas.ColOrdinal {
-			sources = append(sources, source{f.Name, schemas.TypeOf(f)})
+			sources = append(sources, codec.Column{From: f.Name, To: schemas.TypeOf(f)})
 			names += ", " + ident(f.Name)
 			set += ", " + ident(f.Name) + " = excluded." + ident(f.Name)
 		}
 	}
-	_, err = s.copyIn(b.Context(), "COPY bare ("+names[2:]+")", &copier{staged: st, columns: sources})
+	_, err = s.copyIn(b.Context(), "COPY bare ("+names[2:]+")", &codec.Copier{Staged: st, Columns: sources})
 	require.NoError(b, err)
 	require.NoError(b, s.run(b.Context(), "INSERT INTO public.base ("+names[2:]+") SELECT "+names[2:]+" FROM bare ON CONFLICT (id) DO UPDATE SET "+set[2:]+"; COMMIT"))
 }
@@ -344,10 +345,10 @@ func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 func BenchmarkEncode(b *testing.B) {
 	c := newContacts()
 	batch := c.batch(1, 1, 0, func(i int) int64 { return int64(i) })
-	var sources []source
+	var sources []codec.Column
 	for _, f := range c.table.Columns.Fields() {
 		if f.Name != schemas.ColOrdinal {
-			sources = append(sources, source{f.Name, schemas.TypeOf(f)})
+			sources = append(sources, codec.Column{From: f.Name, To: schemas.TypeOf(f)})
 		}
 	}
 	for _, jsonb := range []bool{false, true} {
@@ -356,7 +357,7 @@ func BenchmarkEncode(b *testing.B) {
 			bytes := 0
 			for b.Loop() {
 				st := &load.Staged{Batches: []arrow.RecordBatch{batch}, Rows: batchRows}
-				r := &copier{staged: st, columns: sources, jsonb: func(string) bool { return jsonb }}
+				r := &codec.Copier{Staged: st, Columns: sources, JSONB: func(string) bool { return jsonb }}
 				for {
 					n, err := r.Read(buf)
 					bytes += n

@@ -1,11 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -33,9 +32,9 @@ func temporary(name, definition string) string {
 
 // Stage implements [sqlmerge.Session].
 func (t *transaction) Stage(ctx context.Context, staged *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error {
-	sources := make([]source, len(names))
+	sources := make([]codec.Column, len(names))
 	for i, name := range names {
-		sources[i] = source{name, load.TypeOf(columns, name)}
+		sources[i] = codec.Column{From: name, To: load.TypeOf(columns, name)}
 	}
 	if err := t.stage(ctx, rows{staged: staged, table: staged.Name}, sources); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 		return err
 	}
 	var columns []string
-	var sources []source
+	var sources []codec.Column
 	for _, f := range i.Table.Columns.Fields() {
 		from := f.Name
 		if i.Table.Mode == schemas.History {
@@ -68,7 +67,7 @@ func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 				}
 			}
 		}
-		columns, sources = append(columns, f.Name), append(sources, source{from, schemas.TypeOf(f)})
+		columns, sources = append(columns, f.Name), append(sources, codec.Column{From: from, To: schemas.TypeOf(f)})
 	}
 	n, err := t.copy(ctx, "COPY "+t.db.place(i.Table.Name)+" ("+idents(columns)+")", r, sources)
 	if err != nil {
@@ -126,12 +125,12 @@ func (t *transaction) count(table string, rows int64) {
 }
 
 // wholeRows returns the columns that are sent for whole rows of a table. The last one is the ordinal.
-func wholeRows(t schemas.Table) []source {
-	var sources []source
+func wholeRows(t schemas.Table) []codec.Column {
+	var sources []codec.Column
 	for _, f := range t.Columns.Fields() {
-		sources = append(sources, source{f.Name, schemas.TypeOf(f)})
+		sources = append(sources, codec.Column{From: f.Name, To: schemas.TypeOf(f)})
 	}
-	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
+	return append(sources, codec.Column{From: schemas.ColOrdinal, To: schemas.Int64})
 }
 
 // upsertSQL returns the statement that writes rows to t. If several rows have the same key, it writes the last one. The
@@ -157,28 +156,24 @@ func (t *transaction) upsertFew(ctx context.Context, i sqlmerge.Insertion) error
 	if err != nil {
 		return err
 	}
-	c := &copier{staged: i.Staged, columns: sources, jsonb: isJSONB(types)}
+	c := &codec.Copier{Staged: i.Staged, Columns: sources, JSONB: isJSONB(types)}
+	rows, err := c.Rows()
+	if err != nil {
+		return err
+	}
 	var all []string
 	var values [][]byte
-	for _, b := range i.Staged.Batches {
-		if err := c.open(b); err != nil {
-			return err
+	for _, row := range rows {
+		cells := make([]string, len(sources))
+		for n, v := range row {
+			values = append(values, v)
+			cells[n] = fmt.Sprintf("$%d::%s", len(values), t.typeOf(types, sources[n]))
 		}
-		for row := range c.ordinals {
-			cells := make([]string, len(sources))
-			for n, e := range c.encoders {
-				v := e.append(nil, row)
-				cells[n] = fmt.Sprintf("$%d::%s", len(values)+1, t.typeOf(types, sources[n]))
-				if values = append(values, v[4:]); int32(binary.BigEndian.Uint32(v)) < 0 {
-					values[len(values)-1] = nil
-				}
-			}
-			all = append(all, "("+strings.Join(cells, ", ")+")")
-		}
+		all = append(all, "("+strings.Join(cells, ", ")+")")
 	}
 	names := make([]string, len(sources))
 	for n, s := range sources {
-		names[n] = s.from
+		names[n] = s.From
 	}
 	return t.execParams(ctx, t.upsertSQL(i.Table, "(VALUES "+strings.Join(all, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
@@ -187,7 +182,7 @@ func (t *transaction) upsertFew(ctx context.Context, i sqlmerge.Insertion) error
 type rows struct {
 	staged *load.Staged
 	table  string
-	subset *ordinals       // of the rows; nil: all
+	subset *codec.Ordinals // of the rows; nil: all
 	begins map[int64]int64 // the start of the validity by ordinal, as penstock's timestamps; nil: the rows' synced_at
 	report *schemas.Table  // the table in which values that cannot be stored are reported; nil: they are not reported
 }
@@ -210,19 +205,19 @@ func (t *transaction) chosen(ctx context.Context, i sqlmerge.Insertion) (r rows,
 		}
 		return err
 	})
-	r.subset = newOrdinals(all)
+	r.subset = codec.NewOrdinals(all)
 	return r, err
 }
 
 // stage copies columns of rows into a temporary table.
-func (t *transaction) stage(ctx context.Context, r rows, sources []source) error {
+func (t *transaction) stage(ctx context.Context, r rows, sources []codec.Column) error {
 	types, err := t.typesOf(ctx, r.table)
 	if err != nil {
 		return err
 	}
 	defs := make([]string, len(sources))
 	for i, s := range sources {
-		defs[i] = ident(s.from) + " " + t.typeOf(types, s)
+		defs[i] = ident(s.From) + " " + t.typeOf(types, s)
 	}
 	if err := t.run(ctx, temporary(stagedIn, "("+strings.Join(defs, ", ")+")")); err != nil {
 		return err
@@ -232,23 +227,20 @@ func (t *transaction) stage(ctx context.Context, r rows, sources []source) error
 }
 
 // copy sends columns of rows to the server.
-func (t *transaction) copy(ctx context.Context, sql string, r rows, sources []source) (int64, error) {
+func (t *transaction) copy(ctx context.Context, sql string, r rows, sources []codec.Column) (int64, error) {
 	types, err := t.typesOf(ctx, r.table)
 	if err != nil {
 		return 0, err
 	}
-	c := &copier{staged: r.staged, columns: sources, subset: r.subset, begins: r.begins, jsonb: isJSONB(types)}
+	c := &codec.Copier{Staged: r.staged, Columns: sources, Subset: r.subset, Begins: r.begins, JSONB: isJSONB(types)}
 	t.rejects = nil
 	if r.report != nil && t.of != nil && !load.IsInternal(r.table) {
-		c.report = func(b arrow.RecordBatch, column string, row int, raw, reason string) { // Invariant 11
+		c.Report = func(b arrow.RecordBatch, column string, row int, raw, reason string) { // Invariant 11
 			t.rejects = append(t.rejects, load.RejectOf(t.of.key, t.of.pass, *r.report, b, column, row, raw, reason))
 		}
 	}
 	n, err := t.copyIn(ctx, sql, c)
-	if err != nil && c.err != nil && !errors.Is(c.err, io.EOF) {
-		err = c.err
-	}
-	return n, err
+	return n, cmp.Or(c.Err(), err) // the error of the stream is the cause
 }
 
 // writeRejects writes the rejects of values that could not be stored unchanged.
@@ -302,11 +294,11 @@ func (t *transaction) remember(found map[string]*object) {
 }
 
 // typeOf returns the type of a column that is sent for a table whose columns have the given types.
-func (t *transaction) typeOf(types map[string]string, s source) string {
-	if typ := types[s.from]; typ != "" {
+func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
+	if typ := types[s.From]; typ != "" {
 		return typ
 	}
-	return t.db.sql.Type(s.to)
+	return t.db.sql.Type(s.To)
 }
 
 // Objects implements [sqlmerge.Reader]. It also says why it is unsafe to write to a table.

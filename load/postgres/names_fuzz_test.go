@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -43,8 +44,8 @@ func FuzzNames(f *testing.F) {
 		server := server.For(t)
 		system := []string{"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid", "id", ""}
 		fields := rootTable("x").Columns
-		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.IsInternal(table) || len(escapeText(table)) > schemas.MaxName-len(currentSuffix) || len(escapeText(column)) > schemas.MaxName ||
-			table != escapeText(table) || column != escapeText(column) || strings.Contains(table, "__") {
+		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.IsInternal(table) || len(codec.EscapeText(table)) > schemas.MaxName-len(currentSuffix) || len(codec.EscapeText(column)) > schemas.MaxName ||
+			table != codec.EscapeText(table) || column != codec.EscapeText(column) || strings.Contains(table, "__") {
 			return
 		}
 		n := int(run.Add(1))

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
 // readsOnly matches the beginning of a statement that may be read-only. Later, [session.prepareShown] uses the
@@ -38,7 +40,7 @@ type readQuery struct {
 var errElsewhere = fmt.Errorf("%w; use psql for anything else", ErrNotReadOnly)
 
 func parseQuery(sql string) (readQuery, error) {
-	if !storable([]byte(sql)) { // the server would close the connection otherwise
+	if !codec.Storable([]byte(sql)) { // the server would close the connection otherwise
 		return readQuery{}, errors.New("the statement contains a zero byte or invalid UTF-8")
 	}
 	if shows.MatchString(sql) {

@@ -11,8 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
 // session is one connection. It keeps nothing from one transaction that a later one needs.
@@ -212,15 +216,48 @@ func (s *session) Query(ctx context.Context, sql string, row func([]sqldriver.Va
 	})
 }
 
+// Stream implements [sqlmerge.Reader]. If the result has no rows, it does not call visit.
+func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
+	batches := codec.NewBatches(columns, visit)
+	defer batches.Release()
+	err := s.receive(ctx, batches.Add, func(ctx context.Context) *pgconn.ResultReader {
+		return s.pg.ExecParams(ctx, query, nil, nil, nil, codec.Formats(columns))
+	})
+	if err != nil {
+		return err
+	}
+	return batches.Flush()
+}
+
+// receive starts a statement, and calls add with each row of its result. If add fails, the statement is cancelled.
+func (s *session) receive(ctx context.Context, add func(values [][]byte) error, start func(context.Context) *pgconn.ResultReader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows := start(ctx)
+	var failed error
+	for rows.NextRow() {
+		if failed == nil {
+			failed = add(rows.Values())
+		}
+		if failed != nil {
+			cancel() // the other rows are not needed
+		}
+	}
+	if _, err := rows.Close(); failed == nil {
+		failed = cause(ctx, err)
+	}
+	return failed
+}
+
 // plainValue converts a value in text format: whole numbers and sums of them to int64, booleans to bool, and others to
 // string.
 func plainValue(oid uint32, v []byte) (sqldriver.Value, error) {
 	switch {
 	case v == nil:
 		return nil, nil
-	case oid == oidBool:
+	case oid == pgtype.BoolOID:
 		return string(v) == "t", nil
-	case oid == oidInt8 || oid == oidInt4 || oid == oidInt2 || oid == oidNumeric:
+	case oid == pgtype.Int8OID || oid == pgtype.Int4OID || oid == pgtype.Int2OID || oid == pgtype.NumericOID:
 		return strconv.ParseInt(string(v), 10, 64)
 	}
 	return string(v), nil

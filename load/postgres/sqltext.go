@@ -9,12 +9,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // ident quotes an identifier. It replaces zero bytes, which identifiers cannot contain.
-func ident(name string) string { return pgx.Identifier{escapeText(name)}.Sanitize() }
+func ident(name string) string { return pgx.Identifier{codec.EscapeText(name)}.Sanitize() }
 
 // idents quotes several identifiers.
 func idents(names []string) string {
@@ -28,7 +29,7 @@ func idents(names []string) string {
 // literal quotes a text. It writes a text with a backslash so that the setting standard_conforming_strings does not
 // matter.
 func literal(s string) string {
-	s = strings.ReplaceAll(escapeText(s), "'", "''")
+	s = strings.ReplaceAll(codec.EscapeText(s), "'", "''")
 	if strings.Contains(s, `\`) {
 		return ` E'` + strings.ReplaceAll(s, `\`, `\\`) + "'"
 	}
@@ -156,7 +157,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return sqlmerge.ScalarType(dialect{}, sql, "numeric(%d,%d)")
 }
 
-// Cast implements [sqlmerge.Dialect]. The result is the same as an encoder writes: see [format.encoderFor].
+// Cast implements [sqlmerge.Dialect]. The result is the same as a [codec.Copier] writes.
 func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/state"
 )
@@ -90,7 +91,10 @@ func TestZombieInCopy(t *testing.T) {
 		_, err := s.copyIn(t.Context(), "COPY "+stagedIn, rows)
 		done <- err
 	}()
-	_, err = frozen.Write([]byte(copyHeader))
+	header := make([]byte, 19) // of the format, without its end
+	_, err = (&codec.Copier{Staged: &load.Staged{}}).Read(header)
+	require.NoError(t, err)
+	_, err = frozen.Write(header)
 	require.NoError(t, err)
 	loadRows(t, open(t, o), 2, faultParts(2, 10)...)
 	require.NoError(t, frozen.CloseWithError(errors.New("never went on")))

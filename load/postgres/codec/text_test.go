@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"strings"
@@ -39,8 +39,8 @@ func TestFits(t *testing.T) {
 }
 
 func TestVisible(t *testing.T) {
-	require.Equal(t, `a\u0000b\xffü`, escapeText("a\x00b\xffü"))
-	require.Equal(t, "\ufffd", escapeText("\ufffd"), "a replacement character in the input stays")
+	require.Equal(t, `a\u0000b\xffü`, EscapeText("a\x00b\xffü"))
+	require.Equal(t, "\ufffd", EscapeText("\ufffd"), "a replacement character in the input stays")
 }
 
 // FuzzFits compares the fast check of documents with the slow one.

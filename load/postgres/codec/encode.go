@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"encoding/binary"
@@ -161,12 +161,12 @@ func (f format) texts(a arrow.Array, from arrow.DataType) (payload, error) {
 	if !ok {
 		return canonicalText(a, from)
 	}
-	if storable(s.ValueBytes()) {
+	if Storable(s.ValueBytes()) {
 		return func(b []byte, i int) []byte { return append(b, s.Value(i)...) }, nil
 	}
 	return func(b []byte, i int) []byte {
 		text := s.Value(i)
-		safe := escapeText(text)
+		safe := EscapeText(text)
 		if safe != text {
 			f.reportValue(i, string(load.AppendQuoted(nil, text)), unstorable)
 		}
@@ -217,7 +217,7 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 		}
 		raw := string(b[at:])
 		f.reportValue(i, raw, unfitting)
-		return load.AppendQuoted(b[:at], escapeText(raw))
+		return load.AppendQuoted(b[:at], EscapeText(raw))
 	}), nil
 }
 

@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"encoding/binary"
@@ -21,20 +21,21 @@ const (
 	copyChunk   = 64 << 10
 )
 
-// source is a column to copy.
-type source struct {
-	from string // column of the batch; "" for a column of nulls
-	to   arrow.DataType
+// Column is a column to copy.
+type Column struct {
+	From string // column of the batch; "" for a column of nulls
+	To   arrow.DataType
 }
 
-// copier encodes staged rows as a stream for COPY. The stream can be read only once.
-type copier struct {
-	staged  *load.Staged
-	columns []source
-	subset  *ordinals       // ordinals of the rows to copy; nil: all rows
-	begins  map[int64]int64 // if it is not nil, it has the values of [schemas.ColValidFrom] by ordinal
-	jsonb   func(column string) bool
-	report  func(b arrow.RecordBatch, column string, row int, raw, reason string)
+// Copier encodes staged rows as a stream for COPY. The stream can be read only once.
+type Copier struct {
+	Staged  *load.Staged
+	Columns []Column
+	Subset  *Ordinals                // ordinals of the rows to copy; nil: all rows
+	Begins  map[int64]int64          // if it is not nil, it has the values of [schemas.ColValidFrom] by ordinal
+	JSONB   func(column string) bool // whether a column of the table has the type jsonb; nil: none has
+	// Report is called for a value that the column cannot store unchanged; may be nil.
+	Report func(b arrow.RecordBatch, column string, row int, raw, reason string)
 
 	batch    int
 	row      int
@@ -48,7 +49,7 @@ type copier struct {
 }
 
 // Read implements [io.Reader].
-func (c *copier) Read(p []byte) (int, error) {
+func (c *Copier) Read(p []byte) (int, error) {
 	for c.read == len(c.buf) {
 		if c.done {
 			return 0, io.EOF
@@ -63,20 +64,42 @@ func (c *copier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Err returns the error that has ended the stream early, or nil.
+func (c *Copier) Err() error { return c.err }
+
+// Rows returns the values of all rows, in place of the stream. The value of a null is nil.
+func (c *Copier) Rows() (rows [][][]byte, err error) {
+	for _, b := range c.Staged.Batches {
+		if err := c.open(b); err != nil {
+			return nil, err
+		}
+		for row := range c.ordinals {
+			values := make([][]byte, len(c.encoders))
+			for i, e := range c.encoders {
+				if v := e.append(nil, row); int32(binary.BigEndian.Uint32(v)) >= 0 {
+					values[i] = v[4:]
+				}
+			}
+			rows = append(rows, values)
+		}
+	}
+	return rows, nil
+}
+
 // fill encodes rows until the buffer has a chunk.
-func (c *copier) fill() error {
+func (c *Copier) fill() error {
 	if !c.begun {
 		c.begun = true
 		c.buf = append(c.buf, copyHeader...)
 	}
 	for len(c.buf) < copyChunk {
 		if c.encoders == nil {
-			if c.batch == len(c.staged.Batches) {
+			if c.batch == len(c.Staged.Batches) {
 				c.done = true
 				c.buf = append(c.buf, copyTrailer...)
 				return nil
 			}
-			if err := c.open(c.staged.Batches[c.batch]); err != nil {
+			if err := c.open(c.Staged.Batches[c.batch]); err != nil {
 				return err
 			}
 		}
@@ -86,11 +109,11 @@ func (c *copier) fill() error {
 }
 
 // encode appends rows of the current batch until the chunk is full or the batch ends.
-func (c *copier) encode() {
+func (c *Copier) encode() {
 	n := len(c.ordinals)
 	b := c.buf
 	for ; c.row < n && len(b) < copyChunk; c.row++ {
-		if c.subset != nil && !c.subset.has(c.ordinals[c.row]) {
+		if c.Subset != nil && !c.Subset.has(c.ordinals[c.row]) {
 			continue
 		}
 		b = binary.BigEndian.AppendUint16(b, uint16(len(c.encoders)))
@@ -105,21 +128,21 @@ func (c *copier) encode() {
 }
 
 // open creates the encoders for a batch.
-func (c *copier) open(b arrow.RecordBatch) error {
+func (c *Copier) open(b arrow.RecordBatch) error {
 	c.ordinals = b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()
-	c.encoders = make([]*encoder, 0, len(c.columns))
-	for _, s := range c.columns {
+	c.encoders = make([]*encoder, 0, len(c.Columns))
+	for _, s := range c.Columns {
 		e := &encoder{}
-		if at := b.Schema().FieldIndices(s.from); c.begins != nil && s.from == schemas.ColValidFrom {
+		if at := b.Schema().FieldIndices(s.From); c.Begins != nil && s.From == schemas.ColValidFrom {
 			e = c.validity(b)
 		} else if len(at) > 0 {
-			f := format{jsonb: c.jsonb != nil && c.jsonb(s.from)}
-			if c.report != nil {
-				f.note = func(row int, raw, reason string) { c.report(b, s.from, row, raw, reason) }
+			f := format{jsonb: c.JSONB != nil && c.JSONB(s.From)}
+			if c.Report != nil {
+				f.note = func(row int, raw, reason string) { c.Report(b, s.From, row, raw, reason) }
 			}
 			var err error
-			if e, err = f.encoderFor(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), s.to); err != nil {
-				return fmt.Errorf("column %s: %w", s.from, err)
+			if e, err = f.encoderFor(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), s.To); err != nil {
+				return fmt.Errorf("column %s: %w", s.From, err)
 			}
 		}
 		c.encoders = append(c.encoders, e)
@@ -128,15 +151,15 @@ func (c *copier) open(b arrow.RecordBatch) error {
 }
 
 // validity returns an encoder for the start of the validity of the batch's rows.
-func (c *copier) validity(b arrow.RecordBatch) *encoder {
+func (c *Copier) validity(b arrow.RecordBatch) *encoder {
 	ordinals := b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64)
 	return &encoder{ordinals, func(b []byte, row int) []byte {
-		return binary.BigEndian.AppendUint64(b, uint64(c.begins[ordinals.Value(row)]-epochMicros))
+		return binary.BigEndian.AppendUint64(b, uint64(c.Begins[ordinals.Value(row)]-epochMicros))
 	}}
 }
 
-// ordinals is a set of ordinals. Most ordinals of one commit are consecutive.
-type ordinals struct {
+// Ordinals is a set of ordinals. Most ordinals of one commit are consecutive.
+type Ordinals struct {
 	base   int64
 	bits   []uint64 // bitmap that begins at base; nil if the ordinals are too sparse
 	sorted []int64  // the ordinals themselves, if bits is nil
@@ -145,24 +168,24 @@ type ordinals struct {
 // bitsEach is the greatest number of bits per ordinal for which a bitmap is used.
 const bitsEach = 256
 
-// newOrdinals returns the set of the given ordinals. It may sort them in place.
-func newOrdinals(all []int64) *ordinals {
+// NewOrdinals returns the set of the given ordinals. It may sort them in place.
+func NewOrdinals(all []int64) *Ordinals {
 	if len(all) == 0 {
-		return &ordinals{}
+		return &Ordinals{}
 	}
 	low, high := slices.Min(all), slices.Max(all)
 	if span := uint64(high) - uint64(low); span/bitsEach > uint64(len(all)) {
 		slices.Sort(all)
-		return &ordinals{sorted: all}
+		return &Ordinals{sorted: all}
 	}
-	o := &ordinals{base: low, bits: make([]uint64, (high-low)/64+1)}
+	o := &Ordinals{base: low, bits: make([]uint64, (high-low)/64+1)}
 	for _, n := range all {
 		o.bits[(n-low)/64] |= 1 << ((n - low) % 64)
 	}
 	return o
 }
 
-func (o *ordinals) has(n int64) bool {
+func (o *Ordinals) has(n int64) bool {
 	if o.sorted != nil {
 		_, ok := slices.BinarySearch(o.sorted, n)
 		return ok

@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"encoding/binary"
@@ -6,46 +6,34 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/penstock-data/penstock/schemas"
-)
-
-// OIDs of the types of array elements.
-const (
-	oidBool        = 16
-	oidInt8        = 20
-	oidText        = 25
-	oidJSON        = 114
-	oidFloat8      = 701
-	oidDate        = 1082
-	oidTimestamptz = 1184
-	oidNumeric     = 1700
-	oidJSONB       = 3802
 )
 
 // oidOf returns the OID of the element type of an array.
 func (f format) oidOf(t arrow.DataType) uint32 {
 	if _, ok := t.(*schemas.JSONType); ok {
 		if f.jsonb {
-			return oidJSONB
+			return pgtype.JSONBOID
 		}
-		return oidJSON
+		return pgtype.JSONOID
 	}
 	switch t.ID() {
 	case arrow.BOOL:
-		return oidBool
+		return pgtype.BoolOID
 	case arrow.INT64:
-		return oidInt8
+		return pgtype.Int8OID
 	case arrow.FLOAT64:
-		return oidFloat8
+		return pgtype.Float8OID
 	case arrow.DATE32:
-		return oidDate
+		return pgtype.DateOID
 	case arrow.TIMESTAMP:
-		return oidTimestamptz
+		return pgtype.TimestamptzOID
 	case arrow.DECIMAL128:
-		return oidNumeric
+		return pgtype.NumericOID
 	}
-	return oidText
+	return pgtype.TextOID
 }
 
 // lists encodes one-dimensional arrays. The binary form begins with the number of dimensions (0 for an empty array),

@@ -1,4 +1,4 @@
-package postgres
+package codec
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
-func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
+// Storable reports whether a text column can hold b: valid UTF-8 without zero bytes.
+func Storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// escapeText returns s in a form that a text column can hold. A zero byte becomes \u0000. A byte that is not valid
+// EscapeText returns s in a form that a text column can hold. A zero byte becomes \u0000. A byte that is not valid
 // UTF-8 becomes \x and two hexadecimal digits.
-func escapeText(s string) string {
+func EscapeText(s string) string {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -56,7 +56,7 @@ const (
 // name, a negative zero, or a number beyond the limits. // Invariant 11
 func fits(doc []byte, binary bool) bool {
 	if plain(doc) {
-		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || storable(doc))
+		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || Storable(doc))
 	}
 	return fitsSlowly(doc, binary)
 }
@@ -89,7 +89,7 @@ func plain(doc []byte) bool {
 // fitsSlowly is like fits, but checks each token. It works for any document.
 func fitsSlowly(doc []byte, binary bool) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
-	if !binary && !storable(doc) {
+	if !binary && !Storable(doc) {
 		return false
 	}
 	for whole := false; ; whole = d.StackDepth() == 0 {

@@ -1,7 +1,6 @@
-package postgres
+package codec
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,30 +31,13 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// Stream implements [sqlmerge.Reader]. If the result has no rows, it does not call visit.
-func (s *session) Stream(ctx context.Context, query string, schema *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	formats := make([]int16, schema.NumFields())
-	for i, f := range schema.Fields() {
+// Formats returns the formats in which to request the columns of a result.
+func Formats(columns *arrow.Schema) []int16 {
+	formats := make([]int16, columns.NumFields())
+	for i, f := range columns.Fields() {
 		formats[i] = formatOf(schemas.TypeOf(f))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	rows := s.pg.ExecParams(ctx, query, nil, nil, nil, formats)
-	c := newCollector(schema)
-	defer c.release()
-	for rows.NextRow() {
-		if c.err == nil {
-			c.row(rows.Values(), visit)
-		} else {
-			cancel() // the other rows are not needed
-		}
-	}
-	_, err := rows.Close()
-	if c.err == nil && err != nil {
-		return cause(ctx, err)
-	}
-	c.flush(visit)
-	return c.err
+	return formats
 }
 
 // formatOf returns the wire format in which to request a type. JSON is requested as text, because binary jsonb is the
@@ -67,19 +49,21 @@ func formatOf(t arrow.DataType) int16 {
 	return formatBinary
 }
 
-// collector collects rows into batches.
-type collector struct {
+// Batches collects rows of a result into record batches.
+type Batches struct {
+	visit   func(arrow.RecordBatch) error
 	builder *array.RecordBuilder
 	decode  []decode
 	rows    int
 	bytes   int
 	some    bool // at least one batch was passed on
-	err     error
 }
 
-func newCollector(schema *arrow.Schema) *collector {
-	c := &collector{builder: array.NewRecordBuilder(memory.DefaultAllocator, schema)}
-	for i, f := range schema.Fields() {
+// NewBatches returns a collector for rows with the given columns. It passes the batches on to visit. A batch is valid
+// until visit returns. The caller calls Release at the end.
+func NewBatches(columns *arrow.Schema, visit func(arrow.RecordBatch) error) *Batches {
+	c := &Batches{visit: visit, builder: array.NewRecordBuilder(memory.DefaultAllocator, columns)}
+	for i, f := range columns.Fields() {
 		put := decoderFor(c.builder.Field(i), schemas.TypeOf(f))
 		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
 			put = compacted(put)
@@ -89,33 +73,36 @@ func newCollector(schema *arrow.Schema) *collector {
 	return c
 }
 
-func (c *collector) release() { c.builder.Release() }
+// Release frees the memory.
+func (c *Batches) Release() { c.builder.Release() }
 
-func (c *collector) row(values [][]byte, each func(arrow.RecordBatch) error) {
+// Add adds a row, whose values are in the formats of [Formats].
+func (c *Batches) Add(values [][]byte) error {
 	for i, v := range values {
 		if v == nil {
 			c.builder.Field(i).AppendNull()
 			continue
 		}
-		if c.err = c.decode[i](v); c.err != nil {
-			c.err = fmt.Errorf("read column %s: %w", c.builder.Schema().Field(i).Name, c.err)
-			return
+		if err := c.decode[i](v); err != nil {
+			return fmt.Errorf("read column %s: %w", c.builder.Schema().Field(i).Name, err)
 		}
 		c.bytes += len(v)
 	}
 	if c.rows++; c.rows >= readRows || c.bytes >= readBytes {
-		c.flush(each)
+		return c.Flush()
 	}
+	return nil
 }
 
-func (c *collector) flush(each func(arrow.RecordBatch) error) {
-	if c.rows == 0 || c.err != nil {
-		return
+// Flush passes on the rows that were added since the last batch, if there are any.
+func (c *Batches) Flush() error {
+	if c.rows == 0 {
+		return nil
 	}
 	c.rows, c.bytes, c.some = 0, 0, true
 	b := c.builder.NewRecordBatch()
 	defer b.Release()
-	c.err = each(b)
+	return c.visit(b)
 }
 
 // decoderFor returns a decoder that appends values to b. t is penstock's type of the values. The values have the form

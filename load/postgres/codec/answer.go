@@ -1,0 +1,230 @@
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Answer converts the result of any query to batches. A numeric column may have an unknown scale. Then Answer keeps the
+// first rows, or the whole result, until the type of the column is decided: see [Answer.decideTypes].
+type Answer struct {
+	visit     func(arrow.RecordBatch) error
+	fields    []arrow.Field
+	formats   []int16
+	undecided []int      // indexes of numeric columns whose type is not decided
+	first     [][][]byte // rows that are kept until the types are decided
+	held      int
+	batches   *Batches // nil: the types are not decided
+}
+
+// NewAnswer returns an answer with the given columns. It passes the batches on to visit: at least one, which may be
+// empty. The caller calls Release at the end.
+func NewAnswer(columns []pgconn.FieldDescription, visit func(arrow.RecordBatch) error) *Answer {
+	a := &Answer{visit: visit}
+	for _, c := range columns {
+		a.addColumn(c)
+	}
+	return a
+}
+
+var arrays = map[uint32]arrow.DataType{
+	pgtype.BoolArrayOID: schemas.Bool, pgtype.Int8ArrayOID: schemas.Int64, pgtype.TextArrayOID: schemas.Text,
+	pgtype.Float8ArrayOID: schemas.Float64, pgtype.DateArrayOID: schemas.Date, pgtype.TimestamptzArrayOID: schemas.Timestamp,
+}
+
+func (a *Answer) addColumn(f pgconn.FieldDescription) {
+	t, format := schemas.Text, int16(formatText)
+	switch f.DataTypeOID {
+	case pgtype.BoolOID:
+		t, format = schemas.Bool, formatBinary
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
+		t, format = schemas.Int64, formatBinary
+	case pgtype.Float4OID, pgtype.Float8OID:
+		t, format = schemas.Float64, formatBinary
+	case pgtype.DateOID:
+		t, format = schemas.Date, formatBinary
+	case pgtype.TimestamptzOID:
+		t, format = schemas.Timestamp, formatBinary
+	case pgtype.JSONOID, pgtype.JSONBOID:
+		t = schemas.JSON
+	case pgtype.NumericOID:
+		format = formatBinary
+		if d, ok := decimalType(f.TypeModifier); ok {
+			t = d
+		} else {
+			a.undecided = append(a.undecided, len(a.fields))
+		}
+	case pgtype.NumericArrayOID:
+		if d, ok := decimalType(f.TypeModifier); ok {
+			t, format = arrow.ListOf(d), formatBinary
+		}
+	default:
+		if elem, ok := arrays[f.DataTypeOID]; ok {
+			t, format = arrow.ListOf(elem), formatBinary
+		}
+	}
+	field := schemas.Field(f.Name, t, "")
+	a.fields, a.formats = append(a.fields, field), append(a.formats, format)
+}
+
+// decimalType returns the decimal type of a numeric column, from its type modifier. It returns false if the modifier
+// does not set a precision, or if the precision is too large.
+func decimalType(modifier int32) (arrow.DataType, bool) {
+	m := modifier - 4
+	precision, scale := m>>16, m&0x7ff
+	if m < 0 || precision > 38 || scale > precision {
+		return nil, false
+	}
+	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, true
+}
+
+// Formats returns the formats in which to request the columns.
+func (a *Answer) Formats() []int16 { return a.formats }
+
+// Add adds a row of the result.
+func (a *Answer) Add(values [][]byte) error {
+	if a.batches == nil && len(a.undecided) == 0 {
+		a.begin()
+	}
+	if a.batches != nil {
+		return a.batches.Add(values)
+	}
+	row := make([][]byte, len(values))
+	for i, v := range values {
+		row[i] = slices.Clone(v)
+		a.held += len(v)
+	}
+	if a.first = append(a.first, row); len(a.first) >= readRows || a.held >= readBytes {
+		return a.decideTypes(false)
+	}
+	return nil
+}
+
+// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether all rows of
+// the result are known. If they are, and if all values fit, the column becomes a decimal with the greatest scale.
+// Otherwise it becomes text, which can hold any number.
+func (a *Answer) decideTypes(whole bool) error {
+	for _, i := range a.undecided {
+		scale, digits := int32(0), int32(0)
+		fits := whole
+		for _, row := range a.first {
+			if row[i] == nil {
+				continue
+			}
+			units, shown, err := parseNumeric(row[i])
+			fits = fits && err == nil
+			if err == nil {
+				scale, digits = max(scale, shown), max(digits, int32(len(units.String()))-shown)
+			}
+		}
+		if t, ok := schemas.Decimal(max(digits, 0), scale); fits && ok {
+			a.fields[i] = schemas.Field(a.fields[i].Name, t, "")
+		}
+	}
+	a.begin()
+	for _, row := range a.first {
+		if err := a.batches.Add(row); err != nil {
+			return err
+		}
+	}
+	a.first = nil
+	return nil
+}
+
+// begin creates the batches, because the types are now decided.
+func (a *Answer) begin() {
+	a.batches = NewBatches(arrow.NewSchema(a.fields, nil), a.visit)
+	for i, f := range a.fields {
+		b := a.batches.builder.Field(i)
+		switch {
+		case slices.Contains(a.undecided, i) && f.Type.ID() == arrow.STRING:
+			a.batches.decode[i] = numericText(b.(*array.StringBuilder))
+		case f.Type.ID() == arrow.INT64:
+			a.batches.decode[i] = anyInt(b.(*array.Int64Builder))
+		case f.Type.ID() == arrow.FLOAT64:
+			a.batches.decode[i] = anyFloat(b.(*array.Float64Builder))
+		}
+	}
+}
+
+// End passes on the remaining rows. If the result has no rows, it passes on an empty batch.
+func (a *Answer) End() error {
+	if a.batches == nil {
+		if err := a.decideTypes(true); err != nil {
+			return err
+		}
+	}
+	if err := a.batches.Flush(); err != nil || a.batches.some {
+		return err
+	}
+	b := array.NewRecordBatch(a.batches.builder.Schema(), emptyColumns(a.batches.builder.Schema()), 0)
+	defer b.Release()
+	return a.visit(b)
+}
+
+// Release frees the memory.
+func (a *Answer) Release() {
+	if a.batches != nil {
+		a.batches.Release()
+	}
+}
+
+func emptyColumns(s *arrow.Schema) []arrow.Array {
+	out := make([]arrow.Array, s.NumFields())
+	for i, f := range s.Fields() {
+		b := array.NewBuilder(memory.DefaultAllocator, f.Type)
+		out[i] = b.NewArray()
+		b.Release()
+	}
+	return out
+}
+
+func anyInt(b *array.Int64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 2:
+			b.Append(int64(int16(binary.BigEndian.Uint16(v))))
+		case 4:
+			b.Append(int64(int32(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(int64(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
+}
+
+func anyFloat(b *array.Float64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 4:
+			b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
+}
+
+// numericText decodes a numeric as text.
+func numericText(b *array.StringBuilder) decode {
+	return func(v []byte) error {
+		text, err := numericString(v)
+		if err == nil {
+			b.Append(text)
+		}
+		return err
+	}
+}
