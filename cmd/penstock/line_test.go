@@ -21,7 +21,8 @@ var line = map[string][]string{
 	"schemas":                            nil,
 	"state":                              nil,
 	"state/retry":                        nil, // waits between attempts, for all packages
-	"state/postgres":                     {"state", "state/retry"},
+	"state/pgerror":                      nil, // errors of Postgres, for the state and the destination
+	"state/postgres":                     {"state", "state/pgerror", "state/retry"},
 	"state/statetest":                    {"state"},
 	"extract/wire":                       {"extract/wire/budget", "state", "state/retry"},
 	"extract/wire/budget":                {"state", "state/retry"},
@@ -45,7 +46,7 @@ var line = map[string][]string{
 	"load/parquet/encode":                {"schemas"},
 	"load/parquet/objects":               {"state/retry"},
 	"load/parquet/values":                {"load", "schemas"},
-	"load/postgres":                      {"load", "load/postgres/codec", "load/sqlmerge", "schemas", "state", "state/retry"},
+	"load/postgres":                      {"load", "load/postgres/codec", "load/sqlmerge", "schemas", "state", "state/pgerror", "state/retry"},
 	"load/postgres/codec":                {"load", "schemas"},
 	"load/postgres/pgtest":               nil,
 	"cmd/internal/knowledge":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
@@ -97,6 +98,7 @@ var line = map[string][]string{
 
 // foreign lists the external imports that a package must not have.
 var foreign = map[string][]string{
+	"state/pgerror":               {"arrow-go", "net/http", "database/sql"},
 	"state/retry":                 {"arrow-go", "net/http", "database/sql", "pgx"},
 	"state":                       {"arrow-go", "net/http"},
 	"extract":                     {"arrow-go", "database/sql"},

@@ -16,7 +16,7 @@ import (
 func (s *Store) ChangeBudget(ctx context.Context, name string, update func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {
-		return s.redactError(err)
+		return shorten(err)
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var at time.Time
@@ -43,7 +43,7 @@ func (s *Store) ChangeBudget(ctx context.Context, name string, update func(at ti
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("change budget: %w", s.redactError(err))
+		return fmt.Errorf("change budget: %w", shorten(err))
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 //go:embed migrations/*.sql
@@ -36,7 +36,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 		return 0, 0, fmt.Errorf("migrate: %w", err)
 	}
 	if err := s.makeSchema(ctx, pool); err != nil {
-		return 0, 0, fmt.Errorf("migrate: %w", s.redactError(err))
+		return 0, 0, fmt.Errorf("migrate: %w", shorten(err))
 	}
 	p, err := s.provider(pool)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if from, err = p.GetDBVersion(ctx); err != nil {
-		return 0, 0, fmt.Errorf("migrate: %w", s.redactError(err))
+		return 0, 0, fmt.Errorf("migrate: %w", shorten(err))
 	}
 	if _, err = p.Up(ctx); err != nil {
-		return from, from, fmt.Errorf("migrate: %w", s.redactError(err))
+		return from, from, fmt.Errorf("migrate: %w", shorten(err))
 	}
 	to, err = p.GetDBVersion(ctx)
 	return from, to, err
@@ -97,7 +97,7 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	if err == nil {
 		s.clock.record(there, asked)
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
+	if c := pgerror.Code(err); c == pgerror.UndefinedTable || c == pgerror.UndefinedName {
 		version, err = 0, nil
 	}
 	switch {

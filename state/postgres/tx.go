@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/pgerror"
 	"github.com/penstock-data/penstock/state/retry"
 )
 
@@ -25,20 +23,20 @@ var errUncertain = errors.New("the outcome of the commit is unknown")
 // lost may have succeeded, so the function must be idempotent. When change returns nil, the changes are durable.
 // Invariant 3
 func (s *Store) change(ctx context.Context, update func(pgx.Tx) error) error {
-	return s.retry(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+	return s.retry(ctx, func(err error) bool { return pgerror.Transient(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, update)
 	})
 }
 
 // changeOnce is like change, for a function that is not idempotent. It does not retry after the commit was sent.
 func (s *Store) changeOnce(ctx context.Context, update func(pgx.Tx) error) error {
-	return s.retry(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+	return s.retry(ctx, func(err error) bool { return pgerror.Transient(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
 		return s.runTx(ctx, update)
 	})
 }
 
 func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
-	return s.retry(ctx, passing, func(ctx context.Context) error {
+	return s.retry(ctx, pgerror.Transient, func(ctx context.Context) error {
 		pool, err := s.ready(ctx)
 		if err != nil {
 			return err
@@ -52,13 +50,13 @@ func (s *Store) retry(ctx context.Context, temporary func(error) bool, attempt f
 	for tries := reconnect.Begin(); ; {
 		err := attempt(ctx)
 		if err == nil || !temporary(err) || ctx.Err() != nil {
-			return s.redactError(err)
+			return shorten(err)
 		}
 		switch again := tries.Again(ctx); {
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", context.Cause(ctx), s.redactError(err))
+			return fmt.Errorf("%w: %w", context.Cause(ctx), shorten(err))
 		case !again:
-			return s.redactError(err)
+			return shorten(err)
 		}
 	}
 }
@@ -86,7 +84,7 @@ func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != "57P01" || errors.Is(err, pgx.ErrTxCommitRollback) {
+		if c := pgerror.Code(err); c != "" && c != pgerror.Shutdown || errors.Is(err, pgx.ErrTxCommitRollback) {
 			return err
 		}
 		return fmt.Errorf("%w: %w", errUncertain, err)
@@ -114,65 +112,10 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// passing reports whether an error is temporary, for example a lost connection, a restart of the server, or a
-// conflict with another transaction.
-func passing(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch e.Code {
-		case "40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300":
-			return true
-		}
-		return strings.HasPrefix(e.Code, "08")
-	}
-	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return false
-	case errors.Is(err, pgx.ErrNoRows), errors.Is(err, ErrUnmigrated), errors.Is(err, state.ErrNewer):
-		return false
-	}
-	if _, dialled := errors.AsType[*pgconn.ConnectError](err); dialled {
-		return true
-	}
-	return broken(err)
-}
-
 // Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. It
 // returns false for a schema of another version.
 func (s *Store) Troubled(err error) bool {
-	if _, refused := errors.AsType[*pgconn.PgError](err); refused {
-		return true
-	}
-	return err != nil && passing(err)
+	return pgerror.Code(err) != "" || pgerror.Transient(err)
 }
 
-// redactError returns err without secrets. The driver's message contains user and database. It should not contain the
-// password, but redactError replaces it anyway. // Invariant 5
-func (s *Store) redactError(err error) error {
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		lines := strings.Split(strings.TrimSpace(e.Error()), "\n")
-		return &dialError{cause: err, text: "connect to the state database: " + s.redact(strings.TrimSpace(lines[len(lines)-1]))}
-	}
-	return err
-}
-
-func (s *Store) redact(text string) string {
-	c, err := pgconn.ParseConfig(s.o.URL)
-	if err != nil || c.Password == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, c.Password, "[redacted]")
-}
-
-type dialError struct {
-	cause error
-	text  string
-}
-
-// Error returns the message, without the password.
-func (e *dialError) Error() string { return e.text }
-
-// Unwrap returns the driver's error.
-func (e *dialError) Unwrap() error { return e.cause }
+func shorten(err error) error { return pgerror.Shorten(err, "the state database: ") }

@@ -1,0 +1,94 @@
+// Package pgerror distinguishes the errors of Postgres servers and of the connections to them.
+package pgerror
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Error codes of the server (SQLSTATE).
+const (
+	Shutdown       = "57P01" // an administrator has ended the session or stops the server
+	UndefinedTable = "42P01"
+	UndefinedName  = "3F000" // of a schema
+	LockTimeout    = "55P03"
+	Internal       = "XX000"
+)
+
+// passing lists the codes of errors after which a retry may succeed, or the beginnings of codes. The causes are too
+// many connections, a server that stops or starts, a lost connection, a conflict with another transaction, or a
+// timeout. Internal is for a table that another session changes: see Transient.
+var passing = []string{"53300", Shutdown, "57P02", "57P03", "57P05", "40001", "40P01", LockTimeout, "08", "25P03", "25P04", Internal}
+
+// Code returns the server's error code, or "" if the error is not from the server.
+func Code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// Transient reports whether a retry may succeed soon.
+func Transient(err error) bool {
+	c := Code(err)
+	for _, prefix := range passing {
+		if c != "" && strings.HasPrefix(c, prefix) {
+			return c != Internal || strings.Contains(err.Error(), "concurrently")
+		}
+	}
+	return Disconnected(err)
+}
+
+// Disconnected reports whether the connection is lost. The outcome of the last request is then unknown.
+func Disconnected(err error) bool {
+	var (
+		dial *pgconn.ConnectError
+		nerr net.Error
+	)
+	switch c := Code(err); {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case c != "":
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P")
+	case errors.As(err, &dial), errors.As(err, &nerr), errors.Is(err, pgconn.ErrConnClosed):
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
+}
+
+// Shorten returns err. If err says that connecting to a server has failed, its text becomes short: the driver's text has
+// a line per attempt, for each address, with and without TLS. Only the last line is kept. The text does not contain the
+// password. // Invariant 5
+func Shorten(err error, server string) error {
+	e, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the cause follows user and database
+		last = one
+	}
+	if e.Config.Password != "" { // the driver does not write it, but a server may
+		last = strings.ReplaceAll(last, e.Config.Password, "[redacted]")
+	}
+	return &connectError{cause: err, text: "connect to " + server + last}
+}
+
+type connectError struct {
+	cause error
+	text  string
+}
+
+// Error returns the short text.
+func (e *connectError) Error() string { return e.text }
+
+// Unwrap returns the driver's error.
+func (e *connectError) Unwrap() error { return e.cause }

@@ -1,0 +1,48 @@
+package pgerror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTransient(t *testing.T) {
+	for _, c := range []struct {
+		err                     error
+		transient, disconnected bool
+	}{
+		{nil, false, false},
+		{errors.New("no answer"), false, false},
+		{context.DeadlineExceeded, false, false},
+		{fmt.Errorf("%w: %w", context.Canceled, io.ErrUnexpectedEOF), false, false},
+		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), true, true},
+		{pgconn.ErrConnClosed, true, true},
+		{&pgconn.PgError{Code: Shutdown}, true, true},
+		{&pgconn.PgError{Code: "08006"}, true, true},
+		{&pgconn.PgError{Code: LockTimeout}, true, false},
+		{&pgconn.PgError{Code: "40001"}, true, false},
+		{&pgconn.PgError{Code: "23505"}, false, false},
+		{&pgconn.PgError{Code: Internal, Message: "cache lookup failed"}, false, false},
+		{&pgconn.PgError{Code: Internal, Message: "tuple concurrently updated"}, true, false},
+	} {
+		require.Equal(t, c.transient, Transient(c.err), "%v", c.err)
+		require.Equal(t, c.disconnected, Disconnected(c.err), "%v", c.err)
+	}
+}
+
+// TestShorten checks that the error of a failed connection has one line, and neither the user nor the password.
+func TestShorten(t *testing.T) {
+	for _, hosts := range []string{"127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"} {
+		_, err := pgconn.Connect(t.Context(), "postgres://penny:127.0.0.1@"+hosts+"/books?sslmode=disable")
+		short := Shorten(err, "the state database: ")
+		require.ErrorIs(t, short, err)
+		require.Regexp(t, `^connect to the state database: \[redacted\].*connection refused$`, short.Error())
+		require.NotContains(t, short.Error(), "penny")
+	}
+	require.Equal(t, io.EOF, Shorten(io.EOF, ""))
+}
