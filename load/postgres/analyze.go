@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 )
 
 // analyzeRows is the number of rows that must be written to a table before its statistics are updated. If the planner
@@ -14,28 +16,37 @@ const analyzeRows = 50_000
 // takes a larger sample later.
 const sampleTarget = 20
 
-// analyze updates the statistics of tables into which the last commits have written many rows. The sample is small,
-// so that a load is not delayed. analyze runs after the commit, and nothing depends on it.
-func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) {
-	var due []string
-	d.mu.Lock()
-	for table, n := range written {
-		total := d.written[table] + n
+// statistics counts the rows that were written to each table. It is safe for concurrent use.
+type statistics struct {
+	mu                sync.Mutex
+	written, analyzed map[string]int64 // rows by table; the same at its last ANALYZE
+}
+
+// due counts more rows that were written, and returns the tables whose statistics must be updated.
+func (st *statistics) due(written map[string]int64) (tables []string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, table := range slices.Sorted(maps.Keys(written)) {
+		total := st.written[table] + written[table]
 		// Update the statistics only if the number of written rows is four times that of the last update. So a long load
 		// updates them rarely.
-		if total >= analyzeRows && total/4 >= d.analyzed[table] {
-			due = append(due, table)
-			d.analyzed[table] = total
+		if total >= analyzeRows && total/4 >= st.analyzed[table] {
+			tables = append(tables, table)
+			st.analyzed[table] = total
 		}
-		d.written[table] = total
+		st.written[table] = total
 	}
-	d.mu.Unlock()
-	slices.Sort(due)
-	for _, table := range due {
-		err := s.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+d.place(table)+"; COMMIT")
+	return tables
+}
+
+// analyze updates the statistics of tables into which the last commits have written many rows. The sample is small,
+// so that a load is not delayed. analyze runs after the commit, and nothing depends on it.
+func (t *transaction) analyze(ctx context.Context) {
+	for _, table := range t.b.stats.due(t.written) {
+		err := t.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+t.b.Place(table)+"; COMMIT")
 		if err != nil {
-			s.rollback()
-			d.o.Log.Debug("postgres: cannot update statistics", "table", table, "error", err)
+			t.rollback()
+			t.b.o.Log.Debug("postgres: cannot update statistics", "table", table, "error", err)
 			return
 		}
 	}

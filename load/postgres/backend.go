@@ -3,11 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"time"
-
-	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
@@ -16,104 +11,112 @@ import (
 // backend implements [sqlmerge.Backend] and [sqlmerge.Pooled].
 type backend struct {
 	dialect
-	d *DB
+	o      Options
+	pool   *pool
+	own    ownTables
+	passes *passTables
+	stats  statistics
 }
 
-var _ sqlmerge.Pooled = backend{}
+var (
+	_ sqlmerge.Backend = (*backend)(nil)
+	_ sqlmerge.Pooled  = (*backend)(nil)
+)
 
 // Exists implements [sqlmerge.Backend].
-func (backend) Exists() bool { return true }
+func (b *backend) Exists() bool { return true }
 
 // Step implements [sqlmerge.Backend].
-func (b backend) Step(name string) error { return b.d.step(name) }
+func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
 
-// Read implements [sqlmerge.Backend]. If the connection is lost, Read calls f again on another one. After the first batch
-// of rows it fails instead, because the caller would otherwise get rows twice.
-func (b backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error {
-	var failed error
-	err := b.d.withReadTx(ctx, func(s *session) error {
-		r := &reader{session: s}
-		if failed = f(r); r.begun {
-			return nil
-		}
-		return failed
-	})
-	if err == nil {
-		err = failed
-	}
-	return err
+// Read implements [sqlmerge.Backend].
+func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error {
+	return b.pool.read(ctx, func(s *session) error { return f(&reader{s, b.schema}) })
 }
 
 // reader implements [sqlmerge.Reader] in a read-only transaction.
 type reader struct {
 	*session
-	begun bool // rows were passed on
-}
-
-// Stream implements [sqlmerge.Reader].
-func (r *reader) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	return r.session.Stream(ctx, query, columns, func(b arrow.RecordBatch) error {
-		r.begun = true
-		return visit(b)
-	})
+	schema string
 }
 
 // Objects implements [sqlmerge.Reader].
 func (r *reader) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
-	found, err := r.db.readObjects(ctx, r.session, names)
+	found, err := readObjects(ctx, r.session, r.schema, names)
 	return objectsOf(found), err
 }
 
 // Write implements [sqlmerge.Backend]. It begins a transaction that belongs to no stream.
-func (b backend) Write(ctx context.Context) (sqlmerge.Session, error) {
+func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 	// ErrUnshared is no obstacle: penstock's own tables exist, and sources share them
-	if err := b.d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) {
+	if err := b.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) {
 		return nil, err
 	}
-	s, err := b.d.acquire(ctx)
+	s, err := b.pool.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &transaction{session: s}
-	if err := b.d.begin(ctx, s); err != nil {
+	t := &transaction{session: s, b: b}
+	if err := s.begin(ctx); err != nil {
 		t.discard()
 		return nil, err
 	}
 	return t, nil
 }
 
-// lockWaitFactor limits how long a transaction waits for others that change the same table: this many times
-// [Options].Wait. Such a wait blocks no reader, and the last of many sources waits for the commits of all others.
-const lockWaitFactor = 10
+// Discard implements [sqlmerge.Pooled].
+func (b *backend) Discard(table string) { b.passes.discard(table) }
 
-// Lock implements [sqlmerge.PooledSession] with advisory locks. Rolling back to a savepoint releases them.
-func (t *transaction) Lock(ctx context.Context, names ...string) (func(release bool) error, error) {
-	locks := make([]string, len(names))
-	for i, name := range names {
-		locks[i] = "penstock " + t.db.o.Schema + " " + name
+// prepare creates the schema and penstock's own tables if they are missing. It uses its own transaction, because
+// streams that start at the same time all need the tables. The tables stay empty until the first commit.
+func (b *backend) prepare(ctx context.Context, source string) error {
+	if b.own.known(source) {
+		return nil
 	}
-	begun := time.Now()
-	err := t.run(ctx, "SAVEPOINT penstock_line; "+t.db.advisoryLockSQL(locks...))
-	if t.of != nil {
-		t.of.queued += time.Since(begun)
-	}
+	s, err := b.pool.acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("wait for other sources to change %s: %w", strings.Join(names, ", "), err)
+		return err
 	}
-	return func(release bool) error {
-		leave := "RELEASE SAVEPOINT penstock_line"
-		if release {
-			leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave
-		}
-		return t.run(ctx, leave)
-	}, nil
+	defer func() { s.rollback(); s.release() }()
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := createOwn(ctx, s, b.dialect, source); err != nil {
+		return err
+	}
+	if err := b.passes.findStale(ctx, s); err != nil {
+		return err
+	}
+	if err := b.warn(ctx, s); err != nil {
+		return err
+	}
+	if err := s.run(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	b.own.learn(source)
+	return nil
 }
 
-// advisoryLockSQL returns SQL that waits for the advisory locks with the given names.
-func (d *DB) advisoryLockSQL(names ...string) string {
-	sql := "SET LOCAL lock_timeout = " + millis(lockWaitFactor*d.o.Wait)
-	for _, name := range names {
-		sql += "; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(" + literal(name) + ", 0))"
+// warn logs each warning only once for all destinations with the same [Options].LoggedWarnings.
+func (b *backend) warn(ctx context.Context, s *session) error {
+	warnings, err := excessRights(ctx, s, b.schema)
+	for _, w := range warnings {
+		if _, logged := b.o.LoggedWarnings.LoadOrStore(w, true); !logged {
+			b.o.Log.Warn("postgres: " + w)
+		}
 	}
-	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
+	return err
+}
+
+// dropPassTables drops the tables of finished passes in a session of its own. If that fails, a later commit drops them.
+func (b *backend) dropPassTables() {
+	if !b.passes.waiting() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
+	defer cancel()
+	if s, err := b.pool.acquire(ctx); err == nil {
+		defer s.release()
+		b.passes.drop(ctx, s)
+	}
 }

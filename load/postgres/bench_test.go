@@ -237,7 +237,7 @@ func definitions(d *DB, t schemas.Table) (out string) {
 		if i > 0 {
 			out += ", "
 		}
-		out += d.definition(t, f)
+		out += d.b.definition(t, f)
 	}
 	return out
 }
@@ -320,7 +320,7 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 
 // bare does the minimum: it copies the rows into a temporary table, and merges them with one statement.
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
-	s, err := d.acquire(b.Context())
+	s, err := d.b.pool.acquire(b.Context())
 	require.NoError(b, err)
 	defer s.release()
 	require.NoError(b, s.run(b.Context(), "BEGIN; CREATE TEMP TABLE bare (LIKE public.base) ON COMMIT DROP"))

@@ -6,8 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/load"
@@ -30,7 +33,7 @@ func carriedPrefixOf(k state.Key) string {
 //
 // After a crash of the server, an unlogged table is empty. Then it has fewer rows than package sqlmerge expects.
 func (t *transaction) Keep(ctx context.Context, table string, columns int) (string, error) {
-	kept := t.db.place(carriedPrefixOf(t.of.key) + strings.ToLower(rand.Text()[:12]))
+	kept := t.b.Place(carriedPrefixOf(t.of.key) + strings.ToLower(rand.Text()[:12]))
 	keys := make([]string, columns)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("k%d", i)
@@ -38,9 +41,7 @@ func (t *transaction) Keep(ctx context.Context, table string, columns int) (stri
 	err := t.run(ctx, "CREATE UNLOGGED TABLE "+kept+" AS SELECT * FROM "+table+"; ALTER TABLE "+kept+" ADD PRIMARY KEY ("+strings.Join(keys, ", ")+
 		"); COMMENT ON TABLE "+kept+" IS "+literal("penstock: keys that a running pass has found unchanged; dropped when the pass ends"))
 	t.kept = kept
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	t.db.kept[kept] = true
+	t.b.passes.keep(kept)
 	return kept, err
 }
 
@@ -49,12 +50,59 @@ func (t *transaction) Prepare(ctx context.Context, table string) error {
 	return t.run(ctx, "ANALYZE "+table)
 }
 
-// Discard implements [sqlmerge.Pooled].
-func (b backend) Discard(kept string) {
-	b.d.mu.Lock()
-	defer b.d.mu.Unlock()
-	delete(b.d.kept, kept)
-	b.d.garbage = append(b.d.garbage, kept)
+// passTables has the tables of carried keys in the schema that passes of this process need, or that are to be dropped.
+// It is safe for concurrent use.
+type passTables struct {
+	sql dialect
+	log *slog.Logger
+
+	mu      sync.Mutex
+	kept    map[string]bool // tables that a pass of this process needs
+	garbage []string        // tables of finished passes, which must be dropped
+	cleaned time.Time       // time of the last failed attempt to drop them
+	// stale has the streams, by [carriedPrefixOf], that had tables of carried keys when this process started.
+	stale map[string]bool
+}
+
+func newPassTables(sql dialect, log *slog.Logger) *passTables {
+	return &passTables{sql: sql, log: log, kept: map[string]bool{}, stale: map[string]bool{}}
+}
+
+// keep records that a pass of this process needs a table.
+func (p *passTables) keep(table string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept[table] = true
+}
+
+// forget records that a table does not exist, because its transaction was rolled back.
+func (p *passTables) forget(table string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.kept, table)
+}
+
+// discard records that no pass needs a table any more.
+func (p *passTables) discard(table string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.kept, table)
+	p.garbage = append(p.garbage, table)
+}
+
+// discardAll records that no pass of this process needs its tables any more.
+func (p *passTables) discardAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.garbage = slices.AppendSeq(p.garbage, maps.Keys(p.kept))
+	clear(p.kept)
+}
+
+// waiting reports whether tables are to be dropped.
+func (p *passTables) waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.garbage) > 0
 }
 
 const (
@@ -62,78 +110,56 @@ const (
 	dropAgain    = time.Minute            // pause after a failed attempt
 )
 
-// stalePasses finds the streams that have tables of carried keys when this process starts. Other processes may still
+// findStale finds the streams that have tables of carried keys when this process starts. Other processes may still
 // use these tables.
-func (d *DB) stalePasses(ctx context.Context, s *session) error {
-	names, err := s.strings(ctx, d.passTablesSQL(carriedPrefix))
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (p *passTables) findStale(ctx context.Context, s *session) error {
+	names, err := s.strings(ctx, passTablesSQL(p.sql.schema, carriedPrefix))
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, name := range names {
-		d.stale[name[:strings.LastIndexByte(name, '_')+1]] = true
+		p.stale[name[:strings.LastIndexByte(name, '_')+1]] = true
 	}
 	return err
 }
 
-// passTablesSQL selects the tables whose names begin with the prefix and that penstock's role may drop.
-func (d *DB) passTablesSQL(prefix string) string {
-	return "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname >= " + literal(prefix) + " AND relname < " + literal(prefix+"~") +
-		" AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND pg_catalog.pg_has_role(relowner, 'USAGE')"
-}
-
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a
 // commit to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier
-// passes are not needed. If always is not set, it does so once for a stream that stalePasses has found. Invariant 13
-func (d *DB) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
+// passes are not needed. If always is not set, it does so once for a stream that findStale has found. Invariant 13
+func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
-	d.mu.Lock()
-	stale := d.stale[prefix]
-	d.mu.Unlock()
+	p.mu.Lock()
+	stale := p.stale[prefix]
+	p.mu.Unlock()
 	if !stale && !always {
 		return
 	}
-	names, err := s.strings(ctx, d.passTablesSQL(prefix))
+	names, err := s.strings(ctx, passTablesSQL(p.sql.schema, prefix))
 	if err != nil {
-		d.o.Log.Debug("postgres: find tables of killed passes", "error", err)
+		p.log.Debug("postgres: find tables of killed passes", "error", err)
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.stale, prefix)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.stale, prefix)
 	for _, name := range names {
-		if table := d.place(name); !d.kept[table] {
-			d.garbage = append(d.garbage, table)
+		if table := p.sql.Place(name); !p.kept[table] {
+			p.garbage = append(p.garbage, table)
 		}
 	}
 }
 
-// dropNow calls dropGarbage in a session of its own. If that fails, a later commit drops the tables.
-func (d *DB) dropNow() {
-	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
-	defer cancel()
-	d.mu.Lock()
-	garbage := len(d.garbage)
-	d.mu.Unlock()
-	if garbage == 0 {
-		return
-	}
-	if s, err := d.acquire(ctx); err == nil {
-		defer s.release()
-		d.dropGarbage(ctx, s)
-	}
-}
-
-// dropGarbage drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
+// drop drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
 // a later commit drops them.
-func (d *DB) dropGarbage(ctx context.Context, s *session) {
-	d.mu.Lock()
-	tables := d.garbage
-	if time.Since(d.cleaned) < dropAgain {
+func (p *passTables) drop(ctx context.Context, s *session) {
+	p.mu.Lock()
+	tables := p.garbage
+	if time.Since(p.cleaned) < dropAgain {
 		tables = nil
 	}
 	if tables != nil {
-		d.garbage = nil
+		p.garbage = nil
 	}
-	d.mu.Unlock()
+	p.mu.Unlock()
 	if len(tables) == 0 || !s.usable() {
 		return
 	}
@@ -145,8 +171,14 @@ func (d *DB) dropGarbage(ctx context.Context, s *session) {
 		return
 	}
 	s.rollback()
-	d.o.Log.Debug("postgres: drop tables of finished passes", "error", err)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.garbage, d.cleaned = append(d.garbage, tables...), time.Now()
+	p.log.Debug("postgres: drop tables of finished passes", "error", err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.garbage, p.cleaned = append(p.garbage, tables...), time.Now()
+}
+
+// passTablesSQL selects the tables whose names begin with the prefix and that penstock's role may drop.
+func passTablesSQL(schema, prefix string) string {
+	return "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname >= " + literal(prefix) + " AND relname < " + literal(prefix+"~") +
+		" AND " + inSchema("relnamespace", schema) + " AND pg_catalog.pg_has_role(relowner, 'USAGE')"
 }

@@ -72,7 +72,7 @@ func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load
 	return out
 }
 
-const passTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
+const countPassTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
 
 // Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass has all
 // of its carried keys. No session is held between commits, and no table is left. A single pass behaves the same.
@@ -86,19 +86,19 @@ func TestManyPasses(t *testing.T) {
 				all = append(all, newSlowList(i))
 				all[i].must(t, d, 1, true, 1, 2, 3, 4, 5, 6, 7)
 			}
-			require.Equal(t, "0", server.Text(passTables), "passes of one commit")
+			require.Equal(t, "0", server.Text(countPassTables), "passes of one commit")
 			for part := range 2 {
 				for _, l := range all {
 					require.Equal(t, load.Outcome{Unchanged: 2}, l.must(t, d, 2, false, 2*part+1, 2*part+2))
-					require.Zero(t, d.pool.Stat().AcquiredConns(), "sessions that are held")
+					require.Zero(t, d.b.pool.conns.Stat().AcquiredConns(), "sessions that are held")
 				}
-				require.Equal(t, fmt.Sprint(lists), server.Text(passTables))
+				require.Equal(t, fmt.Sprint(lists), server.Text(countPassTables))
 			}
 			for _, l := range all {
 				out := l.must(t, d, 2, true, 5, 6, 1)
 				require.Equal(t, load.Outcome{Unchanged: 2, Deduplicated: 1, Alive: 7, Missing: 1, Known: true, Deleted: 1}, out)
 			}
-			require.Equal(t, "0", server.Text(passTables))
+			require.Equal(t, "0", server.Text(countPassTables))
 			require.NoError(t, d.Close())
 		})
 	}
@@ -123,7 +123,7 @@ func TestCarriedOverRestart(t *testing.T) {
 			} else {
 				require.Equal(t, load.Outcome{Unchanged: 1, Alive: 5, Missing: 1, Known: true, Deleted: 1}, out)
 			}
-			require.Equal(t, "0", server.Text(passTables))
+			require.Equal(t, "0", server.Text(countPassTables))
 		})
 	}
 }
@@ -142,15 +142,15 @@ func TestCarriedAfterKill(t *testing.T) {
 	require.NoError(t, err)
 	late, err := frozen.Begin(t.Context(), l.key, from, load.Pass{Run: runID(2), Whole: true})
 	require.NoError(t, err)
-	require.Equal(t, "2", server.Text(passTables))
+	require.Equal(t, "2", server.Text(countPassTables))
 
 	next := open(t, Options{URL: server.URL(), Schema: "s"})
 	l.must(t, next, 3, true, 1, 2, 3)
-	require.Equal(t, "1", server.Text(passTables), "the table of the other stream")
+	require.Equal(t, "1", server.Text(countPassTables), "the table of the other stream")
 	_, err = late.Apply(t.Context(), load.Sweep{Table: l.table.Name, Delete: true})
 	require.ErrorIs(t, err, state.ErrMoved)
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, other.must(t, frozen, 2, true, 3))
-	require.Equal(t, "0", server.Text(passTables))
+	require.Equal(t, "0", server.Text(countPassTables))
 }
 
 // The table of an abandoned pass is dropped when the next pass begins, or when the destination is closed.
@@ -160,13 +160,13 @@ func TestCarriedAbandoned(t *testing.T) {
 	l := newSlowList(0)
 	l.must(t, d, 1, true, 1, 2, 3)
 	l.must(t, d, 2, false, 1, 2)
-	require.Equal(t, "1", server.Text(passTables))
+	require.Equal(t, "1", server.Text(countPassTables))
 	l.must(t, d, 3, true, 1, 2, 3)
-	require.Equal(t, "0", server.Text(passTables))
+	require.Equal(t, "0", server.Text(countPassTables))
 	l.must(t, d, 4, false, 1, 2)
-	require.Equal(t, "1", server.Text(passTables))
+	require.Equal(t, "1", server.Text(countPassTables))
 	require.NoError(t, d.Close())
-	require.Equal(t, "0", server.Text(passTables))
+	require.Equal(t, "0", server.Text(countPassTables))
 }
 
 // A backup reads all tables of the schema. It does not delay commits. A table that could not be dropped because of
@@ -186,14 +186,14 @@ func TestCarriedDuringBackup(t *testing.T) {
 	began := time.Now()
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, l.must(t, d, 2, true, 3))
 	require.Less(t, time.Since(began), 8*time.Second) // a wait for the lock takes 10 s
-	require.Equal(t, "1", server.Text(passTables))
+	require.Equal(t, "1", server.Text(countPassTables))
 	_, err = c.Exec(t.Context(), "COMMIT")
 	require.NoError(t, err)
-	d.mu.Lock()
-	d.cleaned = time.Time{}
-	d.mu.Unlock()
+	d.b.passes.mu.Lock()
+	d.b.passes.cleaned = time.Time{}
+	d.b.passes.mu.Unlock()
 	l.must(t, d, 3, true, 1, 2, 3)
-	require.Equal(t, "0", server.Text(passTables))
+	require.Equal(t, "0", server.Text(countPassTables))
 }
 
 // If a transaction is a whole pass, for example for webhook events, it leaves no table.
@@ -210,7 +210,7 @@ func TestCarriedOnce(t *testing.T) {
 	defer b.Release()
 	require.NoError(t, x.Write(t.Context(), l.table, b))
 	require.NoError(t, x.Commit(t.Context(), from+"x"))
-	require.Equal(t, "0", server.Text(passTables))
+	require.Equal(t, "0", server.Text(countPassTables))
 }
 
 // The connection is lost before or after the answer to a COMMIT. The carried keys of the pass are not lost.

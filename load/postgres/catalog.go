@@ -23,7 +23,7 @@ type object struct {
 // relations returns the condition that the relation c of pg_class belongs to the schema and has one of the names, or is a
 // child table of such a table. Its form lets the server use the index on name and schema, because a database may have schemas for
 // thousands of sources. The index sorts names by their bytes. So names that begin with n__ are between n__ and n_`.
-func (d *DB) relations(names []string) string {
+func relations(schema string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
 		if len(n) <= schemas.MaxName { // Postgres would cut a longer name, which would then mean another table
@@ -36,16 +36,17 @@ func (d *DB) relations(names []string) string {
 	if or == nil {
 		return "false"
 	}
-	return "c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND (" + strings.Join(or, " OR ") + ")"
+	return inSchema("c.relnamespace", schema) + " AND (" + strings.Join(or, " OR ") + ")"
 }
 
-func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[string]*object, error) {
+// readObjects reads the objects with the given names, and their child tables.
+func readObjects(ctx context.Context, s *session, schema string, names []string) (map[string]*object, error) {
 	all, byOID := map[string]*object{}, map[string]*object{}
 	query := `SELECT c.relname, c.relkind, ` + suspect + `, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
 		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a', c.oid, a.attnum
 		FROM pg_catalog.pg_class c
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE ` + d.relations(names) + " ORDER BY c.relname, a.attnum"
+		WHERE ` + relations(schema, names) + " ORDER BY c.relname, a.attnum"
 	err := s.query(ctx, query, func(v [][]byte) error {
 		o := all[string(v[0])]
 		if o == nil {

@@ -27,24 +27,9 @@ func (l Problems) Error() string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(l[:most], "; "), len(l)-most)
 }
 
-// Check returns [Problems] if the role lacks rights that a run needs. It changes nothing.
-func (d *DB) Check(ctx context.Context) error {
-	var lacking Problems
-	err := d.withReadTx(ctx, func(s *session) (err error) {
-		lacking, err = d.lacking(ctx, s)
-		return err
-	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("check postgres: %w", err)
-	case lacking != nil:
-		return fmt.Errorf("check postgres: %w", lacking)
-	}
-	return nil
-}
-
-func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
-	schema, role, database := ident(d.o.Schema), "", ""
+// lackingRights returns what prevents a run.
+func lackingRights(ctx context.Context, s *session, schema string) (Problems, error) {
+	var role, database string
 	var version, utf8, replica, temp, exists, creator, usage, create int64
 	err := s.query(ctx, "SELECT pg_catalog.quote_ident(current_user), pg_catalog.quote_ident(pg_catalog.current_database())", func(v [][]byte) error {
 		role, database = string(v[0]), string(v[1])
@@ -53,15 +38,16 @@ func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
 	if err != nil {
 		return nil, err
 	}
-	right := "(SELECT pg_catalog.has_schema_privilege(oid, '%s')::int FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ")"
+	right := "(SELECT pg_catalog.has_schema_privilege(oid, '%s')::int FROM pg_catalog.pg_namespace WHERE nspname = " + literal(schema) + ")"
 	err = s.numbers(ctx, "SELECT current_setting('server_version_num')::int, (current_setting('server_encoding') = 'UTF8')::int, pg_catalog.pg_is_in_recovery()::int, "+
-		"pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')::int, (SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+"), "+
+		"pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')::int, (SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = "+literal(schema)+"), "+
 		"pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::int, coalesce("+fmt.Sprintf(right, "USAGE")+", 1), coalesce("+fmt.Sprintf(right, "CREATE")+", 1)",
 		&version, &utf8, &replica, &temp, &exists, &creator, &usage, &create)
 	if err != nil {
 		return nil, err
 	}
 	var out Problems
+	quoted := ident(schema)
 	for _, c := range []struct {
 		bad bool
 		say string
@@ -70,22 +56,22 @@ func (d *DB) lacking(ctx context.Context, s *session) (Problems, error) {
 		{utf8 == 0, "the database's encoding is not UTF8: CREATE DATABASE … ENCODING 'UTF8'"},
 		{replica == 1, "the server is a read-only replica: connect to the primary"},
 		{temp == 0, fmt.Sprintf("the role may not create temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
-		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and the role may not create it: CREATE SCHEMA %s AUTHORIZATION %s", schema, schema, role)},
-		{usage == 0, fmt.Sprintf("the role may not use schema %s: GRANT USAGE ON SCHEMA %s TO %s", schema, schema, role)},
-		{create == 0, fmt.Sprintf("the role may not create tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", schema, schema, role)},
+		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and the role may not create it: CREATE SCHEMA %s AUTHORIZATION %s", quoted, quoted, role)},
+		{usage == 0, fmt.Sprintf("the role may not use schema %s: GRANT USAGE ON SCHEMA %s TO %s", quoted, quoted, role)},
+		{create == 0, fmt.Sprintf("the role may not create tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", quoted, quoted, role)},
 	} {
 		if c.bad {
 			out = append(out, c.say)
 		}
 	}
-	tables, err := d.lackingTables(ctx, s)
+	tables, err := lackingTables(ctx, s, schema)
 	return append(out, tables...), err
 }
 
 // lackingTables checks the tables that penstock has made. The role must own them and see all of their rows. Other
 // roles must not have attached functions to them, which would run with the role's rights.
-func (d *DB) lackingTables(ctx context.Context, s *session) (out Problems, err error) {
-	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
+func lackingTables(ctx context.Context, s *session, schema string) (out Problems, err error) {
+	found, err := foreign(ctx, s, schema, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		out = append(out, found[name]...)

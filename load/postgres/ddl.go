@@ -6,23 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// Columns is the default limit of a stream's columns. A row of Postgres has 8,160 bytes. Long values are stored
-// elsewhere, but each takes 18 bytes in the row.
-const Columns = 400
 
 // maxColumns is Postgres's limit of columns per table. It includes dropped columns.
 const maxColumns = 1600
 
 // Alter implements [sqlmerge.Session].
 func (t *transaction) Alter(ctx context.Context, a sqlmerge.Alteration) error {
-	if err := t.db.step("alter"); err != nil {
+	if err := t.b.Step("alter"); err != nil {
 		return err
 	}
 	p := a.Plan
@@ -44,70 +38,50 @@ func (t *transaction) create(ctx context.Context, p load.Plan) error {
 	table := p.Table
 	defs := make([]string, 0, table.Columns.NumFields()+1)
 	for _, f := range table.Columns.Fields() {
-		defs = append(defs, t.db.definition(table, f))
+		defs = append(defs, t.b.definition(table, f))
 	}
 	if sqlmerge.OneRowPerKey(table) {
 		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(table))+")")
 	}
-	if err := t.run(ctx, "CREATE TABLE "+t.db.place(table.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
+	if err := t.run(ctx, "CREATE TABLE "+t.b.Place(table.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
 	}
 	return t.index(ctx, table)
 }
 
 // index creates the indexes by which a merge finds rows. The primary key is not among them.
-func (x *transaction) index(ctx context.Context, t schemas.Table) error {
-	table, owner := x.db.place(t.Name), ""
-	if load.Shared(t.Columns) {
-		owner = ident(schemas.ColSource) + ", "
-	}
-	switch {
-	case load.IsInternal(t.Name):
-		return nil
-	case load.Child(t.Columns) && keyLinks(t):
-		return nil
-	case load.Child(t.Columns):
-		return x.run(ctx, "CREATE INDEX ON "+table+" ("+owner+ident(load.RootKeyColumn(t.Columns))+")")
-	case len(t.Key) == 0:
-		return x.run(ctx, "CREATE INDEX ON "+table+" ("+owner+ident(schemas.ColHash)+")")
-	case sqlmerge.OneRowPerKey(t):
+func (t *transaction) index(ctx context.Context, table schemas.Table) error {
+	child := load.Child(table.Columns)
+	if load.IsInternal(table.Name) || keyLinks(table) || sqlmerge.OneRowPerKey(table) && !child {
 		return nil
 	}
-	if err := x.run(ctx, "CREATE INDEX ON "+table+" ("+owner+idents(t.Key)+")"); err != nil || t.Mode != schemas.History {
-		return err
+	create := "CREATE INDEX ON " + t.b.Place(table.Name) + " (" + idents(sqlmerge.FindColumns(table)) + ")"
+	if table.Mode == schemas.History && len(table.Key) > 0 && !child {
+		create += "; CREATE UNIQUE INDEX ON " + t.b.Place(table.Name) + " (" + idents(load.FullKey(table)) + ") WHERE " + ident(schemas.ColValidTo) + " IS NULL"
 	}
-	return x.run(ctx, "CREATE UNIQUE INDEX ON "+table+" ("+owner+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
+	return t.run(ctx, create)
 }
 
-// keyLinks reports whether the index of the primary key finds the child rows of a record.
+// keyLinks reports whether t is a child table in which the index of the primary key finds the rows of a record.
 func keyLinks(t schemas.Table) bool {
-	return sqlmerge.OneRowPerKey(t) && t.Key[0] == load.RootKeyColumn(t.Columns)
-}
-
-// definition returns a column definition for CREATE TABLE or ALTER TABLE. In penstock's own tables, JSON has the type
-// json, which keeps its spelling.
-func (d *DB) definition(t schemas.Table, f arrow.Field) string {
-	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
-		return ident(f.Name) + " json"
-	}
-	return ident(f.Name) + " " + d.sql.Type(schemas.TypeOf(f))
+	return load.Child(t.Columns) && sqlmerge.OneRowPerKey(t) && t.Key[0] == load.RootKeyColumn(t.Columns)
 }
 
 // alter adds and widens columns. Views on a widened column are dropped before and created again afterwards.
 func (t *transaction) alter(ctx context.Context, p load.Plan) error {
-	table := t.db.place(p.Table.Name)
+	table := t.b.Place(p.Table.Name)
 	var actions []string
 	for _, f := range p.Add {
-		actions = append(actions, "ADD COLUMN "+t.db.definition(p.Table, f))
+		actions = append(actions, "ADD COLUMN "+t.b.definition(p.Table, f))
 	}
 	var widened []string
 	for _, w := range p.Widen {
 		to := schemas.TypeOf(w.Column)
 		widened = append(widened, w.Column.Name)
-		actions = append(actions, "ALTER COLUMN "+ident(w.Column.Name)+" TYPE "+t.db.sql.Type(to)+" USING "+t.db.sql.Cast(ident(w.Column.Name), w.From, to))
+		actions = append(actions, "ALTER COLUMN "+ident(w.Column.Name)+" TYPE "+t.b.Type(to)+" USING "+t.b.Cast(ident(w.Column.Name), w.From, to))
 	}
 	if actions != nil {
-		err := t.withoutViews(ctx, p.Table.Name, widened, func() error {
+		err := withoutViews(ctx, t.session, table, widened, func() error {
 			return t.run(ctx, "ALTER TABLE "+table+" "+strings.Join(actions, ", "))
 		})
 		if err != nil {
@@ -137,7 +111,7 @@ func (t *transaction) turn(ctx context.Context, p load.Plan) error {
 
 // dropKey drops the primary key constraint.
 func (t *transaction) dropKey(ctx context.Context, table schemas.Table) error {
-	place := t.db.place(table.Name)
+	place := t.b.Place(table.Name)
 	names, err := t.strings(ctx, "SELECT conname FROM pg_catalog.pg_constraint WHERE contype = 'p' AND conrelid = "+literal(place)+"::regclass")
 	if err != nil {
 		return err
@@ -153,7 +127,7 @@ func (t *transaction) dropKey(ctx context.Context, table schemas.Table) error {
 // comment sets the comments on a new table, on new columns, and on columns with a new description. A comment says
 // where the content of the table or column comes from. It does not replace comments that users have written.
 func (t *transaction) comment(ctx context.Context, a sqlmerge.Alteration) error {
-	p, table := a.Plan, t.db.place(a.Table.Name)
+	p, table := a.Plan, t.b.Place(a.Table.Name)
 	theirs, err := t.comments(ctx, p)
 	if err != nil {
 		return err
@@ -197,7 +171,7 @@ func (t *transaction) comments(ctx context.Context, p load.Plan) (map[string]str
 	all := map[string]string{}
 	query := `SELECT coalesce(a.attname, ''), d.description FROM pg_catalog.pg_description d
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND a.attnum > 0
-		WHERE d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objoid = ` + literal(t.db.place(p.Table.Name)) + "::pg_catalog.regclass"
+		WHERE d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objoid = ` + literal(t.b.Place(p.Table.Name)) + "::pg_catalog.regclass"
 	err := t.query(ctx, query, func(v [][]byte) error {
 		all[string(v[0])] = string(v[1])
 		return nil

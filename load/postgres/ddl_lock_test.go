@@ -110,7 +110,7 @@ func TestLineAndReader(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
 	require.NoError(t, widened(t, d, "first"))
-	s, err := d.acquire(t.Context())
+	s, err := d.b.pool.acquire(t.Context())
 	require.NoError(t, err)
 	defer s.drop()
 	require.NoError(t, s.run(t.Context(), "BEGIN; SELECT count(*) FROM s.crm_leads"))
@@ -175,7 +175,7 @@ func TestLineChangeBetween(t *testing.T) {
 			require.NoError(t, err)
 			sweep.Table = "crm_leads"
 		}
-		other, err := d.acquire(t.Context())
+		other, err := d.b.pool.acquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, other.run(t.Context(), "BEGIN; LOCK TABLE s._penstock_schema IN ACCESS EXCLUSIVE MODE"))
 		done := make(chan error, 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // smallDisk returns a folder with a database of the server, on a disk whose size can be changed. Only root can create
@@ -60,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 	begin := time.Now()
 	_, err := attemptLoad(t, d, 2, "c2", faultParts(2, 5_000)...)
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.Equal(t, codeDiskFull, code(err))
+	require.Equal(t, codeDiskFull, pgerror.Code(err))
 	require.ErrorContains(t, err, "the server's disk is full: ")
 	require.NotContains(t, err.Error(), "attempts")
 	require.Less(t, time.Since(begin), 20*time.Second)
@@ -87,7 +88,7 @@ func TestFullDiskAtConnect(t *testing.T) {
 
 // TestOtherErrorsNotFull checks that other internal errors do not count as a full disk.
 func TestOtherErrorsNotFull(t *testing.T) {
-	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: codeInternal, Message: "cache lookup failed"}} {
+	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: pgerror.Internal, Message: "cache lookup failed"}} {
 		require.Equal(t, err, markDiskFull(err))
 	}
 	require.False(t, transient(markDiskFull(&pgconn.PgError{Code: codeDiskFull})))

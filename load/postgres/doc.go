@@ -62,6 +62,10 @@ const (
 	defaultSilence = 15 * time.Second
 )
 
+// Columns is the default limit of a stream's columns. A row of Postgres has 8,160 bytes. Long values are stored
+// elsewhere, but each takes 18 bytes in the row.
+const Columns = 400
+
 // ErrNotReadOnly is returned by Query for a statement that may do more than read.
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN is allowed")
 

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // faultParts returns the records of pass p. In each pass, a third of them changes and one is missing. The second pass
@@ -162,13 +163,13 @@ func TestConnectionsExhausted(t *testing.T) {
 	var others []*DB
 	for range 5 {
 		o := open(t, Options{URL: server.As("penny", ""), Schema: "s", Wait: 5 * time.Second})
-		s, err := o.acquire(t.Context())
+		s, err := o.b.pool.acquire(t.Context())
 		require.NoError(t, err)
 		others = append(others, o)
 		t.Cleanup(s.drop)
 	}
 	_, err := Open(t.Context(), Options{URL: server.As("penny", ""), Schema: "s", Wait: 100 * time.Millisecond})
-	require.Equal(t, "53300", code(err))
+	require.Equal(t, "53300", pgerror.Code(err))
 	time.AfterFunc(time.Second, func() { _ = others[0].Close() })
 	d = open(t, Options{URL: server.As("penny", ""), Schema: "s"})
 	loadRows(t, d, 2, faultParts(2, 10)...)
@@ -181,7 +182,7 @@ func TestLockHeld(t *testing.T) {
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 200 * time.Millisecond})
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	other := open(t, Options{URL: server.URL(), Schema: "s"})
-	s, err := other.acquire(t.Context())
+	s, err := other.b.pool.acquire(t.Context())
 	require.NoError(t, err)
 	defer s.drop()
 	require.NoError(t, s.run(t.Context(), "BEGIN; LOCK TABLE s.crm_leads IN ACCESS SHARE MODE"))

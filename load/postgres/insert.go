@@ -45,7 +45,7 @@ func (t *transaction) Stage(ctx context.Context, staged *load.Staged, columns *a
 // Insert implements [sqlmerge.Session].
 func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 	if load.IsInternal(i.Table.Name) {
-		if err := t.db.step("ledger"); err != nil {
+		if err := t.b.Step("ledger"); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 		}
 		columns, sources = append(columns, f.Name), append(sources, codec.Column{From: from, To: schemas.TypeOf(f)})
 	}
-	n, err := t.copy(ctx, "COPY "+t.db.place(i.Table.Name)+" ("+idents(columns)+")", r, sources)
+	n, err := t.copy(ctx, "COPY "+t.b.Place(i.Table.Name)+" ("+idents(columns)+")", r, sources)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (t *transaction) Upsert(ctx context.Context, i sqlmerge.Insertion, want int
 		hash, deleted := schemas.ColHash, schemas.ColDeletedAt
 		where = " WHERE t." + hash + " IS DISTINCT FROM excluded." + hash + " OR t." + deleted + " IS NOT NULL"
 	}
-	if err := t.db.step(first); err != nil {
+	if err := t.b.Step(first); err != nil {
 		return err
 	}
 	if internal && i.Staged.Rows <= fewRows {
@@ -101,11 +101,11 @@ func (t *transaction) Upsert(ctx context.Context, i sqlmerge.Insertion, want int
 		return err
 	}
 	if second != "" {
-		if err := t.db.step(second); err != nil {
+		if err := t.b.Step(second); err != nil {
 			return err
 		}
 	}
-	done, err := t.affect(ctx, t.upsertSQL(i.Table, stagedIn, where))
+	done, err := t.affect(ctx, upsertSQL(t.b.dialect, i.Table, stagedIn, where))
 	if err != nil {
 		return err
 	}
@@ -135,14 +135,14 @@ func wholeRows(t schemas.Table) []codec.Column {
 
 // upsertSQL returns the statement that writes rows to t. If several rows have the same key, it writes the last one. The
 // parameter where is "" or a WHERE clause that selects which existing rows are replaced.
-func (t *transaction) upsertSQL(table schemas.Table, from, where string) string {
+func upsertSQL(sql dialect, table schemas.Table, from, where string) string {
 	names := load.Names(table.Columns)
 	set := make([]string, 0, len(names))
 	for _, name := range names {
 		set = append(set, ident(name)+" = excluded."+ident(name))
 	}
 	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
-		t.db.place(table.Name), idents(names), idents(table.Key), idents(names), from, idents(table.Key), schemas.ColOrdinal, idents(load.FullKey(table)), strings.Join(set, ", "), where)
+		sql.Place(table.Name), idents(names), idents(table.Key), idents(names), from, idents(table.Key), schemas.ColOrdinal, idents(load.FullKey(table)), strings.Join(set, ", "), where)
 }
 
 // fewRows is the greatest number of rows that are written without a temporary table. Creating and dropping a
@@ -175,7 +175,7 @@ func (t *transaction) upsertFew(ctx context.Context, i sqlmerge.Insertion) error
 	for n, s := range sources {
 		names[n] = s.From
 	}
-	return t.execParams(ctx, t.upsertSQL(i.Table, "(VALUES "+strings.Join(all, ", ")+") AS s ("+idents(names)+")", ""), values)
+	return t.execParams(ctx, upsertSQL(t.b.dialect, i.Table, "(VALUES "+strings.Join(all, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
 // rows are the staged rows that are sent to the server.
@@ -195,7 +195,7 @@ func (t *transaction) chosen(ctx context.Context, i sqlmerge.Insertion) (r rows,
 	}
 	query, all := "SELECT o FROM ("+i.Chosen+") AS c", []int64(nil)
 	if i.Valid {
-		query, r.begins = "SELECT o, "+t.db.sql.Micros("f")+" FROM ("+i.Chosen+") AS c", map[int64]int64{}
+		query, r.begins = "SELECT o, "+t.b.Micros("f")+" FROM ("+i.Chosen+") AS c", map[int64]int64{}
 	}
 	err = t.query(ctx, query, func(v [][]byte) error {
 		o, err := strconv.ParseInt(string(v[0]), 10, 64)
@@ -270,7 +270,7 @@ func (t *transaction) typesOf(ctx context.Context, table string) (map[string]str
 	if known := t.types[table]; known != nil {
 		return known, nil
 	}
-	found, err := t.db.readObjects(ctx, t.session, []string{table})
+	found, err := readObjects(ctx, t.session, t.b.schema, []string{table})
 	if err != nil {
 		return nil, err
 	}
@@ -298,12 +298,12 @@ func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
 	if typ := types[s.From]; typ != "" {
 		return typ
 	}
-	return t.db.sql.Type(s.To)
+	return t.b.Type(s.To)
 }
 
 // Objects implements [sqlmerge.Reader]. It also says why it is unsafe to write to a table.
 func (t *transaction) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
-	found, err := t.db.readObjects(ctx, t.session, names)
+	found, err := readObjects(ctx, t.session, t.b.schema, names)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (t *transaction) Objects(ctx context.Context, names []string) (map[string]*
 	if len(suspects) == 0 {
 		return objectsOf(found), nil
 	}
-	reasons, err := t.db.foreign(ctx, t.session, "c.relname IN ("+literals(suspects)+")")
+	reasons, err := foreign(ctx, t.session, t.b.schema, "c.relname IN ("+literals(suspects)+")")
 	for name, why := range reasons {
 		found[name].Unsafe = why
 	}

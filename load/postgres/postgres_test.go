@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // TestConformance uses json for documents, because the suite compares their spelling, and jsonb does not keep it.
@@ -49,19 +50,19 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 		},
 		Alter: func(t testing.TB, d load.Destination, table, column string, to arrow.DataType) {
 			p := d.(*DB)
-			server.Exec("DROP VIEW IF EXISTS " + p.place(table+currentSuffix))
+			server.Exec("DROP VIEW IF EXISTS " + p.b.Place(table+currentSuffix))
 			action := "DROP COLUMN " + ident(column)
 			if to != nil {
-				action = "ALTER COLUMN " + ident(column) + " TYPE " + p.sql.Type(to) + " USING " + ident(column) + "::text::" + p.sql.Type(to)
+				action = "ALTER COLUMN " + ident(column) + " TYPE " + p.b.Type(to) + " USING " + ident(column) + "::text::" + p.b.Type(to)
 			}
-			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
+			server.Exec("ALTER TABLE " + p.b.Place(table) + " " + action)
 		},
 		Drop: func(_ testing.TB, d load.Destination, table string) {
-			server.Exec("DROP TABLE " + d.(*DB).place(table) + " CASCADE")
+			server.Exec("DROP TABLE " + d.(*DB).b.Place(table) + " CASCADE")
 		},
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			p := d.(*DB)
-			of := literal(p.place(table)) + "::regclass"
+			of := literal(p.b.Place(table)) + "::regclass"
 			if column == "" {
 				return server.Text("SELECT coalesce(obj_description(" + of + "), '')")
 			}
@@ -85,8 +86,8 @@ func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 func uncheckedRows(t testing.TB, d *DB, table string) []loadtest.Row {
 	t.Helper()
 	return collect(t, func(each func(arrow.RecordBatch) error) error {
-		return d.stream(t.Context(), each, func(s *session, each func(arrow.RecordBatch) error) error {
-			stmt, err := s.pg.Prepare(t.Context(), "", "SELECT * FROM "+d.place(table), nil)
+		return d.b.pool.read(t.Context(), func(s *session) error {
+			stmt, err := s.pg.Prepare(t.Context(), "", "SELECT * FROM "+d.b.Place(table), nil)
 			if err != nil {
 				return err
 			}
@@ -101,7 +102,7 @@ func collect(t testing.TB, read func(each func(arrow.RecordBatch) error) error) 
 		rows = append(rows, loadtest.RowsOf(b)...)
 		return nil
 	})
-	if c := code(err); c == codeUndefinedTable || c == codeNoSchema {
+	if c := pgerror.Code(err); c == pgerror.UndefinedTable || c == pgerror.UndefinedName {
 		return nil
 	}
 	require.NoError(t, err)

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
-// readsOnly matches the beginning of a statement that may be read-only. Later, [session.prepareShown] uses the
+// readsOnly matches the beginning of a statement that may be read-only. Later, [prepareShown] uses the
 // server's parser to check that it is.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
@@ -58,20 +59,33 @@ func parseQuery(sql string) (readQuery, error) {
 
 var comments = regexp.MustCompile(`(?s)` + comment)
 
+// run runs a query and passes on its result.
+func (q readQuery) run(ctx context.Context, s *session, schema string, visit func(arrow.RecordBatch) error) error {
+	defer deallocateQuery(s)
+	stmt, name, err := q.prepare(ctx, s, schema)
+	if err != nil {
+		return err
+	}
+	if len(stmt.ParamOIDs) > 0 {
+		return errors.New("statements with parameters are not supported")
+	}
+	return s.answer(ctx, stmt, name, visit)
+}
+
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepareQuery prepares a query. Other roles may have created functions and operators in the destination's schema
+// prepare prepares a query. Other roles may have created functions and operators in the destination's schema
 // with the names of built-in ones. A query that calls them runs them with the rights of penstock's role. So the
 // server first parses the query, and penstock checks which functions it calls. The server then runs what it has
 // parsed. So the meaning of a name cannot change in between.
-func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.StatementDescription, name string, err error) {
+func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
-	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
+	names := "SET LOCAL search_path = pg_catalog, " + ident(schema) + ", pg_temp"
 	if err := s.run(ctx, plain); err != nil {
 		return nil, "", err
 	}
-	if err := s.checkTypes(ctx, q.sql); err != nil {
+	if err := checkTypes(ctx, s, schema, q.sql); err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, names); err != nil {
@@ -81,14 +95,14 @@ func (s *session) prepareQuery(ctx context.Context, q readQuery) (_ *pgconn.Stat
 		stmt, err := s.pg.Prepare(ctx, "", q.sql, nil)
 		return stmt, "", cause(ctx, err)
 	}
-	stmt, tree, err := s.prepareShown(ctx, queryName, q.sql)
+	stmt, tree, err := prepareShown(ctx, s, queryName, q.sql)
 	if err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, plain); err != nil {
 		return nil, "", err
 	}
-	if err := s.checkCalls(ctx, tree); err != nil {
+	if err := checkCalls(ctx, s, schema, tree); err != nil {
 		return nil, "", err
 	}
 	if err := s.run(ctx, names); err != nil || q.explain == "" {
@@ -115,7 +129,7 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 // checkTypes returns an error if parsing the statement is not safe. While the server parses, it converts literals.
 // For arrays, records and ranges, this runs the checks of domains. If the statement contains the name of such a type,
 // checkTypes examines the functions that the checks call. If one of them is forbidden, the statement is refused.
-func (s *session) checkTypes(ctx context.Context, sql string) error {
+func checkTypes(ctx context.Context, s *session, schema, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
 		if strings.Contains(text, strings.ToLower(strings.ReplaceAll(string(v[1]), `""`, `"`))) || strings.Contains(text, `u&"`) {
@@ -129,7 +143,7 @@ func (s *session) checkTypes(ctx context.Context, sql string) error {
 	if types == "" {
 		return nil
 	}
-	return s.checkCalls(ctx, types)
+	return checkCalls(ctx, s, schema, types)
 }
 
 // noticed is a key in the custom data of a connection. While the server sends a parse tree, its value is the
@@ -147,9 +161,9 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 // showTrees returns SQL that makes the server send the parse tree of the next statement. The server also writes the
 // tree to its log. A role that may set log_min_messages can prevent that. A superuser may, and since Postgres 15
 // other roles can be given this right.
-func (s *session) showTrees() string {
+func showTrees(version int) string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
-	if s.major() >= 15 {
+	if version >= 15 {
 		may = "pg_catalog.has_parameter_privilege('log_min_messages', 'SET')"
 	}
 	return "SET LOCAL debug_pretty_print = off; SET LOCAL client_min_messages = log; " +
@@ -168,8 +182,8 @@ func (s *session) major() int {
 
 // prepareShown prepares a SELECT and returns its parse tree. In the tree, views are replaced by their queries. No
 // other method to get the tree works in a read-only transaction and on a replica.
-func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
-	if err := s.run(ctx, s.showTrees()); err != nil {
+func prepareShown(ctx context.Context, s *session, name, sql string) (*pgconn.StatementDescription, string, error) {
+	if err := s.run(ctx, showTrees(s.major())); err != nil {
 		return nil, "", err
 	}
 	tree := &strings.Builder{}
@@ -193,7 +207,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 }
 
 // deallocateQuery deallocates the prepared query. If that fails, it closes the connection.
-func (s *session) deallocateQuery() {
+func deallocateQuery(s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if s.pg.IsClosed() {
@@ -275,14 +289,14 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 }
 
 // checkCalls returns an error if a tree calls a function that a query may not call: see [references.forbiddenSQL].
-func (s *session) checkCalls(ctx context.Context, tree string) error {
+func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 	var r references
 	r.add(tree)
 	if err := r.addExpressions(ctx, s); err != nil {
 		return err
 	}
 	var refused error
-	err := s.query(ctx, r.forbiddenSQL(s.db.o.Schema), func(v [][]byte) error {
+	err := s.query(ctx, r.forbiddenSQL(schema), func(v [][]byte) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
@@ -315,9 +329,9 @@ func (r *references) forbiddenSQL(schema string) string {
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
 			p.oid >= 16384 AND p.probin IS NULL AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE starts_with(c, 'search_path=')) AS searches
 			FROM pg_proc p WHERE (p.oid = ANY (` + oids(r.functions) + `) OR p.oid IN (SELECT oprcode::oid FROM pg_operator WHERE oid = ANY (` + oids(r.operators) + `))) AND has_function_privilege(p.oid, 'EXECUTE')),
-		shadow AS (SELECT oid::regprocedure::text AS name FROM pg_proc p WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = ` + literal(schema) + `) AND NOT ` + trusted("proowner") + `
+		shadow AS (SELECT oid::regprocedure::text AS name FROM pg_proc p WHERE ` + inSchema("pronamespace", schema) + ` AND NOT ` + trusted("proowner") + `
 				AND EXISTS (SELECT FROM pg_proc WHERE proname = p.proname AND pronamespace = 'pg_catalog'::regnamespace)
-			UNION ALL SELECT oid::regoperator::text FROM pg_operator o WHERE oprnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ` + literal(schema) + `) AND NOT ` + trusted("oprowner") + `
+			UNION ALL SELECT oid::regoperator::text FROM pg_operator o WHERE ` + inSchema("oprnamespace", schema) + ` AND NOT ` + trusted("oprowner") + `
 				AND EXISTS (SELECT FROM pg_operator WHERE oprname = o.oprname AND oprnamespace = 'pg_catalog'::regnamespace)),
 		r AS (SELECT f.*, CASE WHEN f.trusted AND f.searches THEN (SELECT min(name) FROM shadow) END AS shadow FROM f)
 		SELECT quote_ident(n.nspname) || '.' || quote_ident(r.proname) || '(' || pg_get_function_identity_arguments(r.oid) || ')', quote_ident(pg_get_userbyid(r.proowner)), quote_ident(current_user), r.trusted, r.shadow

@@ -1,13 +1,13 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,58 +17,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/load/postgres/codec"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // session is one connection. It keeps nothing from one transaction that a later one needs.
 type session struct {
-	db   *DB
-	conn *pgxpool.Conn
-	pg   *pgconn.PgConn
+	pool  *pool
+	conn  *pgxpool.Conn
+	pg    *pgconn.PgConn
+	begun bool // batches of rows were passed on
 }
 
-// acquire takes a connection from the pool, which may open a new one.
-func (d *DB) acquire(ctx context.Context) (*session, error) {
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
-		return nil, markDiskFull(dialed(err))
-	}
-	s := &session{db: d, conn: conn, pg: conn.Conn().PgConn()}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.active[s] = true
-	return s, nil
-}
-
-// dialed shortens the error of a failed connection. The driver's error has one line per attempt: for each address,
-// with and without TLS. dialed keeps only the last line.
-func dialed(err error) error {
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the cause follows user and database
-		last = one
-	}
-	return &dialError{cause: err, text: "connect to " + last}
-}
-
-type dialError struct {
-	cause error
-	text  string
-}
-
-// Error returns the message, without the password.
-func (e *dialError) Error() string { return e.text }
-
-// Unwrap returns the driver's error.
-func (e *dialError) Unwrap() error { return e.cause }
-
-// unregister removes the session from those that [DB.Close] ends.
+// unregister removes the session from those that [pool.close] ends.
 func (s *session) unregister() {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	delete(s.db.active, s)
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	delete(s.pool.active, s)
 }
 
 // release returns the connection to the pool.
@@ -89,48 +53,8 @@ func (s *session) drop() {
 // usable reports whether the connection is open and in no transaction.
 func (s *session) usable() bool { return !s.pg.IsClosed() && s.pg.TxStatus() == 'I' }
 
-// settings returns SQL with the settings of each transaction. They override the settings of role, database and
-// server. With them, names without a schema mean built-in objects, texts and times are parsed as intended, and no row
-// is hidden.
-//
-// The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
-// thousand of millions of rows.
-func (d *DB) settings() string {
-	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
-		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
-		"SET LOCAL bytea_output = 'hex'; SET LOCAL client_min_messages = 'warning'; SET LOCAL row_security = off; " +
-		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; " +
-		"SET LOCAL idle_in_transaction_session_timeout = " + millis(d.o.IdleTimeout) + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
-}
-
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// begin begins a transaction whose commit is durable. // Invariant 2
-func (d *DB) begin(ctx context.Context, s *session) error {
-	return s.run(ctx, d.beginSQL())
-}
-
-func (d *DB) beginSQL() string {
-	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
-}
-
-// withReadTx runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it
-// runs f again.
-func (d *DB) withReadTx(ctx context.Context, f func(*session) error) error {
-	return d.retry(ctx, func() error {
-		s, err := d.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer s.release()
-		if _, err := s.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "+d.settings()); err != nil {
-			return err
-		}
-		err = f(s)
-		s.rollback()
-		return err
-	})
-}
+// begin begins a transaction that writes.
+func (s *session) begin(ctx context.Context) error { return s.run(ctx, s.pool.beginSQL()) }
 
 // rollbackGrace is the time limit of a rollback. A rollback runs even if its context has ended.
 const rollbackGrace = 5 * time.Second
@@ -142,68 +66,52 @@ func (s *session) rollback() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
-	if _, err := s.exec(ctx, "ROLLBACK"); err != nil {
+	if s.run(ctx, "ROLLBACK") != nil {
 		_ = s.pg.Close(ctx)
 	}
 }
 
-// exec runs statements and returns the result of the last one.
-func (s *session) exec(ctx context.Context, sql string) (tag pgconn.CommandTag, err error) {
-	r := s.pg.Exec(ctx, sql)
-	for r.NextResult() {
-		if tag, err = r.ResultReader().Close(); err != nil {
-			break
+// exec runs statements, and calls row with each row of their results. It returns the outcome of the last statement.
+func (s *session) exec(ctx context.Context, sql string, row func(fields []pgconn.FieldDescription, values [][]byte) error) (tag pgconn.CommandTag, err error) {
+	results := s.pg.Exec(ctx, sql)
+	for results.NextResult() {
+		rows := results.ResultReader()
+		for rows.NextRow() {
+			if err == nil {
+				err = row(rows.FieldDescriptions(), rows.Values())
+			}
 		}
+		ended, failed := rows.Close()
+		tag, err = ended, cmp.Or(err, failed)
 	}
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
-	return tag, cause(ctx, err)
+	return tag, cause(ctx, cmp.Or(err, results.Close()))
 }
 
 // run runs statements.
 func (s *session) run(ctx context.Context, sql string) error {
-	_, err := s.exec(ctx, sql)
+	_, err := s.affect(ctx, sql)
 	return err
 }
 
+func ignore([]pgconn.FieldDescription, [][]byte) error { return nil }
+
 // affect runs statements, and returns how many rows the last one has changed.
 func (s *session) affect(ctx context.Context, sql string) (int64, error) {
-	tag, err := s.exec(ctx, sql)
+	tag, err := s.exec(ctx, sql, ignore)
 	return tag.RowsAffected(), err
 }
 
 // query calls f with each row of a query's result. The values are texts, or nil for null. They are valid until f
 // returns.
 func (s *session) query(ctx context.Context, sql string, f func(values [][]byte) error) error {
-	return s.queryTyped(ctx, sql, func(_ []pgconn.FieldDescription, values [][]byte) error { return f(values) })
-}
-
-// queryTyped is like query, but f also gets the descriptions of the columns.
-func (s *session) queryTyped(ctx context.Context, sql string, f func(fields []pgconn.FieldDescription, values [][]byte) error) error {
-	r := s.pg.Exec(ctx, sql)
-	var failed error
-	for r.NextResult() {
-		rows := r.ResultReader()
-		for rows.NextRow() {
-			if failed == nil {
-				failed = f(rows.FieldDescriptions(), rows.Values())
-			}
-		}
-		if _, err := rows.Close(); err != nil && failed == nil {
-			failed = err
-		}
-	}
-	if err := r.Close(); failed == nil {
-		failed = err
-	}
-	return cause(ctx, failed)
+	_, err := s.exec(ctx, sql, func(_ []pgconn.FieldDescription, values [][]byte) error { return f(values) })
+	return err
 }
 
 // Query implements [sqlmerge.Reader].
 func (s *session) Query(ctx context.Context, sql string, row func([]sqldriver.Value) error) error {
 	var converted []sqldriver.Value
-	return s.queryTyped(ctx, sql, func(fields []pgconn.FieldDescription, values [][]byte) error {
+	_, err := s.exec(ctx, sql, func(fields []pgconn.FieldDescription, values [][]byte) error {
 		converted = converted[:0]
 		for i, v := range values {
 			c, err := plainValue(fields[i].DataTypeOID, v)
@@ -214,11 +122,12 @@ func (s *session) Query(ctx context.Context, sql string, row func([]sqldriver.Va
 		}
 		return row(converted)
 	})
+	return err
 }
 
 // Stream implements [sqlmerge.Reader]. If the result has no rows, it does not call visit.
 func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
-	batches := codec.NewBatches(columns, visit)
+	batches := codec.NewBatches(columns, s.passOn(visit))
 	defer batches.Release()
 	err := s.receive(ctx, batches.Add, func(ctx context.Context) *pgconn.ResultReader {
 		return s.pg.ExecParams(ctx, query, nil, nil, nil, codec.Formats(columns))
@@ -227,6 +136,27 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 		return err
 	}
 	return batches.Flush()
+}
+
+// passOn returns visit, and records that it was called.
+func (s *session) passOn(visit func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
+	return func(b arrow.RecordBatch) error {
+		s.begun = true
+		return visit(b)
+	}
+}
+
+// answer runs a prepared statement and passes on its result: at least one batch, which may be empty.
+func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, visit func(arrow.RecordBatch) error) error {
+	answer := codec.NewAnswer(stmt.Fields, s.passOn(visit))
+	defer answer.Release()
+	err := s.receive(ctx, answer.Add, func(ctx context.Context) *pgconn.ResultReader {
+		return s.pg.ExecPrepared(ctx, name, nil, nil, answer.Formats())
+	})
+	if err != nil {
+		return err
+	}
+	return answer.End()
 }
 
 // receive starts a statement, and calls add with each row of its result. If add fails, the statement is cancelled.
@@ -336,7 +266,7 @@ func (s *session) execParams(ctx context.Context, sql string, values [][]byte) e
 // cause returns err. If ctx has ended and caused err, cause adds the error of ctx. It also explains the errors of a
 // full disk and of a row that is too large.
 func cause(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
+	if err != nil && ctx.Err() != nil && (pgerror.Code(err) == codeCancelled || pgerror.Code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return explainWideRow(markDiskFull(err))

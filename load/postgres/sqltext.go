@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres/codec"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
@@ -43,6 +44,12 @@ func literals(values []string) string {
 		out[i] = literal(v)
 	}
 	return strings.Join(out, ", ")
+}
+
+// inSchema is the condition that the expression namespace is the OID of the schema. In this form, the server can use an
+// index on name and schema.
+func inSchema(namespace, schema string) string {
+	return namespace + " = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(schema) + ")"
 }
 
 // timestamp returns t as an SQL literal.
@@ -138,6 +145,15 @@ func (d dialect) Type(t arrow.DataType) string {
 		return d.Type(t.Elem()) + "[]"
 	}
 	return "text"
+}
+
+// definition returns a column definition for CREATE TABLE or ALTER TABLE. In penstock's own tables, JSON has the type
+// json, which keeps its spelling.
+func (d dialect) definition(t schemas.Table, f arrow.Field) string {
+	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+		return ident(f.Name) + " json"
+	}
+	return ident(f.Name) + " " + d.Type(schemas.TypeOf(f))
 }
 
 // Lattice implements [sqlmerge.Dialect].

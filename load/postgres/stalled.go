@@ -37,7 +37,7 @@ func (x *tx) reserveSession() (done func()) {
 	return func() {
 		defer x.keepalive.mu.Unlock()
 		if x.s != nil {
-			x.keepalive.timer = time.AfterFunc(x.db.o.IdleTimeout/pingsPerSilence, x.ping)
+			x.keepalive.timer = time.AfterFunc(x.b.o.IdleTimeout/pingsPerSilence, x.ping)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (x *tx) ping() {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if x.s.run(ctx, "SELECT 1") == nil {
-		x.keepalive.timer.Reset(x.db.o.IdleTimeout / pingsPerSilence)
+		x.keepalive.timer.Reset(x.b.o.IdleTimeout / pingsPerSilence)
 	}
 }
 
@@ -67,12 +67,12 @@ type stalledCopy struct {
 
 // runningCopies finds sessions of penstock's role that run a COPY and hold locks on _penstock_state. It returns their
 // progress by process id. Postgres reports this progress since version 14. In earlier versions, the query fails.
-func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
+func (p *pool) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
 		"WHERE p.command = 'COPY FROM' AND a.usename = current_user AND a.datname = pg_catalog.current_database() AND EXISTS ("+
 		"SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation WHERE l.pid = p.pid AND l.granted AND c.relname = "+literal(load.State.Name)+
-		" AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+"))",
+		" AND "+inSchema("c.relnamespace", p.o.Schema)+")",
 		func(v [][]byte) error {
 			found[string(v[0])] = string(v[1])
 			return nil
@@ -83,41 +83,41 @@ func (d *DB) runningCopies(ctx context.Context, s *session) (map[string]string, 
 // terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It runs after a
 // session has waited too long for a lock. The time counts from the first call that has seen the COPY. So at least two
 // calls are needed.
-func (d *DB) terminateStalled(ctx context.Context) {
-	s, err := d.acquire(ctx)
+func (p *pool) terminateStalled(ctx context.Context) {
+	s, err := p.acquire(ctx)
 	if err != nil {
 		return
 	}
 	defer s.release()
-	found, err := d.runningCopies(ctx, s)
+	found, err := p.runningCopies(ctx, s)
 	if err != nil {
-		d.o.Log.Debug("postgres: cannot find stalled sessions", "error", err)
+		p.o.Log.Debug("postgres: cannot find stalled sessions", "error", err)
 		return
 	}
-	for _, pid := range d.stalled(found, time.Now()) {
+	for _, pid := range p.stalled(found, time.Now()) {
 		if err := s.run(ctx, "SELECT pg_catalog.pg_terminate_backend("+pid+")"); err != nil {
-			d.o.Log.Warn("postgres: cannot terminate a session that stalled in a COPY and blocks others", "pid", pid, "error", err)
+			p.o.Log.Warn("postgres: cannot terminate a session that stalled in a COPY and blocks others", "pid", pid, "error", err)
 			continue
 		}
-		d.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is suspended or disconnected", "pid", pid, "silence", d.o.IdleTimeout)
+		p.o.Log.Warn("postgres: terminated a session that stalled in a COPY and blocked others; its process is suspended or disconnected", "pid", pid, "silence", p.o.IdleTimeout)
 	}
 }
 
 // stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The map copies has the
 // progress of each session by process id.
-func (d *DB) stalled(copies map[string]string, now time.Time) (pids []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (p *pool) stalled(copies map[string]string, now time.Time) (pids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	seen := map[string]stalledCopy{}
 	for pid, at := range copies {
-		was := d.lastCopies[pid]
+		was := p.copies[pid]
 		if was.at != at {
 			was = stalledCopy{at, now}
 		}
-		if seen[pid] = was; now.Sub(was.since) >= d.o.IdleTimeout {
+		if seen[pid] = was; now.Sub(was.since) >= p.o.IdleTimeout {
 			pids = append(pids, pid)
 		}
 	}
-	d.lastCopies = seen
+	p.copies = seen
 	return pids
 }

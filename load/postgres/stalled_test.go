@@ -79,10 +79,10 @@ func TestZombieInCopy(t *testing.T) {
 	o := Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}
 	d := open(t, o)
 	loadRows(t, d, 1, faultParts(1, 10)...)
-	s, err := d.acquire(t.Context())
+	s, err := d.b.pool.acquire(t.Context())
 	require.NoError(t, err)
 	defer s.drop()
-	_, err = d.fence(t.Context(), s, leads)
+	_, err = fence(t.Context(), s, d.b.dialect, leads)
 	require.NoError(t, err)
 	require.NoError(t, s.run(t.Context(), temporary(stagedIn, "(n bigint)")))
 	rows, frozen := io.Pipe()
@@ -104,7 +104,7 @@ func TestZombieInCopy(t *testing.T) {
 
 // TestStalled distinguishes a COPY that makes progress from a COPY that does not.
 func TestStalled(t *testing.T) {
-	d := &DB{o: Options{IdleTimeout: 10 * time.Second}}
+	d := &pool{o: Options{IdleTimeout: 10 * time.Second}}
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 5"}, at(0)))
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))

@@ -20,17 +20,17 @@ type position struct {
 // fence begins a transaction and locks the stream's row until the transaction ends. If there is no row, fence inserts an
 // empty one, so that only one process can make the first commit of a stream. All this is one request, to save time.
 // Each later statement sees everything that was committed before the lock was granted. Invariant 13
-func (d *DB) fence(ctx context.Context, s *session, k state.Key) (p position, err error) {
+func fence(ctx context.Context, s *session, sql dialect, k state.Key) (p position, err error) {
 	column, owner := "", ""
 	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
 	if k.Source != "" {
 		column, owner = ident(schemas.ColSource)+", ", literal(k.Source)+", "
 		where += " AND " + ident(schemas.ColSource) + " = " + literal(k.Source)
 	}
-	table := d.place(load.State.Name)
+	table := sql.Place(load.State.Name)
 	insert := fmt.Sprintf("INSERT INTO %s (%spipeline, stream, cursor, sequence) VALUES (%s%s, %s, '', 0) ON CONFLICT DO NOTHING", table, column, owner, literal(k.Pipeline), literal(k.Stream))
-	read := "SELECT cursor, sequence, coalesce(" + d.sql.Micros("updated_at") + ", 0) FROM " + table + " WHERE " + where + " FOR UPDATE"
-	err = s.query(ctx, d.beginSQL()+"; "+insert+"; "+read, func(v [][]byte) error {
+	read := "SELECT cursor, sequence, coalesce(" + sql.Micros("updated_at") + ", 0) FROM " + table + " WHERE " + where + " FOR UPDATE"
+	err = s.query(ctx, s.pool.beginSQL()+"; "+insert+"; "+read, func(v [][]byte) error {
 		p.cursor = state.Cursor(v[0])
 		var err, merr error
 		p.sequence, err = strconv.ParseInt(string(v[1]), 10, 64)
@@ -42,14 +42,14 @@ func (d *DB) fence(ctx context.Context, s *session, k state.Key) (p position, er
 
 // settle waits until a COMMIT whose answer was lost has ended. It waits for the lock of the stream's row, which the
 // server releases then. Reading without the lock could be too early. // Invariants 1, 13
-func (d *DB) settle(ctx context.Context, k state.Key) error {
-	return d.retry(ctx, func() error {
-		s, err := d.acquire(ctx)
+func settle(ctx context.Context, p *pool, sql dialect, k state.Key) error {
+	return p.retry(ctx, func() error {
+		s, err := p.acquire(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { s.rollback(); s.release() }()
-		_, err = d.fence(ctx, s, k)
+		_, err = fence(ctx, s, sql, k)
 		return err
 	})
 }

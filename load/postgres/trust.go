@@ -35,10 +35,10 @@ var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner
 //     of penstock's role.
 //
 // Invariant 16
-func (d *DB) foreignSQL(where string) string {
+func foreignSQL(schema, where string) string {
 	table := "pg_catalog.quote_ident(t.nspname) || '.' || pg_catalog.quote_ident(t.relname)"
 	return `WITH t AS (SELECT c.oid, c.relname, n.nspname, c.relkind, c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname = ` + literal(d.o.Schema) + ` AND ` + where + `),
+			WHERE n.nspname = ` + literal(schema) + ` AND ` + where + `),
 		code AS (SELECT 'pg_proc'::regclass AS class, oid, oid AS function FROM pg_catalog.pg_proc WHERE oid >= 16384 AND NOT ` + trusted("proowner") + `
 			UNION ALL SELECT 'pg_operator'::regclass, oid, oprcode::oid FROM pg_catalog.pg_operator WHERE oid >= 16384 AND NOT ` + trusted("oprowner") + `)
 		SELECT t.relname, 'table ' || ` + table + ` || ' belongs to role ' || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(t.relowner)) || ': ALTER TABLE ' || ` + table + ` || ' OWNER TO ' || pg_catalog.quote_ident(current_user)
@@ -58,9 +58,9 @@ func (d *DB) foreignSQL(where string) string {
 }
 
 // foreign returns the reasons that foreignSQL selects, by name of the relation.
-func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string][]string, error) {
+func foreign(ctx context.Context, s *session, schema, where string) (map[string][]string, error) {
 	found := map[string][]string{}
-	err := s.query(ctx, d.foreignSQL(where), func(v [][]byte) error {
+	err := s.query(ctx, foreignSQL(schema, where), func(v [][]byte) error {
 		found[string(v[0])] = append(found[string(v[0])], string(v[1]))
 		return nil
 	})
@@ -70,27 +70,20 @@ func (d *DB) foreign(ctx context.Context, s *session, where string) (map[string]
 	return found, nil
 }
 
-// ownNames returns the condition that the relation c has the name of one of penstock's own tables.
-func ownNames() string {
-	var names []string
-	for _, t := range load.OwnTables() {
-		names = append(names, t.Name)
-	}
-	return "c.relname IN (" + literals(names) + ")"
-}
+// ownRelations is the condition that the relation c has the name of one of penstock's own tables.
+func ownRelations() string { return "c.relname IN (" + literals(ownNames()) + ")" }
 
 // checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading
 // such an object would run code of its owner.
-func (d *DB) checkOwnNames(ctx context.Context, s *session) error {
-	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+
-		") AND "+ownNames()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
-		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), d.place(string(v[0])))
+func checkOwnNames(ctx context.Context, s *session, sql dialect) error {
+	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE "+inSchema("c.relnamespace", sql.schema)+" AND "+ownRelations()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
+		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), sql.Place(string(v[0])))
 	})
 }
 
 // checkOwnTrust returns an error if it is not safe to write to one of penstock's own tables.
-func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
-	found, err := d.foreign(ctx, s, ownNames())
+func checkOwnTrust(ctx context.Context, s *session, schema string) error {
+	found, err := foreign(ctx, s, schema, ownRelations())
 	if err != nil {
 		return err
 	}
@@ -102,38 +95,15 @@ func (d *DB) checkOwnTrust(ctx context.Context, s *session) error {
 	return nil
 }
 
-// Warnings reports rights that are not needed: of penstock's role, or of other roles in the schema. Each warning is
-// one line and says what to do.
-func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
-	err = d.withReadTx(ctx, func(s *session) error {
-		out, err = d.warnings(ctx, s)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("check the rights of the role: %w", err)
-	}
-	return out, nil
-}
-
-// warn logs each warning only once for all destinations with the same [Options].LoggedWarnings.
-func (d *DB) warn(ctx context.Context, s *session) error {
-	warnings, err := d.warnings(ctx, s)
-	for _, w := range warnings {
-		if _, logged := d.o.LoggedWarnings.LoadOrStore(w, true); !logged {
-			d.o.Log.Warn("postgres: " + w)
-		}
-	}
-	return err
-}
-
-func (d *DB) warnings(ctx context.Context, s *session) ([]string, error) {
-	schema := literal(ident(d.o.Schema))
+// excessRights returns warnings about rights that are not needed.
+func excessRights(ctx context.Context, s *session, schema string) ([]string, error) {
+	quoted := literal(ident(schema))
 	return s.strings(ctx, `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: penstock only needs CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'
 			FROM pg_roles WHERE rolname = current_user AND rolsuper
 		UNION ALL SELECT 'role ' || quote_ident(current_user) || ' is a member of ' || quote_ident(rolname) || ', which acts on the server itself: REVOKE ' || quote_ident(rolname) || ' FROM ' || quote_ident(current_user)
 			FROM pg_roles WHERE rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program') AND pg_has_role(oid, 'USAGE')
 			AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
-		UNION ALL SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'role ' || quote_ident(pg_get_userbyid(a.grantee)) END || ' may create tables and functions in schema ' || `+schema+` || ': REVOKE CREATE ON SCHEMA ' || `+schema+` || ' FROM ' ||
+		UNION ALL SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'role ' || quote_ident(pg_get_userbyid(a.grantee)) END || ' may create tables and functions in schema ' || `+quoted+` || ': REVOKE CREATE ON SCHEMA ' || `+quoted+` || ' FROM ' ||
 				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
-			FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = `+literal(d.o.Schema)+` AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND (a.grantee = 0 OR NOT `+trusted("a.grantee")+`)`)
+			FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = `+literal(schema)+` AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND (a.grantee = 0 OR NOT `+trusted("a.grantee")+`)`)
 }

@@ -5,37 +5,25 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // tx is a transaction. After a transient error, for example if the connection is lost, it is repeated on another
 // connection.
 type tx struct {
 	load.Tx
-	db        *DB
+	b         *backend
 	key       state.Key
 	pass      load.Pass
 	queued    time.Duration // time spent waiting for other sources that change the same tables
 	keepalive keepalive
 	s         *transaction // of this attempt; nil: not begun, or ended
-}
-
-// Begin implements [load.Destination].
-func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
-	x := &tx{db: d, key: k, pass: p}
-	var err error
-	x.Tx, err = d.BeginRepeatable(ctx, k, from, p, sqlmerge.Repetition{
-		Open:  x.open,
-		Retry: func(ctx context.Context, f func() error) error { return d.retryExcluding(ctx, &x.queued, f) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
 }
 
 // Apply implements [load.Tx].
@@ -58,20 +46,20 @@ func (x *tx) Rollback() error {
 
 // open acquires a session, begins a database transaction, and locks the stream's row.
 func (x *tx) open(ctx context.Context) (sqlmerge.Session, error) {
-	if err := x.db.prepare(ctx, x.key.Source); err != nil {
+	if err := x.b.prepare(ctx, x.key.Source); err != nil {
 		return nil, err
 	}
-	s, err := x.db.acquire(ctx)
+	s, err := x.b.pool.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &transaction{session: s, of: x}
-	if err = x.db.step("fence"); err == nil {
-		if t.at, err = x.db.fence(ctx, s, x.key); err == nil {
+	t := &transaction{session: s, b: x.b, of: x}
+	if err = x.b.Step("fence"); err == nil {
+		if t.at, err = fence(ctx, s, x.b.dialect, x.key); err == nil {
 			x.s = t
 			return t, nil
 		}
-		err = fmt.Errorf("lock cursor: %w", x.db.recheckTables(err))
+		err = fmt.Errorf("lock cursor: %w", x.b.own.recheck(err))
 	}
 	t.discard()
 	return nil, err
@@ -80,6 +68,7 @@ func (x *tx) open(ctx context.Context) (sqlmerge.Session, error) {
 // transaction implements [sqlmerge.PooledSession] and [sqlmerge.Keyed].
 type transaction struct {
 	*session
+	b         *backend
 	at        position                     // of the stream
 	of        *tx                          // nil: it belongs to no stream
 	types     map[string]map[string]string // of the columns of tables, as far as they are known
@@ -100,14 +89,37 @@ func (t *transaction) Position() (cursor state.Cursor, sequence, moved int64) {
 	return t.at.cursor, t.at.sequence, t.at.moved
 }
 
+// Lock implements [sqlmerge.PooledSession] with advisory locks. Rolling back to a savepoint releases them.
+func (t *transaction) Lock(ctx context.Context, names ...string) (func(release bool) error, error) {
+	locks := make([]string, len(names))
+	for i, name := range names {
+		locks[i] = "penstock " + t.b.schema + " " + name
+	}
+	begun := time.Now()
+	err := t.run(ctx, "SAVEPOINT penstock_line; "+t.pool.advisoryLockSQL(locks...))
+	if t.of != nil {
+		t.of.queued += time.Since(begun)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wait for other sources to change %s: %w", strings.Join(names, ", "), err)
+	}
+	return func(release bool) error {
+		leave := "RELEASE SAVEPOINT penstock_line"
+		if release {
+			leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave
+		}
+		return t.run(ctx, leave)
+	}, nil
+}
+
 // Query implements [sqlmerge.Reader].
 func (t *transaction) Query(ctx context.Context, query string, row func([]sqldriver.Value) error) error {
-	return t.db.recheckTables(t.session.Query(ctx, query, row))
+	return t.b.own.recheck(t.session.Query(ctx, query, row))
 }
 
 // Exec implements [sqlmerge.Session].
 func (t *transaction) Exec(ctx context.Context, query string) error {
-	return t.db.recheckTables(t.run(ctx, query))
+	return t.b.own.recheck(t.run(ctx, query))
 }
 
 // Affect implements [sqlmerge.Session].
@@ -134,7 +146,7 @@ func (t *transaction) undo(ctx context.Context, failure string, f func() error) 
 	switch {
 	case err == nil:
 		return true, t.run(ctx, "RELEASE SAVEPOINT penstock_try")
-	case code(err) == failure:
+	case pgerror.Code(err) == failure:
 		return false, t.run(ctx, "ROLLBACK TO SAVEPOINT penstock_try; RELEASE SAVEPOINT penstock_try")
 	}
 	return false, err
@@ -151,21 +163,34 @@ func (t *transaction) Commit(ctx context.Context) error {
 	}
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
-	tag, err := t.exec(late, "COMMIT")
+	tag, err := t.exec(late, "COMMIT", ignore)
 	switch {
 	case err == nil && tag.String() != "COMMIT": // the server has rolled back
 		return fmt.Errorf("the server answered %s", tag)
 	case err == nil:
 		t.committed = true
-		t.db.analyze(ctx, t.session, t.written)
+		t.analyze(ctx)
 		return nil
-	case t.of == nil || !connectionLost(err) && late.Err() == nil:
+	case t.of == nil || !pgerror.Disconnected(err) && late.Err() == nil:
 		return err
 	}
-	if serr := t.db.settle(late, t.of.key); serr != nil {
+	if serr := settle(late, t.pool, t.b.dialect, t.of.key); serr != nil {
 		return fmt.Errorf("the answer to COMMIT was lost, and its outcome is unknown: %w", errors.Join(permanent{err}, permanent{serr}))
 	}
 	return fmt.Errorf("%w: %w", sqlmerge.ErrUnanswered, err)
+}
+
+// withGrace returns a context that ends d after ctx has ended.
+func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-late.Done():
+		}
+	})
+	return late, func() { stop(); cancel() }
 }
 
 // permanent wraps an error so that retry does not treat it as transient.
@@ -177,9 +202,7 @@ func (p permanent) Error() string { return p.err.Error() }
 // Rollback implements [sqlmerge.Session].
 func (t *transaction) Rollback() error {
 	t.rollback()
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	delete(t.db.kept, t.kept)
+	t.b.passes.forget(t.kept)
 	return nil
 }
 
@@ -189,9 +212,9 @@ func (t *transaction) End() {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 		defer cancel()
 		if t.of != nil {
-			t.db.findLeftovers(ctx, t.session, t.of.key, t.kept != "")
+			t.b.passes.findLeftovers(ctx, t.session, t.of.key, t.kept != "")
 		}
-		t.db.dropGarbage(ctx, t.session)
+		t.b.passes.drop(ctx, t.session)
 	}
 	t.discard()
 }

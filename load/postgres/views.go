@@ -4,8 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/penstock-data/penstock/load/sqlmerge"
 )
+
+// View implements [sqlmerge.Session]. It replaces a view that penstock made.
+func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
+	place := t.b.Place(v.Name)
+	if v.Query == "" {
+		_, err := t.undo(ctx, codeDependent, func() error { return t.run(ctx, "DROP VIEW "+place) })
+		return err // a view on which others depend stays
+	}
+	create, err := t.createView(ctx, v)
+	if err != nil {
+		return err
+	}
+	if done, err := t.undo(ctx, codeOtherColumns, func() error { return t.run(ctx, create) }); done || err != nil {
+		return err
+	}
+	oids, err := t.strings(ctx, "SELECT "+literal(place)+"::regclass::oid")
+	if err != nil {
+		return err
+	}
+	grants, err := t.strings(ctx, grantsSQL(oids[0], place))
+	if err != nil {
+		return err
+	}
+	return t.run(ctx, "DROP VIEW "+place+"; "+create+"; "+strings.Join(grants, "; "))
+}
+
+// invokerVersion is the first version of the server in which a view can use the rights of the querying role, in the
+// form of server_version_num.
+const invokerVersion = 150000
+
+// createView returns the statement that creates a view. A new view reads tables with the rights of the querying role,
+// if the server supports that. An existing view keeps its options, so that its readers do not lose access.
+func (t *transaction) createView(ctx context.Context, v sqlmerge.View) (string, error) {
+	place := t.b.Place(v.Name)
+	options, err := t.strings(ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(place)+")), "+
+		"CASE WHEN pg_catalog.to_regclass("+literal(place)+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")
+	if err != nil {
+		return "", err
+	}
+	with := ""
+	if options[0] != "" {
+		with = " WITH (" + options[0] + ")"
+	}
+	create := "CREATE OR REPLACE VIEW " + place + with + " AS " + v.Query
+	if v.Comment != "" {
+		create += "; COMMENT ON VIEW " + place + " IS " + literal(v.Comment)
+	}
+	return create, nil
+}
 
 // view is a view with all its properties. A user or penstock has made it.
 type view struct {
@@ -25,11 +77,11 @@ type view struct {
 // columns. So withoutViews first drops these views, and the views that depend on them. Afterwards it creates them
 // again in the same transaction, with their owners, grants, options and comments. If a view cannot be created again,
 // the transaction fails. Invariant 16
-func (s *session) withoutViews(ctx context.Context, table string, columns []string, f func() error) error {
+func withoutViews(ctx context.Context, s *session, table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
 	}
-	views, err := s.dependents(ctx, table, columns)
+	views, err := dependents(ctx, s, table, columns)
 	if err != nil {
 		return err
 	}
@@ -42,7 +94,7 @@ func (s *session) withoutViews(ctx context.Context, table string, columns []stri
 		return err
 	}
 	for _, v := range views {
-		if err := s.recreateView(ctx, v); err != nil {
+		if err := recreateView(ctx, s, v); err != nil {
 			return fmt.Errorf("widen column %s: recreate view %s: %w", strings.Join(columns, ", "), v.name, err)
 		}
 	}
@@ -51,12 +103,12 @@ func (s *session) withoutViews(ctx context.Context, table string, columns []stri
 
 // dependents returns the views that depend on columns of a table, directly or through other views. Each view comes
 // before the views that depend on it.
-func (s *session) dependents(ctx context.Context, table string, columns []string) ([]view, error) {
+func dependents(ctx context.Context, s *session, table string, columns []string) ([]view, error) {
 	oids, err := s.strings(ctx, `WITH RECURSIVE v (oid, depth) AS (
 		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
-		AND d.refobjid = `+literal(s.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
+		AND d.refobjid = `+literal(table)+`::regclass AND a.attname IN (`+literals(columns)+`)
 		UNION SELECT r.ev_class, v.depth + 1 FROM v JOIN pg_catalog.pg_depend d ON d.refobjid = v.oid
 		JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
 		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND r.ev_class <> v.oid
@@ -66,10 +118,10 @@ func (s *session) dependents(ctx context.Context, table string, columns []string
 	}
 	views := make([]view, len(oids))
 	for i, oid := range oids {
-		if err := s.replaceable(ctx, oid); err != nil {
+		if err := replaceable(ctx, s, oid); err != nil {
 			return nil, fmt.Errorf("widen column %s: %w", strings.Join(columns, ", "), err)
 		}
-		if views[i], err = s.readView(ctx, oid); err != nil {
+		if views[i], err = readView(ctx, s, oid); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +130,7 @@ func (s *session) dependents(ctx context.Context, table string, columns []string
 
 // replaceable returns an error if the object is not a plain view. It also returns an error if something is attached to
 // the view, such as a trigger, because dropping the view would drop the trigger too.
-func (s *session) replaceable(ctx context.Context, oid string) error {
+func replaceable(ctx context.Context, s *session, oid string) error {
 	in, err := s.strings(ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
 		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
 		LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
@@ -92,7 +144,7 @@ func (s *session) replaceable(ctx context.Context, oid string) error {
 	return fmt.Errorf("%s depends on it and cannot be recreated as it was: drop it, let the next run widen the column, then create it again", in[0])
 }
 
-func (s *session) readView(ctx context.Context, oid string) (view, error) {
+func readView(ctx context.Context, s *session, oid string) (view, error) {
 	v := view{oid: oid}
 	query := `SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), pg_catalog.pg_get_viewdef(c.oid),
 		pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)),
@@ -114,7 +166,7 @@ func (s *session) readView(ctx context.Context, oid string) (view, error) {
 	if v.comments, err = s.strings(ctx, commentsSQL(oid, v.name)); err != nil {
 		return v, err
 	}
-	v.print, err = s.fingerprint(ctx, oid)
+	v.print, err = fingerprint(ctx, s, oid)
 	return v, err
 }
 
@@ -141,7 +193,7 @@ func commentsSQL(oid, name string) string {
 
 // fingerprint returns all properties of a view except its definition. Postgres shows the definition differently after
 // the type of a column has changed.
-func (s *session) fingerprint(ctx context.Context, oid string) (string, error) {
+func fingerprint(ctx context.Context, s *session, oid string) (string, error) {
 	out, err := s.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
 		(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.col_description(c.oid, a.attnum),
@@ -151,7 +203,7 @@ func (s *session) fingerprint(ctx context.Context, oid string) (string, error) {
 }
 
 // recreateView creates a view again, and checks that its properties are unchanged.
-func (s *session) recreateView(ctx context.Context, v view) error {
+func recreateView(ctx context.Context, s *session, v view) error {
 	with := ""
 	if v.options != "" {
 		with = " WITH (" + v.options + ")"
@@ -181,7 +233,7 @@ func (s *session) recreateView(ctx context.Context, v view) error {
 	if err != nil {
 		return err
 	}
-	print, err := s.fingerprint(ctx, oids[0])
+	print, err := fingerprint(ctx, s, oids[0])
 	if err == nil && print != v.print {
 		return errors.New("its grants, owner or comments would change")
 	}

@@ -1,13 +1,10 @@
 package codec
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -143,15 +140,9 @@ func (a *Answer) decideTypes(whole bool) error {
 // begin creates the batches, because the types are now decided.
 func (a *Answer) begin() {
 	a.batches = NewBatches(arrow.NewSchema(a.fields, nil), a.visit)
-	for i, f := range a.fields {
-		b := a.batches.builder.Field(i)
-		switch {
-		case slices.Contains(a.undecided, i) && f.Type.ID() == arrow.STRING:
-			a.batches.decode[i] = numericText(b.(*array.StringBuilder))
-		case f.Type.ID() == arrow.INT64:
-			a.batches.decode[i] = anyInt(b.(*array.Int64Builder))
-		case f.Type.ID() == arrow.FLOAT64:
-			a.batches.decode[i] = anyFloat(b.(*array.Float64Builder))
+	for _, i := range a.undecided {
+		if b, isText := a.batches.builder.Field(i).(*array.StringBuilder); isText {
+			a.batches.decode[i] = numericText(b)
 		}
 	}
 }
@@ -166,55 +157,13 @@ func (a *Answer) End() error {
 	if err := a.batches.Flush(); err != nil || a.batches.some {
 		return err
 	}
-	b := array.NewRecordBatch(a.batches.builder.Schema(), emptyColumns(a.batches.builder.Schema()), 0)
-	defer b.Release()
-	return a.visit(b)
+	return a.batches.passOn()
 }
 
 // Release frees the memory.
 func (a *Answer) Release() {
 	if a.batches != nil {
 		a.batches.Release()
-	}
-}
-
-func emptyColumns(s *arrow.Schema) []arrow.Array {
-	out := make([]arrow.Array, s.NumFields())
-	for i, f := range s.Fields() {
-		b := array.NewBuilder(memory.DefaultAllocator, f.Type)
-		out[i] = b.NewArray()
-		b.Release()
-	}
-	return out
-}
-
-func anyInt(b *array.Int64Builder) decode {
-	return func(v []byte) error {
-		switch len(v) {
-		case 2:
-			b.Append(int64(int16(binary.BigEndian.Uint16(v))))
-		case 4:
-			b.Append(int64(int32(binary.BigEndian.Uint32(v))))
-		case 8:
-			b.Append(int64(binary.BigEndian.Uint64(v)))
-		default:
-			return errValue
-		}
-		return nil
-	}
-}
-
-func anyFloat(b *array.Float64Builder) decode {
-	return func(v []byte) error {
-		switch len(v) {
-		case 4:
-			b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
-		case 8:
-			b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
-		default:
-			return errValue
-		}
-		return nil
 	}
 }
 

@@ -31,22 +31,16 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// Formats returns the formats in which to request the columns of a result.
+// Formats returns the formats in which to request the columns of a result. JSON is requested as text, because binary
+// jsonb is the same text after a version byte.
 func Formats(columns *arrow.Schema) []int16 {
 	formats := make([]int16, columns.NumFields())
 	for i, f := range columns.Fields() {
-		formats[i] = formatOf(schemas.TypeOf(f))
+		if !schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+			formats[i] = formatBinary
+		}
 	}
 	return formats
-}
-
-// formatOf returns the wire format in which to request a type. JSON is requested as text, because binary jsonb is the
-// same text after a version byte.
-func formatOf(t arrow.DataType) int16 {
-	if schemas.SameType(t, schemas.JSON) {
-		return formatText
-	}
-	return formatBinary
 }
 
 // Batches collects rows of a result into record batches.
@@ -99,6 +93,10 @@ func (c *Batches) Flush() error {
 	if c.rows == 0 {
 		return nil
 	}
+	return c.passOn()
+}
+
+func (c *Batches) passOn() error {
 	c.rows, c.bytes, c.some = 0, 0, true
 	b := c.builder.NewRecordBatch()
 	defer b.Release()
@@ -106,15 +104,37 @@ func (c *Batches) Flush() error {
 }
 
 // decoderFor returns a decoder that appends values to b. t is penstock's type of the values. The values have the form
-// that an [encoder] writes.
+// that an [encoder] writes. Numbers of a query may also be shorter.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:
 		return sized(1, func(v []byte) error { b.Append(v[0] != 0); return nil })
 	case *array.Int64Builder:
-		return sized(8, func(v []byte) error { b.Append(int64(binary.BigEndian.Uint64(v))); return nil })
+		return func(v []byte) error {
+			switch len(v) {
+			case 2:
+				b.Append(int64(int16(binary.BigEndian.Uint16(v))))
+			case 4:
+				b.Append(int64(int32(binary.BigEndian.Uint32(v))))
+			case 8:
+				b.Append(int64(binary.BigEndian.Uint64(v)))
+			default:
+				return errValue
+			}
+			return nil
+		}
 	case *array.Float64Builder:
-		return sized(8, func(v []byte) error { b.Append(math.Float64frombits(binary.BigEndian.Uint64(v))); return nil })
+		return func(v []byte) error {
+			switch len(v) {
+			case 4:
+				b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
+			case 8:
+				b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
+			default:
+				return errValue
+			}
+			return nil
+		}
 	case *array.Date32Builder:
 		return sized(4, func(v []byte) error {
 			days := int64(int32(binary.BigEndian.Uint32(v))) + epochDays

@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state/pgerror"
+)
+
+// pool opens sessions on the server. It repeats what fails for a short time. It is safe for concurrent use.
+type pool struct {
+	o     Options
+	conns *pgxpool.Pool
+
+	mu     sync.Mutex
+	active map[*session]bool
+	copies map[string]stalledCopy // progress by process id of the server: see terminateStalled
+}
+
+const (
+	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
+	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
+
+	poolerPatience = 2 * time.Second
+)
+
+// connect returns a pool of connections to the server of o.URL. The pool connects when it is first used.
+func connect(ctx context.Context, o Options) (*pool, error) {
+	config, err := configure(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	conns, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &pool{o: o, conns: conns, active: map[*session]bool{}}, nil
+}
+
+// configure parses a URL. Its errors do not contain the URL, because that may contain a password.
+func configure(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// Invariant 5
+		return nil, errors.New("cannot parse its URL: want postgres://user:password@host:5432/database?sslmode=require")
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = defaultConns
+	}
+	c := config.ConnConfig
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = dialTimeout
+	}
+	if _, set := c.RuntimeParams["application_name"]; !set {
+		c.RuntimeParams["application_name"] = "penstock"
+	}
+	c.OnNotice = notice
+	// If a context ends, also cancel the statement on the server, because a running statement keeps its locks.
+	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: 2 * time.Second}
+	}
+	return config, nil
+}
+
+// address returns the host and the port of the server.
+func (p *pool) address() string {
+	c := p.conns.Config().ConnConfig
+	return fmt.Sprintf("%s:%d", c.Host, c.Port)
+}
+
+// close closes all connections.
+func (p *pool) close() {
+	p.mu.Lock()
+	open := len(p.active) > 0
+	for s := range p.active {
+		_ = s.pg.Conn().Close()
+	}
+	p.mu.Unlock()
+	if open {
+		go p.conns.Close() // Close waits until all transactions have ended
+		return
+	}
+	p.conns.Close()
+}
+
+// acquire takes a connection from the pool, which may open a new one.
+func (p *pool) acquire(ctx context.Context) (*session, error) {
+	conn, err := p.conns.Acquire(ctx)
+	if err != nil {
+		return nil, markDiskFull(pgerror.Shorten(err, ""))
+	}
+	s := &session{pool: p, conn: conn, pg: conn.Conn().PgConn()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active[s] = true
+	return s, nil
+}
+
+// read runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it runs f
+// again on another connection. If f has passed on rows before it fails, read fails too, because the caller would
+// otherwise get rows twice.
+func (p *pool) read(ctx context.Context, f func(*session) error) error {
+	var failed error
+	err := p.retry(ctx, func() error {
+		s, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.release()
+		if err := s.run(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "+p.settings()); err != nil {
+			return err
+		}
+		err = f(s)
+		s.rollback()
+		if s.begun {
+			failed = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(err, failed)
+}
+
+// settings returns SQL with the settings of each transaction. They override the settings of role, database and
+// server. With them, names without a schema mean built-in objects, texts and times are parsed as intended, and no row
+// is hidden.
+//
+// The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
+// thousand of millions of rows.
+func (p *pool) settings() string {
+	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
+		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
+		"SET LOCAL bytea_output = 'hex'; SET LOCAL client_min_messages = 'warning'; SET LOCAL row_security = off; " +
+		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; " +
+		"SET LOCAL idle_in_transaction_session_timeout = " + millis(p.o.IdleTimeout) + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// beginSQL begins a transaction whose commit is durable. // Invariant 2
+func (p *pool) beginSQL() string {
+	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + p.settings()
+}
+
+// lockWaitFactor limits how long a transaction waits for others that change the same table: this many times
+// [Options].Wait. Such a wait blocks no reader, and the last of many sources waits for the commits of all others.
+const lockWaitFactor = 10
+
+// advisoryLockSQL returns SQL that waits for the advisory locks with the given names.
+func (p *pool) advisoryLockSQL(names ...string) string {
+	sql := "SET LOCAL lock_timeout = " + millis(lockWaitFactor*p.o.Wait)
+	for _, name := range names {
+		sql += "; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(" + literal(name) + ", 0))"
+	}
+	return sql + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
+}
+
+// checkPooler checks that each connection keeps its server session. Behind a pooler, a connection reports another
+// process id than its server session. Then checkPooler uses two connections in turn, to see whether each transaction
+// may get another session.
+func (p *pool) checkPooler(ctx context.Context) error {
+	return p.retry(ctx, func() error {
+		a, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		pid, err := a.processID(ctx, "")
+		if err == nil && pid == int64(a.pg.PID()) {
+			a.release()
+			return nil
+		}
+		defer a.drop()
+		if err != nil {
+			return err
+		}
+		b, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer b.drop()
+		taken, err := b.processID(ctx, "BEGIN;")
+		if err != nil {
+			return err
+		}
+		if taken == pid {
+			return ErrPooled
+		}
+		soon, cancel := context.WithTimeout(ctx, poolerPatience)
+		defer cancel()
+		again, err := a.processID(soon, "")
+		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
+			return ErrPooled // the first connection waits for the second one's session
+		}
+		return err
+	})
+}
+
+// processID runs the statement setup, and returns the process id of the server session.
+func (s *session) processID(ctx context.Context, setup string) (pid int64, err error) {
+	err = s.numbers(ctx, setup+"SELECT pg_catalog.pg_backend_pid()", &pid)
+	return pid, err
+}
