@@ -22,7 +22,7 @@ func (st *streamRun) adopt(ctx context.Context) error {
 		return nil
 	}
 	learned := st.stream.Key
-	st.stream.Key = st.keyOf(ctx, st.stream)
+	st.stream.Key = st.run.keyOf(ctx, st.stream)
 	if len(st.stream.Key) > 0 && !slices.Equal(st.stream.Key, learned) {
 		return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records seem to be identified by %s",
 			st.stream.Table.Name, strings.Join(st.stream.Key, ", "), strings.Join(learned, ", "))}
@@ -57,7 +57,7 @@ func (st *streamRun) keepKey(ctx context.Context) error {
 }
 
 func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
-	for _, d := range st.Destinations {
+	for _, d := range st.run.Destinations {
 		tables, err := d.Tables(ctx, st.stream.Table.Name)
 		if err != nil {
 			continue

@@ -63,7 +63,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 	}
 	st.dropped++
 	st.known.Convention = st.without(e)
-	n, able := st.Source.(Negotiator)
+	n, able := st.run.Source.(Negotiator)
 	if able && !st.known.Located && st.probed() {
 		c, err := st.negotiate(ctx, n)
 		if err != nil {
@@ -95,7 +95,7 @@ func refuted(err error) bool {
 // renegotiate probes the endpoint again, at most once per run, if its answers have changed or an empty list has
 // its first records.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
-	n, able := st.Source.(Negotiator)
+	n, able := st.run.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {
 		return false, err
 	}

@@ -33,12 +33,12 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 		}
 		k.addCosts(p)
 	}
-	p.requestCount.Add(int64(p.requests()))
+	p.run.requestCount.Add(int64(p.requests()))
 	p.returnBudget()
 }
 
 func (p *pass) returnBudget() {
-	p.budget.release(p.kept)
+	p.run.budget.release(p.kept)
 	p.kept = 0
 }
 
@@ -61,7 +61,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 		commits.Go(func() {
 			errs[i] = Guard("commit", func() error { return k.commit(ctx, p, g) })
 			if errs[i] == nil {
-				first.Do(func() { patience = time.AfterFunc(p.limits.patience, func() { cancel(errSlow) }) })
+				first.Do(func() { patience = time.AfterFunc(p.run.limits.patience, func() { cancel(errSlow) }) })
 			}
 		})
 		if g.spill {
@@ -89,11 +89,11 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 
 func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
-		p.verdicts.set(k.dest.Name, p.stream.Name, *k.ended)
+		p.run.verdicts.set(k.dest.Name, p.stream.Name, *k.ended)
 		k.ended = nil
 	}
 	if k.tx == nil { // otherwise the pass is one transaction, which continues
-		p.emit(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
+		p.run.emit(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
 	}
 }
 

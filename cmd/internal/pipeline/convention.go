@@ -13,12 +13,12 @@ import (
 // chooseConvention uses the stored convention, or else probes the source. It does not probe a child stream,
 // because the answer for its first parent shows how its endpoint answers.
 func (st *streamRun) chooseConvention(ctx context.Context) error {
-	st.known = st.remembered(st.origin)
-	n, able := st.Source.(Negotiator)
+	st.known = st.run.remembered(st.origin)
+	n, able := st.run.Source.(Negotiator)
 	switch {
 	case !able || !st.probed():
 		st.known.Convention = st.known.Hypotheses()
-	case st.known.Of == "" || st.Options.Full:
+	case st.known.Of == "" || st.run.Options.Full:
 		c, err := st.negotiate(ctx, n)
 		if err != nil {
 			return err
@@ -29,7 +29,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 		if !c.Open || st.known.Of == "" { // else the list is empty now, and the stored convention says more
 			st.known.Convention = c
 		}
-	case st.origin.Incremental.Auto && st.known.Undecided() && st.Now().Sub(st.known.LearnedAt) >= lookAgain:
+	case st.origin.Incremental.Auto && st.known.Undecided() && st.run.Now().Sub(st.known.LearnedAt) >= lookAgain:
 		if err := st.lookAgain(ctx, n); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil || c.Open:
-		st.known.LearnedAt = st.Now().UTC()
+		st.known.LearnedAt = st.run.Now().UTC()
 	default:
 		st.known.Convention = st.known.Renew(c)
 	}
@@ -76,7 +76,7 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 	for i := range reports {
 		reports[i].Requests += st.probeRequests
 	}
-	st.requestCount.Add(int64(st.probeRequests))
+	st.run.requestCount.Add(int64(st.probeRequests))
 	st.probeRequests = 0
 }
 

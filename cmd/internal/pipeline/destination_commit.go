@@ -25,7 +25,7 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	}
 	if g.end != nil && k.parentage != nil && !p.resumes && k.left == nil {
 		var err error
-		if k.left, err = k.parentTable(p).Review(ctx, p.parents, k.parentage, g.end.Skipped > 0, p.id, p.Now()); err != nil {
+		if k.left, err = k.parentTable(p).Review(ctx, p.parents, k.parentage, g.end.Skipped > 0, p.id, p.run.Now()); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.run.passOf(p.stream, p.id, !p.resumes))
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if err := k.left.Write(ctx, k.tx); err != nil {
 		return err
 	}
-	return k.parentTable(p).Write(ctx, k.tx, p.id, p.Now(), g.parents, p.limits.batchRows)
+	return k.parentTable(p).Write(ctx, k.tx, p.id, p.run.Now(), g.parents, p.run.limits.batchRows)
 }
 
 func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
@@ -142,7 +142,7 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 	if err != nil {
 		return err
 	}
-	stored.Address = p.Origins[p.stream.Name].Address
+	stored.Address = p.run.Origins[p.stream.Name].Address
 	next := stored.Encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
@@ -165,7 +165,7 @@ func (k *destinationRun) dryCommit(p *pass, g *group) {
 	}
 	e := &ending{k: k, p: p, g: g, reading: reading{digest: g.digest}, counts: k.counts}
 	e.facts = e.passFacts()
-	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
+	e.facts.Twin = p.run.twins.compare(p.run.hash(), p.stream, &e.reading)
 	e.read = proof.Judge(e.facts)
 	e.open = g.met.AsOpen()
 	e.facts.Unstored = e.open.Lost()
@@ -194,9 +194,9 @@ func (k *destinationRun) addCosts(p *pass) {
 // writeRejects writes the rejects in the same transaction as the rows of the group, so that no value is lost.
 // Invariant 11
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
-	now := p.Now()
+	now := p.run.Now()
 	row := func(r transform.Reject) []any {
-		return reject.Values(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.Accepted(r), r)
+		return reject.Values(p.run.Run, p.run.Name, p.stream.Name, p.passes, now, k.rejects.Accepted(r), r)
 	}
 	for part := range slices.Chunk(g.rejects, rejectsAtOnce) {
 		rows := make([][]any, len(part))

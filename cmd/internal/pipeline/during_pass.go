@@ -13,7 +13,7 @@ import (
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock.Watched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
-		len(s.Key) == 1 && s.Parent == "" && p.Options.Backfill == nil && !p.Options.DryRun
+		len(s.Key) == 1 && s.Parent == "" && p.run.Options.Backfill == nil && !p.run.Options.DryRun
 }
 
 func (p *pass) allowDeltas() {
@@ -27,7 +27,7 @@ func (p *pass) allowDeltas() {
 	p.keys = overlay.NewKeys(longest)
 	for _, k := range p.destinations {
 		if !k.out {
-			k.overlay = overlay.New(k.dest.Destination, p.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
+			k.overlay = overlay.New(k.dest.Destination, p.run.passOf(p.stream, p.id, !p.resumes), p.stamp(), p.keys)
 		}
 	}
 	p.releaseLock()

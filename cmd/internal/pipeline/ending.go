@@ -44,15 +44,15 @@ func (e *ending) gone() []arrow.RecordBatch {
 func newEnding(k *destinationRun, p *pass, g *group, out load.Outcome) *ending {
 	e := &ending{k: k, p: p, g: g, reading: reading{digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
 	e.facts = e.passFacts()
-	e.compare(p.hash(), k.before, k.readings)
-	e.facts.Twin = p.twins.compare(p.hash(), p.stream, &e.reading)
+	e.compare(p.run.hash(), k.before, k.readings)
+	e.facts.Twin = p.run.twins.compare(p.run.hash(), p.stream, &e.reading)
 	f := e.facts
 	e.table = proof.Table{
 		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
 		Rejected: k.counts.Rejected, Requestable: p.rowCheck != nil && len(out.Keys) > 0,
 		AtOnce: !p.parts(), AppendTo: p.stream.Table.Mode == schemas.Append,
 		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.partialBackfill(),
-		Wanted: k.wanted, Last: e.last(), Confirm: p.Options.ConfirmShrink,
+		Wanted: k.wanted, Last: e.last(), Confirm: p.run.Options.ConfirmShrink,
 	}
 	if b := k.before; b != nil && !b.facts.Resumed {
 		e.table.SureBefore, e.table.MissedBefore = b.facts.Confirms(), b.missed
@@ -108,7 +108,7 @@ func (e *ending) settle() {
 	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
 	seen := e.reading // a copy, because later passes keep it, and not the pass and the group of e
 	k.before = &seen
-	p.twins.show(p.stream.Name, &seen)
+	p.run.twins.show(p.stream.Name, &seen)
 	if !f.Resumed {
 		if !e.read.Doubtful() { // overlapping pages may make a list appear longer than it is
 			k.longest = max(k.longest, f.Listed())
@@ -183,14 +183,14 @@ func (e *ending) last() bool {
 
 func (e *ending) passFacts() proof.Facts {
 	k, p, g, c := e.k, e.p, e.g, e.counts
-	f := factsOf(g.end).Without(p.withoutRule)
+	f := factsOf(g.end).Without(p.run.withoutRule)
 	f.ObjectKind = p.stream.Class.Single() || p.known.Object() && k.over != "" // for an object, the last whole pass counts as the first of two readings
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.longest, k.overlooked
 	f.Steady = f.Listed() == k.longest && (k.steady || k.inserted > 0 && k.inserted < f.Listed())
 	f.Mingled = p.partialBackfill() && p.resumes
-	f.Parent, f.OnePerItem = p.verdicts.parents(k.dest.Name, p.stream, g.end), p.stream.Class.Single()
+	f.Parent, f.OnePerItem = p.run.verdicts.parents(k.dest.Name, p.stream, g.end), p.stream.Class.Single()
 	g.total.clashes.facts(&f, g.total.repeats)
 	return f
 }

@@ -66,7 +66,7 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	}
 	c := w.counts
 	return load.WriteRows(ctx, k.tx, load.Certificates, []any{
-		p.Run, p.Name, k.report.Title(), p.Now(), string(w.verdict), string(text),
+		p.run.Run, p.run.Name, k.report.Title(), p.run.Now(), string(w.verdict), string(text),
 		c.Fetched, w.Distinct, c.Written, c.Unchanged,
 		c.Deduplicated, c.Rejected, c.Deleted, g.total.pages, g.total.requests,
 	})
@@ -90,7 +90,7 @@ func (e *ending) drifted(shut, believed bool) []drift.Notice {
 		case all[i].Kind != drift.NoticeCount:
 		case shut:
 			all[i].Severity = drift.Blocking
-		case p.Options.ConfirmShrink:
+		case p.run.Options.ConfirmShrink:
 			all[i].Severity = drift.Noted
 		}
 	}
@@ -122,7 +122,7 @@ func (e *ending) note(ctx context.Context) error {
 		found = append(found, drift.Notice{Severity: drift.Noted, Kind: drift.NoticeFilter, Table: p.stream.Table.Name, Reason: left})
 	}
 	k.report.Notices, k.noticed = found, nil
-	if err := load.WriteRows(ctx, k.tx, load.Changes, p.noticeRows(found)...); err != nil {
+	if err := load.WriteRows(ctx, k.tx, load.Changes, p.run.noticeRows(found)...); err != nil {
 		return err
 	}
 	m := p.known
@@ -162,11 +162,11 @@ func (e *ending) resolveRejects(ctx context.Context) error {
 		return nil
 	}
 	var rows [][]any
-	now := p.Now()
+	now := p.run.Now()
 	err := k.dest.Scan(ctx, load.Rejects.Name, reject.Columns(), func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
 			j := reject.At(b, i)
-			if j.Pipeline == p.Name && j.Stream == p.stream.Name && !j.Resolved && resolved[j.ID()] {
+			if j.Pipeline == p.run.Name && j.Stream == p.stream.Name && !j.Resolved && resolved[j.ID()] {
 				rows = append(rows, j.Values(now, j.Accepted))
 			}
 		}

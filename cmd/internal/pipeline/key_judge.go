@@ -18,7 +18,7 @@ type keyJudge struct {
 // no record is lost and nothing is compared.
 func (k *keyJudge) watch(m *transform.Mapper) {
 	if k.p.keyed() && k.p.stream.Table.Mode != schemas.Append {
-		m.CompareKeys(k.judge, k.p.limits.keySlots)
+		m.CompareKeys(k.judge, k.p.run.limits.keySlots)
 	}
 }
 
@@ -48,7 +48,7 @@ func (k *keyJudge) judge(c transform.Clash) transform.ClashVerdict {
 
 func (k *keyJudge) changedMeanwhile(record []byte) bool {
 	at, ok := extract.ChangedAt(record, k.p.stream.Incremental.Field)
-	return ok && at.After(k.p.began.Add(-clockSlack)) && at.Before(k.p.Now().Add(clockSlack))
+	return ok && at.After(k.p.began.Add(-clockSlack)) && at.Before(k.p.run.Now().Add(clockSlack))
 }
 
 // doubt ends the pass if the key may not be unique and no table has rows with that key yet.
@@ -56,7 +56,7 @@ func (k *keyJudge) doubt(r transform.Repeats) error {
 	if k.clash.lost, k.clash.open = r.Rejected, r.Open; k.apart() {
 		k.clash.open += r.Changed // a record moved from one answer to another; other records may have moved without appearing in either
 	}
-	if k.p.watch.settled || k.p.watch.tried >= maxKeys || k.p.stream.Stated["key"] != "" || k.p.Options.DryRun {
+	if k.p.watch.settled || k.p.watch.tried >= maxKeys || k.p.stream.Stated["key"] != "" || k.p.run.Options.DryRun {
 		return nil
 	}
 	switch {

@@ -22,9 +22,9 @@ func (k *destinationRun) drop(p *pass, err error) {
 		k.whole--
 	}
 	if k.lagged != nil {
-		p.health.giveUpOn(k.dest.Name)
+		p.run.health.giveUpOn(k.dest.Name)
 	}
-	if len(p.destinations) == 1 || lasting(err) || p.health.hopeless(k.dest.Name) {
+	if len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name) {
 		k.fail(err)
 		return
 	}

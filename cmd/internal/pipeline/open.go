@@ -37,7 +37,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if err != nil {
 		return err
 	}
-	switch b := st.Options.Backfill; {
+	switch b := st.run.Options.Backfill; {
 	case b == nil:
 	case b.StartOver:
 		pos = cursor.Position{}
@@ -60,7 +60,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 		k.start = pos
 	}
 	switch {
-	case st.Options.Full && (!pos.Ended || st.rules() == ""), pos.MidPass() && !st.parts(), pos.MidPass() && pos.Rules != st.rules():
+	case st.run.Options.Full && (!pos.Ended || st.rules() == ""), pos.MidPass() && !st.parts(), pos.MidPass() && pos.Rules != st.rules():
 		return err
 	case pos.Rules != st.rules():
 		pos.Source = "" // unchanged records must be mapped again too
@@ -103,7 +103,7 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	if err := CheckOwner(st.claim(st.stream), k.key, k.stored, at); err != nil {
+	if err := CheckOwner(st.run.claim(st.stream), k.key, k.stored, at); err != nil {
 		return false, err
 	}
 	why := displaced(k.main, table, at)
@@ -166,7 +166,7 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 	}
 	tables, err := k.dest.Tables(ctx, p.stream.Table.Name)
 	if err == nil && k.rejects == nil {
-		k.rejects, err = p.openRejects(ctx, k.dest, p.stream.Name)
+		k.rejects, err = p.run.openRejects(ctx, k.dest, p.stream.Name)
 	}
 	if err == nil && p.parents != nil {
 		past := parents.Past{Passes: k.passes, Unsure: k.doubt, Trusted: k.pos.Pass != "" && !k.allParents}
@@ -176,5 +176,5 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 }
 
 func (k *destinationRun) parentTable(p *pass) parents.Table {
-	return parents.Table{Dest: k.dest, Files: k.folder, Pipeline: p.Name, Stream: p.stream}
+	return parents.Table{Dest: k.dest, Files: k.folder, Pipeline: p.run.Name, Stream: p.stream}
 }

@@ -86,7 +86,7 @@ type groupSize struct {
 }
 
 func (p *pass) via() string {
-	if p.Options.Backfill != nil {
+	if p.run.Options.Backfill != nil {
 		return "backfill"
 	}
 	return "poll"
@@ -100,13 +100,13 @@ func (p *pass) lost() bool {
 // passes.
 // Invariant 12
 func (p *pass) stamp() string {
-	return max(p.id, p.Run)
+	return max(p.id, p.run.Run)
 }
 
 func (p *pass) drop(g *group) {
 	batch.ReleaseTables(g.batches)
 	batch.ReleaseTables(g.left)
-	p.budget.release(g.held)
+	p.run.budget.release(g.held)
 	*g = group{}
 }
 
@@ -136,10 +136,10 @@ func (o *older) is(ordinal int64) bool {
 }
 
 func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
-	if source, able := p.Source.(PartSource); able && p.parents.Skips() {
+	if source, able := p.run.Source.(PartSource); able && p.parents.Skips() {
 		return source.PagesOf(ctx, p.stream, p.from, p.parents.Needs)
 	}
-	return p.Source.Pages(ctx, p.stream, p.from)
+	return p.run.Source.Pages(ctx, p.stream, p.from)
 }
 
 func (p *pass) requests() int {

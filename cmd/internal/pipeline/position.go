@@ -20,7 +20,7 @@ func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) 
 		return k.held.AddDoubtful(pos)
 	}
 	if pos.Ended {
-		pos.DoneAt = p.Now().UTC().Format(time.RFC3339)
+		pos.DoneAt = p.run.Now().UTC().Format(time.RFC3339)
 	}
 	main := k.main
 	if main.Pass == "" {
@@ -65,5 +65,5 @@ func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 		return nil
 	}
 	k.learning = text
-	return load.WriteRows(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
+	return load.WriteRows(ctx, k.tx, load.Conventions, []any{p.run.Name, p.stream.Name, p.run.Run, p.run.Now(), text})
 }

@@ -48,7 +48,7 @@ func (p *pass) through(ctx context.Context, rd *reader) error {
 // prepare opens the destinations of the pass, and starts the mapper with the tables of all of them. So the types of
 // columns do not depend on the order of the destinations.
 func (p *pass) prepare(ctx context.Context) (*reader, error) {
-	rd := &reader{p: p, key: keyJudge{p: p}, hasher: p.hash(), group: &group{begun: time.Now()}, refused: rejectedKeys{unknown: !p.stream.PlainKey()}}
+	rd := &reader{p: p, key: keyJudge{p: p}, hasher: p.run.hash(), group: &group{begun: time.Now()}, refused: rejectedKeys{unknown: !p.stream.PlainKey()}}
 	var known [][]schemas.Table
 	settled := true
 	p.parents = p.newParentTracker()
@@ -66,7 +66,7 @@ func (p *pass) prepare(ctx context.Context) (*reader, error) {
 		if k.rejects != nil {
 			rd.met.Watch(k.rejects)
 		}
-		settled = settled && p.settled[k.dest.Name]
+		settled = settled && p.run.settled[k.dest.Name]
 		if p.parents != nil && k.parentage != nil {
 			p.parents.Know(k.parentage, k.again)
 			k.again = nil
@@ -76,7 +76,7 @@ func (p *pass) prepare(ctx context.Context) (*reader, error) {
 		p.parents.Skip()
 	}
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
-		p.rowCheck = newMissingRowCheck(p.Source, p.Catalogue, p.stream)
+		p.rowCheck = newMissingRowCheck(p.run.Source, p.run.Catalogue, p.stream)
 	}
 	p.total.requests, p.probeRequests = p.probeRequests, 0
 	have := schemas.JoinTables(known...)

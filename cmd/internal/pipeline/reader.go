@@ -45,7 +45,7 @@ type reader struct {
 // pipeline.
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p
-	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
+	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.run.Now().UTC(), Via: p.via()}, have)
 	rd.profile = drift.NewProfiler(p.known.Profile, have)
 	rd.key.watch(rd.mapper)
 	if rd.shaper, err = transform.NewShaper(rd.mapper, settled); err != nil {
@@ -123,7 +123,7 @@ func (rd *reader) take(ctx context.Context, groups chan<- *group, page extract.P
 	g.files = append(g.files, page.Files...)
 	g.size.bytes += int64(files)
 	if g.end != nil {
-		g.ended = rd.p.Now().UTC()
+		g.ended = rd.p.run.Now().UTC()
 	}
 	rd.count(page)
 	if rd.p.parents != nil {
@@ -163,7 +163,7 @@ func (rd *reader) mapPage(ctx context.Context, page extract.Page) error {
 		if err := rd.key.doubt(rd.mapper.Repeats()); err != nil {
 			return fmt.Errorf("%s: %w", rd.p.stream.Name, err)
 		}
-		if full || rd.mapper.Rows() >= rd.p.limits.batchRows || rd.mapper.Bytes() >= rd.p.limits.batchBytes {
+		if full || rd.mapper.Rows() >= rd.p.run.limits.batchRows || rd.mapper.Bytes() >= rd.p.run.limits.batchBytes {
 			if err := rd.flush(); err != nil {
 				return err
 			}
@@ -199,9 +199,9 @@ func tooLarge(before, now groupSize, rejects int) error {
 
 func (rd *reader) full() bool {
 	g := rd.group
-	return g.rows+int64(rd.mapper.Rows()) >= int64(rd.p.limits.groupRows) ||
-		g.size.bytes+rd.mapper.Bytes() >= rd.p.limits.groupBytes ||
-		time.Since(g.begun) >= rd.p.limits.groupAge
+	return g.rows+int64(rd.mapper.Rows()) >= int64(rd.p.run.limits.groupRows) ||
+		g.size.bytes+rd.mapper.Bytes() >= rd.p.run.limits.groupBytes ||
+		time.Since(g.begun) >= rd.p.run.limits.groupAge
 }
 
 // reserve takes the bytes of a page from the budget. If too few are left, it first waits for the groups that are
@@ -212,21 +212,21 @@ func (rd *reader) full() bool {
 // pass applies its groups to the transaction one by one. From then on the rows use memory of the destination, and the
 // pass takes no more bytes from the budget.
 func (rd *reader) reserve(ctx context.Context, groups chan<- *group, n int) error {
-	cost := rd.p.budget.cost(n)
+	cost := rd.p.run.budget.cost(n)
 	if rd.spills {
 		return nil
 	}
-	if rd.p.budget.try(cost) {
+	if rd.p.run.budget.try(cost) {
 		rd.hold(cost)
 		return nil
 	}
 	rd.p.open.Wait()
-	if !rd.p.budget.try(cost) {
+	if !rd.p.run.budget.try(cost) {
 		rd.spills = !rd.p.parts() && rd.p.total.pages > 0
 		if err := rd.send(ctx, groups); err != nil || rd.spills {
 			return err
 		}
-		if err := rd.p.budget.wait(ctx, cost); err != nil {
+		if err := rd.p.run.budget.wait(ctx, cost); err != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -249,7 +249,7 @@ func (rd *reader) settle() {
 	}
 	buffered := rd.mapper.Bytes()
 	if surplus := g.loose - g.batched - buffered; surplus > 0 {
-		rd.p.budget.release(surplus)
+		rd.p.run.budget.release(surplus)
 		g.held -= surplus
 	}
 	g.loose, g.batched = min(g.loose, buffered), 0
@@ -264,8 +264,8 @@ func (rd *reader) count(page extract.Page) {
 	rd.profile.AddPage(e.Records)
 	rd.p.total.requests += page.Requests
 	rd.p.total.bytes += page.Bytes
-	rd.p.gateOf(rd.p.stream).answered(rd.p.stream)
-	rd.p.emit(e)
+	rd.p.run.gateOf(rd.p.stream).answered(rd.p.stream)
+	rd.p.run.emit(e)
 }
 
 func (rd *reader) send(ctx context.Context, groups chan<- *group) error {

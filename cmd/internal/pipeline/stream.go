@@ -39,7 +39,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	g := st.gateOf(st.stream)
+	g := st.run.gateOf(st.stream)
 	if err := g.admit(st.stream); err != nil {
 		return err
 	}
@@ -110,11 +110,11 @@ func (st *streamRun) inStep() *pass {
 // passes.
 func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
-	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.Source, began: st.Now()}
+	p := &pass{streamRun: st, number: st.passes, destinations: []*destinationRun{k}, from: k.pos.Source, began: st.run.Now()}
 	if k.pos.MidPass() {
 		p.id, p.resumes = k.pos.Pass, true
 		return p
 	}
-	p.id = runid.OfPass(st.Run, int64(st.passes))
+	p.id = runid.OfPass(st.run.Run, int64(st.passes))
 	return p
 }

@@ -15,7 +15,7 @@ import (
 )
 
 type streamRun struct {
-	*run
+	run           *run
 	origin        schemas.Stream
 	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
 	destinations  []*destinationRun
@@ -40,10 +40,10 @@ func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode !=
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 
 // partialBackfill reports whether the run is a backfill that commits in parts. Its passes delete nothing.
-func (st *streamRun) partialBackfill() bool { return st.Options.Backfill != nil && st.parts() }
+func (st *streamRun) partialBackfill() bool { return st.run.Options.Backfill != nil && st.parts() }
 
 func (st *streamRun) rangeOf() schemas.Range {
-	b := st.Options.Backfill
+	b := st.run.Options.Backfill
 	switch {
 	case b == nil:
 		return schemas.Range{Whole: !st.parts()}
@@ -55,7 +55,7 @@ func (st *streamRun) rangeOf() schemas.Range {
 
 func (st *streamRun) rangeable() error {
 	switch {
-	case st.Options.Backfill == nil || !st.Options.Backfill.Ranged():
+	case st.run.Options.Backfill == nil || !st.run.Options.Backfill.Ranged():
 		return nil
 	case !st.stream.Ranged():
 		return &RangeError{st.stream.Name, "its endpoint can be filtered neither by the time of the last change nor by month"}
@@ -72,7 +72,7 @@ func (st *streamRun) setRange() {
 	switch {
 	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
 		st.stream.Incremental = schemas.Incremental{}
-	case st.Options.Full:
+	case st.run.Options.Full:
 		st.stream.Incremental.Full = time.Nanosecond
 	}
 }
@@ -98,7 +98,7 @@ func hidesKey(s schemas.Stream) bool {
 }
 
 func (st *streamRun) newParentTracker() *parents.Tracker {
-	if _, able := st.Source.(PartSource); !able || st.stream.Parent == "" || !st.parts() {
+	if _, able := st.run.Source.(PartSource); !able || st.stream.Parent == "" || !st.parts() {
 		return nil
 	}
 	return parents.NewTracker(st.stream)
@@ -137,7 +137,7 @@ func (st *streamRun) merge(c extract.Convention) extract.Convention {
 func (st *streamRun) conventionOf() extract.Convention {
 	c := st.known.Convention.About(st.origin)
 	if c.LearnedAt.IsZero() {
-		c.LearnedAt = st.Now().UTC()
+		c.LearnedAt = st.run.Now().UTC()
 	}
 	return c
 }
