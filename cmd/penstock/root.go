@@ -2,48 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
-	"strings"
-	"syscall"
-	"time"
 
-	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
-	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
-	"github.com/penstock-data/penstock/cmd/internal/setup"
-	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/state"
 )
-
-// app has what all verbs share: the global flags and the outputs. Data is written to out, everything
-// else to err.
-type app struct {
-	logFormat  string
-	verbose    bool
-	quiet      bool
-	noProgress bool
-	json       bool
-
-	out, err io.Writer
-	umask    fs.FileMode    // umask of the process when it started
-	screen   *render.Screen // writes messages to err, and progress below the messages
-	log      *slog.Logger
-	started  bool // the command line was parsed
-
-	open     open.Opener    // opens sources, destinations and the state; it has the name of the configuration file
-	redactor *wire.Redactor // redactor of a daemon, with every secret of its configurations
-
-	byteBudget int64 // byte budget of a run; 0 for the default
-}
 
 // defaultConfig is the file that is read without -c.
 const defaultConfig = "pipelines.yaml"
@@ -113,97 +80,4 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("no verb %q; did you mean %q?", args[0], near[0])
 	}
 	return fmt.Errorf("no verb %q", args[0])
-}
-
-// setLog sets the log of the verb, and of what it opens.
-func (a *app) setLog(h slog.Handler) {
-	a.log = slog.New(h)
-	a.open.Log = a.log
-}
-
-// start sets up the log once the flags are parsed.
-func (a *app) start() error {
-	level := slog.LevelInfo
-	switch {
-	case a.verbose && a.quiet:
-		return fmt.Errorf("-v and -q contradict each other")
-	case a.verbose:
-		level = slog.LevelDebug
-	case a.quiet:
-		level = slog.LevelWarn
-	}
-	a.screen = &render.Screen{W: a.err}
-	switch a.logFormat {
-	case "json":
-		a.setLog(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
-	case "text":
-		a.setLog(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.terminal()}))
-	default:
-		return fmt.Errorf("--log-format %q: want text or json", a.logFormat)
-	}
-	a.started = true
-	return nil
-}
-
-// terminal reports whether messages may be colored.
-func (a *app) terminal() bool {
-	f, ok := a.err.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// live reports whether progress may be redrawn in place.
-func (a *app) live() bool {
-	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && a.terminal()
-}
-
-// printError prints err, one line per fault, and then the hint.
-func (a *app) printError(err error) {
-	f, ok := errors.AsType[*failure.Error](err)
-	if ok && f.Err == nil {
-		return
-	}
-	w := a.err
-	hint := ""
-	_, unprinted := errors.AsType[*render.OutputError](err)
-	switch {
-	case ok && f.Hint != "":
-		hint = f.Hint
-	case errors.Is(err, state.ErrLocked):
-		hint = "wait for the other process or stop it, then run again; nothing was changed"
-	case errors.Is(err, syscall.ENOSPC) && !unprinted:
-		hint = render.HintFull
-	}
-	if a.started && a.logFormat == "json" {
-		for line := range strings.Lines(err.Error()) {
-			a.log.Error(strings.TrimSpace(line))
-		}
-		if hint != "" {
-			a.log.Info(hint)
-		}
-		return
-	}
-	for line := range strings.Lines(render.Printable(err.Error(), true)) {
-		if line = strings.TrimRight(line, " \n"); line != "" {
-			fmt.Fprintf(w, "penstock: %s\n", line)
-		}
-	}
-	if hint != "" {
-		_ = render.Hint(w, "", hint)
-	}
-}
-
-// confirm asks for confirmation, unless yes is set.
-func (a *app) confirm(ctx context.Context, yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	p := setup.NewPrompt(a.err)
-	if p == nil {
-		return failure.Usage("pass --yes", "cannot ask without a terminal: %s", question)
-	}
-	agreed, err := p.Yes(ctx, question)
-	if err == nil && !agreed {
-		return failure.Usage("", "nothing was changed")
-	}
-	return err
 }
