@@ -6,51 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// Gap is a part of a list that could not be read: adjacent records, or in a fan-out adjacent parents. The server
-// fails on at least one of them.
-type Gap struct {
-	At      string `json:"at"`               // the page that failed; in a fan-out, the parent
-	First   int64  `json:"from"`             // index of the first record or parent, from 0
-	Rows    int64  `json:"rows"`             // number of records or parents
-	After   string `json:"after,omitempty"`  // key of the record before the gap, as JSON
-	Before  string `json:"before,omitempty"` // key of the record after the gap, as JSON
-	Status  int    `json:"status"`
-	Message string `json:"words,omitempty"` // the server's message
-}
-
-// String returns a text like "record 17 of the list (page 2), after 4711, before 4713: 500: Server Error".
-func (g Gap) String() string {
-	var b strings.Builder
-	if g.ofParent() {
-		b.WriteString(g.At)
-		if g.Rows > 1 {
-			fmt.Fprintf(&b, " and %d after it", g.Rows-1)
-		}
-	} else if g.Rows == 1 {
-		fmt.Fprintf(&b, "record %d of the list (%s)", g.First+1, g.At)
-	} else {
-		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.First+1, g.First+g.Rows, g.At)
-	}
-	if g.After != "" {
-		b.WriteString(", after " + g.After)
-	}
-	if g.Before != "" {
-		b.WriteString(", before " + g.Before)
-	}
-	fmt.Fprintf(&b, ": %d", g.Status)
-	if g.Message != "" {
-		b.WriteString(": " + g.Message)
-	}
-	return b.String()
-}
 
 // Limits for the search for broken records. // Invariant 15
 const (
@@ -326,5 +287,3 @@ func (i *isolation) explain(err error) *wire.Error {
 	e.Message += fmt.Sprintf(" (%s in smaller pages: %v)", i.st.at, err)
 	return &e
 }
-
-func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }

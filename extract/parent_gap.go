@@ -10,8 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-const parentAt = "parent "
-
 const maxControls = 3
 
 const maxShown = 200

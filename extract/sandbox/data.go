@@ -5,26 +5,6 @@ import (
 	"strconv"
 )
 
-// newWorld returns the data. Tables that grow with a company have scale times as many rows. Tables like pipelines,
-// stages and taxes do not grow.
-func newWorld(seed uint64, scale int) *world {
-	w := &world{tables: map[string]*table{}}
-	b := &builder{w: w, seed: seed, scale: scale}
-	b.people()
-	b.crm()
-	b.products()
-	b.accounting()
-	b.sales()
-	b.documents()
-	b.payments()
-	b.projects()
-	b.support()
-	b.hr()
-	b.payroll()
-	b.versioned()
-	return w
-}
-
 // builder fills the world, table by table. Rows may refer to rows of earlier tables.
 type builder struct {
 	w     *world

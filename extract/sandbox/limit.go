@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// Rate is a number of requests per window. Zero requests mean no limit.
-type Rate struct {
-	Requests int           `json:"requests"`
-	Window   time.Duration `json:"window"`
-}
-
 func planRate(plan string) (Rate, error) {
 	switch plan {
 	case "", "free", "pro":
@@ -42,14 +36,6 @@ type limiter struct {
 	log   map[string]meter // meters by credential or user
 	count Counting
 	rate  Rate
-}
-
-// window accepts a request if fewer requests than the limit were accepted in the window before it. It stores the
-// times of the newest requests, since the start of the server.
-type window struct {
-	moments []time.Duration // a ring buffer
-	oldest  int
-	count   int
 }
 
 type verdict struct {
@@ -87,31 +73,6 @@ func (l *limiter) take(who string, now time.Duration) verdict {
 	v := verdict{limit: l.rate.Requests}
 	v.ok, v.remaining, v.reset = l.log[who].take(now, l.rate)
 	return v
-}
-
-func (w *window) take(now time.Duration, r Rate) (bool, int, time.Duration) {
-	if len(w.moments) != r.Requests {
-		w.resize(r.Requests)
-	}
-	for w.count > 0 && now-w.moments[w.oldest] >= r.Window {
-		w.oldest = (w.oldest + 1) % len(w.moments)
-		w.count--
-	}
-	ok := w.count < len(w.moments)
-	if ok {
-		w.moments[(w.oldest+w.count)%len(w.moments)] = now
-		w.count++
-	}
-	return ok, len(w.moments) - w.count, w.moments[w.oldest] + r.Window - now
-}
-
-func (w *window) resize(size int) {
-	moments := make([]time.Duration, size)
-	kept := min(w.count, size)
-	for i := range kept {
-		moments[i] = w.moments[(w.oldest+w.count-kept+i)%len(w.moments)]
-	}
-	*w = window{moments: moments, count: kept}
 }
 
 func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
@@ -164,6 +125,3 @@ func (s *Server) throttle(h http.Header, c credential) *reply {
 	r.wait = time.Duration(wait) * time.Second
 	return &r
 }
-
-// Counting is how a server counts requests against its limit.
-type Counting string

@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// Rate is a number of requests per window. Zero requests mean no limit.
+type Rate struct {
+	Requests int           `json:"requests"`
+	Window   time.Duration `json:"window"`
+}
+
+// Counting is how a server counts requests against its limit.
+type Counting string
+
 // The ways of counting. The zero value is Sliding.
 const (
 	Sliding Counting = "sliding" // requests in the window before each request
@@ -34,6 +43,39 @@ func (c Counting) valid() error {
 		return nil
 	}
 	return fmt.Errorf("unknown counting method %q: want sliding, fixed or bucket", c)
+}
+
+// window accepts a request if fewer requests than the limit were accepted in the window before it. It stores the
+// times of the newest requests, since the start of the server.
+type window struct {
+	moments []time.Duration // a ring buffer
+	oldest  int
+	count   int
+}
+
+func (w *window) take(now time.Duration, r Rate) (bool, int, time.Duration) {
+	if len(w.moments) != r.Requests {
+		w.resize(r.Requests)
+	}
+	for w.count > 0 && now-w.moments[w.oldest] >= r.Window {
+		w.oldest = (w.oldest + 1) % len(w.moments)
+		w.count--
+	}
+	ok := w.count < len(w.moments)
+	if ok {
+		w.moments[(w.oldest+w.count)%len(w.moments)] = now
+		w.count++
+	}
+	return ok, len(w.moments) - w.count, w.moments[w.oldest] + r.Window - now
+}
+
+func (w *window) resize(size int) {
+	moments := make([]time.Duration, size)
+	kept := min(w.count, size)
+	for i := range kept {
+		moments[i] = w.moments[(w.oldest+w.count-kept+i)%len(w.moments)]
+	}
+	*w = window{moments: moments, count: kept}
 }
 
 type fixed struct {

@@ -57,3 +57,23 @@ func (s *Server) Reset() {
 	defer s.cacheMu.Unlock()
 	s.cache = map[*endpoint]rendered{}
 }
+
+// newWorld returns the data. Tables that grow with a company have scale times as many rows. Tables like pipelines,
+// stages and taxes do not grow.
+func newWorld(seed uint64, scale int) *world {
+	w := &world{tables: map[string]*table{}}
+	b := &builder{w: w, seed: seed, scale: scale}
+	b.people()
+	b.crm()
+	b.products()
+	b.accounting()
+	b.sales()
+	b.documents()
+	b.payments()
+	b.projects()
+	b.support()
+	b.hr()
+	b.payroll()
+	b.versioned()
+	return w
+}
