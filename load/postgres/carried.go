@@ -151,16 +151,16 @@ func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key,
 // drop drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
 // a later commit drops them.
 func (p *passTables) drop(ctx context.Context, s *session) {
-	p.mu.Lock()
-	tables := p.garbage
-	if time.Since(p.cleaned) < dropAgain {
-		tables = nil
+	if !s.usable() {
+		return
 	}
-	if tables != nil {
-		p.garbage = nil
+	p.mu.Lock()
+	var tables []string
+	if time.Since(p.cleaned) >= dropAgain {
+		tables, p.garbage = p.garbage, nil
 	}
 	p.mu.Unlock()
-	if len(tables) == 0 || !s.usable() {
+	if len(tables) == 0 {
 		return
 	}
 	slices.Sort(tables)
