@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -17,7 +18,10 @@ var files embed.FS
 
 // Load returns the embedded catalogue, which contains every endpoint of both surfaces once. Its errors name the file,
 // line and column.
-func Load() (*Catalogue, error) { return load(files) }
+func Load() (*Catalogue, error) { return embedded() }
+
+// embedded parses the embedded catalogue when it is called for the first time in this process. Parsing takes 30 ms.
+var embedded = sync.OnceValues(func() (*Catalogue, error) { return load(files) })
 
 type group struct {
 	Group    string
@@ -54,7 +58,7 @@ func load(fsys fs.FS) (*Catalogue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list catalogue: %w", err)
 	}
-	l := loader{positions: make(map[string]string)}
+	l := loader{places: make(map[string]place)}
 	for _, name := range names {
 		data, err := fs.ReadFile(fsys, name)
 		if err != nil {
@@ -67,15 +71,15 @@ func load(fsys fs.FS) (*Catalogue, error) {
 	}
 	c := index(l.streams)
 	if faults := c.validate(); len(faults) > 0 {
-		return nil, join(faults, func(f *Fault) error { return fmt.Errorf("%s: %w", l.positions[f.Stream], f) })
+		return nil, join(faults, func(f *Fault) error { return fmt.Errorf("%s: %w", l.places[f.Stream], f) })
 	}
 	return c, nil
 }
 
 type loader struct {
-	streams   []Stream
-	positions map[string]string
-	faults    []error
+	streams []Stream
+	places  map[string]place
+	faults  []error
 }
 
 func (l *loader) file(name string, data []byte) {
@@ -95,25 +99,25 @@ func (l *loader) file(name string, data []byte) {
 	}
 	for i, e := range g.Streams {
 		s, err := g.stream(e)
-		l.add(s, err, position(name, doc, fmt.Sprintf("$.streams[%d].name", i)))
+		l.add(s, err, place{name, doc, fmt.Sprintf("$.streams[%d].name", i)})
 	}
 	for _, item := range g.Sessions {
 		s, err := g.call(item, ClassSession)
-		l.add(s, err, position(name, doc, fmt.Sprintf("$.sessions.'%s'", item.Key)))
+		l.add(s, err, place{name, doc, fmt.Sprintf("$.sessions.'%s'", item.Key)})
 	}
 	for _, item := range g.Writes {
 		s, err := g.call(item, ClassWrite)
-		l.add(s, err, position(name, doc, fmt.Sprintf("$.writes.'%s'", item.Key)))
+		l.add(s, err, place{name, doc, fmt.Sprintf("$.writes.'%s'", item.Key)})
 	}
 }
 
-func (l *loader) add(s Stream, err error, at string) {
+func (l *loader) add(s Stream, err error, at place) {
 	if err != nil {
 		l.faults = append(l.faults, fmt.Errorf("%s: %w", at, err))
 		return
 	}
 	l.streams = append(l.streams, s)
-	l.positions[s.Name] = at
+	l.places[s.Name] = at
 }
 
 func (g *group) stream(e entry) (Stream, error) {
@@ -179,15 +183,26 @@ func positioned(name string, err error) error {
 	return fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, e.GetMessage())
 }
 
-func position(name string, doc *ast.File, path string) string {
-	p, err := yaml.PathString(path)
-	if err != nil {
-		return name
+// place is the place of an entry in a file of the catalogue.
+type place struct {
+	file string
+	doc  *ast.File
+	path string
+}
+
+// String returns file, line and column. It searches for the entry, so it is called only for errors.
+func (at place) String() string {
+	if at.doc == nil {
+		return at.file
 	}
-	n, err := p.FilterFile(doc)
+	p, err := yaml.PathString(at.path)
+	if err != nil {
+		return at.file
+	}
+	n, err := p.FilterFile(at.doc)
 	if err != nil || n == nil {
-		return name
+		return at.file
 	}
 	pos := n.GetToken().Position
-	return fmt.Sprintf("%s:%d:%d", name, pos.Line, pos.Column)
+	return fmt.Sprintf("%s:%d:%d", at.file, pos.Line, pos.Column)
 }
