@@ -10,7 +10,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"hash/fnv"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -55,12 +58,46 @@ func Start(t testing.TB) *Server {
 	s := &Server{t: t}
 	s.dir = s.folder()
 	s.url = url.URL{Scheme: "mysql", User: url.User("root"), Path: "/penstock", RawQuery: "socket=" + url.QueryEscape(filepath.Join(s.dir, "s"))}
-	out, err := s.command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	s.initialize()
 	s.start()
 	t.Cleanup(s.Stop)
 	return s
 }
+
+// initialize makes the server's files. mariadb-install-db takes a second of processor time, so only the first test on
+// this machine runs it, and the others copy its result. If several processes run it at the same time, one of the
+// results is kept.
+func (s *Server) initialize() {
+	s.t.Helper()
+	path, err := exec.LookPath("mariadb-install-db")
+	require.NoError(s.t, err)
+	program, err := os.Stat(path)
+	require.NoError(s.t, err)
+	made := fnv.New64a()
+	fmt.Fprint(made, path, program.Size(), program.ModTime(), os.Getuid())
+	template := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-mariadb-install-%x", made.Sum64()))
+	if _, err := os.Stat(template); errors.Is(err, fs.ErrNotExist) {
+		s.makeTemplate(template)
+	}
+	copying := exec.Command("cp", "-Rp", template, s.data())
+	copying.SysProcAttr = attributes(s.credential())
+	out, err := copying.CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+}
+
+// makeTemplate runs mariadb-install-db in the folder of the template, because a rename works only within one file
+// system. The servers' folders may be in memory.
+func (s *Server) makeTemplate(template string) {
+	fresh := Server{t: s.t}
+	fresh.dir = fresh.folderIn(os.TempDir())
+	out, err := fresh.command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+	if err := os.Rename(fresh.data(), template); err != nil {
+		require.DirExists(s.t, template, "%v", err) // another process has made it
+	}
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // folder creates the server's folder, in memory if a gigabyte is free there.
 func (s *Server) folder() string {
@@ -69,6 +106,10 @@ func (s *Server) folder() string {
 	if syscall.Statfs(parent, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < 1<<30 {
 		parent = os.TempDir()
 	}
+	return s.folderIn(parent)
+}
+
+func (s *Server) folderIn(parent string) string {
 	dir, err := os.MkdirTemp(parent, fmt.Sprintf("penstock-mariadb-%d-", os.Getpid()))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -96,7 +137,7 @@ func (s *Server) credential() *syscall.Credential {
 
 // command returns a command of the server's programs, with settings for a small and fast server.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + s.dir, "--innodb-log-file-size=16M"}, args...)...)
+	cmd := exec.Command(program, append([]string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.dir, "--innodb-log-file-size=16M"}, args...)...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "LC_ALL=C", "TZ=UTC", "HOME=" + s.dir}
 	cmd.SysProcAttr = attributes(s.credential())
