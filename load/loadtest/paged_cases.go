@@ -13,7 +13,7 @@ import (
 // testPaged compares the outcome of each transaction with that of [Memory].
 func testPaged(t *testing.T, d Driver) {
 	for _, mode := range modes {
-		for seed := range uint64(2) {
+		for seed := range seeds(2) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				f := newFamily(mode, true)

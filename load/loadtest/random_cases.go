@@ -11,7 +11,7 @@ import (
 
 func testRandom(t *testing.T, d Driver) {
 	for _, mode := range modes {
-		for seed := range uint64(3) {
+		for seed := range seeds(3) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				f := newFamily(mode, true)
@@ -32,6 +32,14 @@ func testRandom(t *testing.T, d Driver) {
 			})
 		}
 	}
+}
+
+// seeds returns the number of random stories: n, or 1 in the short form.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return n
 }
 
 // someRecords returns random records. Several may have the same key.
