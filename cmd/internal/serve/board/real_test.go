@@ -1,5 +1,3 @@
-//go:build cgo && duckdb_arrow
-
 package board_test
 
 import (
@@ -32,7 +30,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/load/duckdb"
+	"github.com/penstock-data/penstock/load/sqlite"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -50,7 +48,7 @@ type works struct {
 
 func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served) {
 	t.Helper()
-	w := &works{t: t, file: filepath.Join(t.TempDir(), "warehouse.duckdb"), wires: map[schemas.Surface]*wire.Client{}}
+	w := &works{t: t, file: filepath.Join(t.TempDir(), "warehouse.db"), wires: map[schemas.Surface]*wire.Client{}}
 	w.connect(o, modules)
 	journal, err := state.OpenJournal(t.Context(), t.TempDir())
 	require.NoError(t, err)
@@ -137,8 +135,8 @@ func (w *works) names() []string {
 	return all
 }
 
-func (w *works) open(ctx context.Context) (load.Destination, error) {
-	return duckdb.Open(ctx, duckdb.Options{Path: w.file})
+func (w *works) open(context.Context) (load.Destination, error) {
+	return sqlite.Open(sqlite.Options{Path: w.file})
 }
 
 func (w *works) rates() []serve.Rate {
