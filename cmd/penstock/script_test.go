@@ -29,13 +29,31 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"penstock":       main,
+	testscript.Main(suite{m}, map[string]func(){
+		"penstock":       func() { _ = os.Unsetenv(heapEnv); main() },
 		"hold":           hold,
 		"penstock-quick": quick,
 		"shell":          shell,
 		"xdg-open":       browse,
 	})
+}
+
+// heapEnv is the variable that sets the heap limit of a process.
+const heapEnv = "GOMEMLIMIT"
+
+// suite is all tests of this package. Many of them run verbs in this process, at the same time. The heap limit of one
+// verb would be too small for them together, and the garbage collector would take half of the processor time. So this
+// process has no limit. A process that is started as penstock sets its limit as usual.
+type suite struct{ *testing.M }
+
+// Run runs the tests.
+func (s suite) Run() int {
+	if os.Getenv(heapEnv) == "" {
+		if err := os.Setenv(heapEnv, "off"); err != nil {
+			panic(err)
+		}
+	}
+	return s.M.Run()
 }
 
 // TestScripts runs the scripts in testdata/script, which check what the README promises. Each script has its own
@@ -100,6 +118,7 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("SANDBOX", server.URL)
 	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // the same platform at another address
 	env.Setenv("NO_COLOR", "1")
+	env.Setenv("GOGC", os.Getenv("GOGC"))
 	env.Setenv("TZ", "UTC")
 	env.Values[platformKey{}] = platform
 	return nil
