@@ -281,11 +281,15 @@ func TestViewsOfManySources(t *testing.T) {
 func testViewsOfManySources(t *testing.T, to target) {
 	t.Parallel()
 	w := newWorlds(t, 4) // ws003 has the records of ws000
-	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
-	code, out, errs := w.penstock(t, "sync")
-	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	_, sqlite := to.(sqliteTarget)
 	_, mysql := to.(mysqlTarget)
+	streams := `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`
+	if sqlite || mysql { // views cannot run there, so any table will do
+		streams = `["hr.branches"]`
+	}
+	w.configure(t, `"`+to.url()+`"`, `"*"`, streams)
+	code, out, errs := w.penstock(t, "sync")
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	if sqlite || mysql {
 		code, _, errs = w.penstock(t, "views")
 		require.Equal(t, failure.ExitUsage, code)

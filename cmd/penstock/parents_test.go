@@ -34,9 +34,13 @@ func (p *platform) rarely(t *testing.T) {
 // only, and that the tables equal the source in the end.
 func TestUnchangedParents(t *testing.T) {
 	t.Parallel()
+	scale := 3
+	if testing.Short() {
+		scale = 2
+	}
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()
-		p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 3}, `["v2.contacts", "v2.contact", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice"]`, to)
+		p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, `["v2.contacts", "v2.contact", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice"]`, to)
 		p.rarely(t)
 		requests := func() int {
 			before := p.Stats().Requests
