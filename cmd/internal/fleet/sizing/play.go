@@ -13,8 +13,20 @@ type unit struct {
 	write          float64 // seconds of the database's cores per request
 	lists          float64
 	rate           float64 // requests a second, now
-	waits          Limit
+	waits          int     // index of the limit
 }
+
+// limits are the limits that a unit may wait for. Sums are made in this order, which determines their last digit.
+var limits = [...]Limit{answers: Answers, keys: Keys, workers: Workers, slots: Slots, database: Database}
+
+// The indexes of the limits. Counting by them is faster than counting by names.
+const (
+	answers = iota
+	keys
+	workers
+	slots
+	database
+)
 
 type simulation struct {
 	Workspaces
@@ -24,13 +36,14 @@ type simulation struct {
 	sizes   []float64
 	next    int // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
-	ofKey   map[int]int
+	ofKey   []int // number of active units of each source
+	keys    int   // number of sources with active units
 	slots   []int
 	spare   []*unit
 	now     float64
-	worked  float64 // seconds of the workers' cores used so far
-	written float64 // seconds of the database's cores used so far
-	waited  map[Limit]float64
+	worked  float64              // seconds of the workers' cores used so far
+	written float64              // seconds of the database's cores used so far
+	waited  [len(limits)]float64 // seconds that units waited, by the index of the limit
 	out     Outcome
 }
 
@@ -39,7 +52,7 @@ func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	if err := valid(w, f); err != nil {
 		return Outcome{}, err
 	}
-	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: map[int]int{}, slots: make([]int, f.Workers), waited: map[Limit]float64{}}
+	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), slots: make([]int, f.Workers)}
 	p.fill()
 	for len(p.active) > 0 {
 		p.share()
@@ -75,7 +88,9 @@ func (p *simulation) fill() {
 		u := p.unit(p.next, worker)
 		p.next++
 		p.slots[worker]++
-		p.ofKey[u.source]++
+		if p.ofKey[u.source]++; p.ofKey[u.source] == 1 {
+			p.keys++
+		}
 		p.active = append(p.active, u)
 	}
 }
@@ -102,11 +117,11 @@ func (p *simulation) unit(n, worker int) *unit {
 // share slows all units on overloaded cores by the same factor. What a slow unit leaves unused is not given to
 // other units.
 func (p *simulation) share() {
-	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
+	load, waiting, latency := make([]float64, p.Workers), p.next < p.Count*len(p.Parts), p.Latency.Seconds()
 	for _, u := range p.active {
-		u.rate, u.waits = u.lists/p.Latency.Seconds(), Answers
+		u.rate, u.waits = u.lists/latency, answers
 		if fair := p.Rate / float64(p.ofKey[u.source]); fair < u.rate {
-			u.rate, u.waits = fair, Keys
+			u.rate, u.waits = fair, keys
 		}
 		load[u.worker] += u.rate * u.work
 	}
@@ -114,21 +129,21 @@ func (p *simulation) share() {
 	for _, u := range p.active {
 		if over := load[u.worker] / p.Cores; over > 1 {
 			u.rate /= over
-			u.waits = Workers
+			u.waits = workers
 		}
 		writes += u.rate * u.write
 	}
-	leases := float64(len(p.ofKey)) * p.Lease / math.Max(p.LeaseEvery, 1e-3)
+	leases := float64(p.keys) * p.Lease / math.Max(p.LeaseEvery, 1e-3)
 	if over := writes / math.Max(p.Database-leases, p.Database/100); over > 1 {
 		for _, u := range p.active {
 			u.rate /= over
-			u.waits = Database
+			u.waits = database
 		}
 		return
 	}
 	for _, u := range p.active {
-		if waiting && u.waits == Answers {
-			u.waits = Slots // with more slots, more requests would be under way
+		if waiting && u.waits == answers {
+			u.waits = slots // with more slots, more requests would be under way
 		}
 	}
 }
@@ -139,14 +154,14 @@ func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {
 		left := u.left / u.rate
-		soonest = math.Min(soonest, left)
-		mean += left / float64(len(p.active))
+		soonest = min(soonest, left)
+		mean += left
 	}
-	dt := math.Max(soonest, mean/100)
+	dt := max(soonest, mean/float64(len(p.active))/100)
 	p.now += dt
 	kept := p.active[:0]
 	for _, u := range p.active {
-		done := math.Min(u.left, u.rate*dt)
+		done := min(u.left, u.rate*dt)
 		p.worked += done * u.work
 		p.written += done * u.write
 		p.waited[u.waits] += dt
@@ -156,7 +171,7 @@ func (p *simulation) step() {
 		}
 		p.slots[u.worker]--
 		if p.ofKey[u.source]--; p.ofKey[u.source] == 0 {
-			delete(p.ofKey, u.source)
+			p.keys--
 		}
 		p.spare = append(p.spare, u)
 	}
@@ -167,15 +182,15 @@ func (p *simulation) outcome() Outcome {
 	o := p.out
 	o.Took = time.Duration(p.now * float64(time.Second))
 	o.Waits = map[Limit]float64{}
-	limits, sum := []Limit{Answers, Keys, Workers, Slots, Database}, 0.0
-	for _, l := range limits { // in a fixed order, which determines the last digit of the sum
-		sum += p.waited[l]
+	sum, longest := 0.0, 0.0
+	for _, t := range p.waited {
+		sum += t
 	}
-	for _, l := range limits {
-		if t := p.waited[l]; t > 0 {
+	for i, l := range limits {
+		if t := p.waited[i]; t > 0 {
 			o.Waits[l] = t / sum
-			if o.Bound == "" || t > p.waited[o.Bound] {
-				o.Bound = l
+			if t > longest {
+				o.Bound, longest = l, t
 			}
 		}
 	}
