@@ -112,7 +112,8 @@ type file struct {
 
 	store  streamStore
 	dir    string
-	ranges []encode.Range // set if this process wrote the file for a catalog
+	ranges []encode.Range       // set if this process wrote the file for a catalog
+	texts  map[int]encode.Range // ranges that are not in the footer, by column; see [encode.Writer.Texts]
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }

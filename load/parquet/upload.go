@@ -180,7 +180,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	if r.NumRows() != f.Rows {
 		return fmt.Errorf("verify %s: the file has %d rows, not %d", f.key(), r.NumRows(), f.Rows)
 	}
-	if f.ranges, err = encode.Ranges(r); err != nil {
+	if f.ranges, err = encode.Ranges(r, f.texts); err != nil {
 		return fmt.Errorf("verify %s: %w", f.key(), err)
 	}
 	d := u.draft

@@ -77,6 +77,7 @@ func (w *writer) finish(ctx context.Context) (*file, error) {
 		return nil, err
 	}
 	w.bounds.into(w.file)
+	w.file.texts = w.enc.Texts()
 	w.file.Sum = fmt.Sprintf("%016x", w.sum.Sum64())
 	if err := w.f.finish(ctx, w.file); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/parquet"
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
@@ -23,8 +25,8 @@ const (
 	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
-// Ranges returns the ranges of the columns with a field ID.
-func Ranges(r *pqfile.Reader) ([]Range, error) {
+// Ranges returns the ranges of the columns with a field ID. texts has those that [Writer.Texts] has counted.
+func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
 	for i := 0; i < root.NumFields() && len(out) < manyRanges; i++ {
@@ -36,7 +38,10 @@ func Ranges(r *pqfile.Reader) ([]Range, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(groups) > 0 {
+		if one, counted := texts[i]; counted {
+			one.Number = number
+			out = append(out, one)
+		} else if len(groups) > 0 {
 			out = append(out, rangeOf(number, groups))
 		}
 	}
@@ -127,4 +132,62 @@ func shortened(text []byte) int {
 		n += size
 	}
 	return n
+}
+
+// textRange counts the range of a column of texts while they are written.
+type textRange struct {
+	low, high string // shortened
+	nulls     int64
+	some      bool // there is a text
+	endless   bool // no short text is an upper bound
+}
+
+func (t *textRange) add(v string) {
+	if !t.some || v < t.low {
+		t.low = string(below([]byte(v)))
+	}
+	if !t.endless && (!t.some || v > t.high) {
+		high := above([]byte(v))
+		t.high, t.endless = string(high), high == nil
+	}
+	t.some = true
+}
+
+func (w *Writer) countTexts(columns []arrow.Array) {
+	for i, a := range columns {
+		texts, ok := a.(*array.String)
+		if !ok {
+			continue
+		}
+		if w.texts == nil {
+			w.texts = map[int]*textRange{}
+		}
+		t := w.texts[i]
+		if t == nil {
+			t = &textRange{}
+			w.texts[i] = t
+		}
+		t.nulls += int64(texts.NullN())
+		for j := range texts.Len() {
+			if texts.IsValid(j) {
+				t.add(texts.Value(j))
+			}
+		}
+	}
+}
+
+// Texts returns the ranges of the columns of texts that Add has written, by column.
+func (w *Writer) Texts() map[int]Range {
+	out := map[int]Range{}
+	for i, t := range w.texts {
+		one := Range{Nulls: t.nulls}
+		if t.some {
+			one.Low = []byte(t.low)
+		}
+		if t.some && !t.endless {
+			one.High = []byte(t.high)
+		}
+		out[i] = one
+	}
+	return out
 }

@@ -75,7 +75,7 @@ func TestBoundsIncludeEmptyTexts(t *testing.T) {
 					w := New(numbered(arrow.BinaryTypes.String), &out, &Pool{})
 					require.NoError(t, write(w, parts, rows))
 					require.NoError(t, w.Finish())
-					within(t, out.Bytes(), batches)
+					within(t, w, out.Bytes(), batches)
 				})
 			}
 		}
@@ -83,8 +83,12 @@ func TestBoundsIncludeEmptyTexts(t *testing.T) {
 }
 
 // within checks the bounds in a file that has these texts.
-func within(t *testing.T, written []byte, batches [][]string) {
+func within(t *testing.T, w *Writer, written []byte, batches [][]string) {
 	t.Helper()
+	var texts map[int]Range
+	if w != nil {
+		texts = w.Texts()
+	}
 	r, err := pqfile.NewParquetReader(bytes.NewReader(written))
 	require.NoError(t, err)
 	if r.NumRowGroups() == 1 {
@@ -96,8 +100,14 @@ func within(t *testing.T, written []byte, batches [][]string) {
 			require.LessOrEqual(t, string(s.EncodeMin()), slices.Min(slices.Concat(batches...)), "the minimum in the footer")
 		}
 	}
-	ranges, err := Ranges(r)
+	ranges, err := Ranges(r, texts)
 	require.NoError(t, err)
+	if len(texts) > 0 {
+		require.Len(t, ranges, 1)
+		require.Empty(t, ranges[0].Low)
+		require.NotNil(t, ranges[0].Low)
+		require.NotNil(t, ranges[0].High)
+	}
 	for _, one := range ranges {
 		for _, texts := range batches {
 			for _, text := range texts {
@@ -119,7 +129,7 @@ func TestRangeOfALongText(t *testing.T) {
 		w := New(numbered(arrow.BinaryTypes.String), &out, &Pool{})
 		require.NoError(t, w.AddAll([][]arrow.Array{{listed(batch)}}, []int{len(batch)}))
 		require.NoError(t, w.Finish())
-		within(t, out.Bytes(), [][]string{batch})
+		within(t, w, out.Bytes(), [][]string{batch})
 	}
 }
 
@@ -135,5 +145,5 @@ func TestRangesOfRowGroups(t *testing.T) {
 		require.NoError(t, w.Write(b))
 	}
 	require.NoError(t, w.Close())
-	within(t, out.Bytes(), groups)
+	within(t, nil, out.Bytes(), groups)
 }

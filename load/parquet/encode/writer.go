@@ -37,6 +37,7 @@ type Writer struct {
 	pool   *Pool
 	pq     *pqarrow.FileWriter // nil before the first batch
 	whole  bool                // AddAll has written the file
+	texts  map[int]*textRange  // ranges of the columns whose bounds are not in the footer, by column
 }
 
 // New returns a Writer for a file with this schema. The descriptions of the schema are stored in the file.
@@ -126,6 +127,7 @@ func (w *Writer) Add(columns []arrow.Array, rows int) error {
 			return err
 		}
 	}
+	w.countTexts(columns)
 	b := array.NewRecordBatch(w.schema, columns, int64(rows))
 	defer b.Release()
 	if err := w.pq.WriteBuffered(b); err != nil {
