@@ -13,7 +13,7 @@ import (
 type ahead[K comparable] struct {
 	c     *Client
 	s     schemas.Stream
-	fetch func(ctx context.Context, k K, growing func(size int64)) (*answer, error)
+	fetch func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
 
 	// following returns the request after k, whose index in the queue is i. ok is false if it is not known yet.
 	following func(i int, k K) (next K, ok bool)
@@ -143,7 +143,7 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	q.queue = append(q.queue, p)
 	p.needed.Store(len(q.queue) == 1)
 	q.wg.Go(func() {
-		p.a, p.err = q.fetch(ctx, k, func(size int64) { q.grow(p, size) })
+		p.a, p.err = q.fetch(ctx, k, func(size int64) bool { return q.grow(p, size) })
 		var size int64
 		if p.err == nil {
 			size = max(p.a.bytes, leastBody)
@@ -155,18 +155,22 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	})
 }
 
-// grow counts the memory of a body. If a body in advance is larger than expected, and no memory is left for it, its
-// request is cancelled and sent again later. // Invariant 6
-func (q *ahead[K]) grow(p *pending[K], size int64) {
+// grow reports whether the body of p may take memory of the given size. If a body in advance is larger than expected,
+// and no memory is left for it, its request is cancelled and sent again later. // Invariant 6
+func (q *ahead[K]) grow(p *pending[K], size int64) bool {
 	more := size - p.bytes
-	if more <= 0 {
-		return
-	}
-	p.bytes = size
-	if q.c.inFlight.Add(more) > q.c.maxBytes && !p.needed.Load() {
+	switch {
+	case more <= 0:
+		return true
+	case p.needed.Load():
+		q.c.inFlight.Add(more)
+	case !q.c.reserve(more):
 		p.shed = true
 		p.cancel()
+		return false
 	}
+	p.bytes = size
+	return true
 }
 
 func (q *ahead[K]) drop(i int) {

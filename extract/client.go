@@ -156,6 +156,19 @@ func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	return w, nil
 }
 
+// reserve adds n bytes to the bodies in advance, and reports whether they are within the limit. // Invariant 6
+func (c *Client) reserve(n int64) bool {
+	for {
+		have := c.inFlight.Load()
+		if have+n > c.maxBytes {
+			return false
+		}
+		if c.inFlight.CompareAndSwap(have, have+n) {
+			return true
+		}
+	}
+}
+
 // room returns how many more requests may be sent in advance now, and how many answers of one stream may wait.
 func (c *Client) room(s schemas.Stream) (room, most int) {
 	w, err := c.wireFor(s)

@@ -194,12 +194,12 @@ func (w *lookahead) after(i int, _ string) (string, bool) {
 	return w.ahead[i+1].line, true
 }
 
-func (f *fanPass) fetch(ctx context.Context, line string, growing func(int64)) (*answer, error) {
+func (f *fanPass) fetch(ctx context.Context, line string, take func(int64) bool) (*answer, error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return nil, err
 	}
-	return f.c.send(ctx, f.s, params, paging.Position{}, false, growing)
+	return f.c.send(ctx, f.s, params, paging.Position{}, false, take)
 }
 
 // passOver counts n skipped tuples. sum is the fingerprint of all tuples so far.

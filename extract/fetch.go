@@ -41,13 +41,13 @@ func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at
 	return c.send(ctx, s, params, at, true, nil)
 }
 
-func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at paging.Position, probe bool, growing func(size int64)) (*answer, error) {
+func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at paging.Position, probe bool, take func(size int64) bool) (*answer, error) {
 	client, err := c.wireFor(s)
 	if err != nil {
 		return nil, err
 	}
 	r := request(s, params, at)
-	r.Probe, r.Growing = probe, growing
+	r.Probe, r.Take = probe, take
 	policy, requests := bodyRetry, 0
 	if probe {
 		policy.Attempts = 1

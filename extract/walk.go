@@ -11,8 +11,8 @@ import (
 // answer for the position at.
 func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
-		q := &ahead[paging.Position]{c: l.c, s: l.s, following: l.following, early: l.takeEarly, fetch: func(ctx context.Context, p paging.Position, growing func(int64)) (*answer, error) {
-			return l.c.send(ctx, l.s, l.params, p, false, growing)
+		q := &ahead[paging.Position]{c: l.c, s: l.s, following: l.following, early: l.takeEarly, fetch: func(ctx context.Context, p paging.Position, take func(int64) bool) (*answer, error) {
+			return l.c.send(ctx, l.s, l.params, p, false, take)
 		}}
 		defer q.stop()
 		if first != nil {

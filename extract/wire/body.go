@@ -14,6 +14,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
+// errNoMemory is returned if Request.Take refuses the memory of a body.
+var errNoMemory = errors.New("no memory is left for a larger body")
+
 // These errors are final: a retry would get the same body.
 var (
 	errTooBig   = errors.New("body is larger than allowed")
@@ -41,7 +44,7 @@ type buffer struct {
 	text   []byte // the part of mem that is the body
 	expect int64  // expected length, from Content-Length or from the previous body
 
-	growing func(size int64) // see Request.Growing; may be nil
+	take func(size int64) bool // see Request.Take; may be nil
 
 	notice string // a PHP warning that preceded the body
 }
@@ -61,7 +64,7 @@ func (m *bufferPool) buffer(size int64) *buffer {
 }
 
 func (b *buffer) release() {
-	b.text, b.notice, b.growing = nil, "", nil
+	b.text, b.notice, b.take = nil, "", nil
 	if cap(b.mem) <= keepBuffer {
 		b.pool.Put(b)
 	}
@@ -80,12 +83,13 @@ func (b *buffer) larger() int64 {
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
-			grown := make([]byte, len(b.mem), min(b.larger(), limit+512))
-			copy(grown, b.mem)
-			b.mem = grown
-			if b.growing != nil {
-				b.growing(int64(cap(b.mem)))
+			size := min(b.larger(), limit+512)
+			if b.take != nil && !b.take(size) {
+				return errNoMemory
 			}
+			larger := make([]byte, len(b.mem), size)
+			copy(larger, b.mem)
+			b.mem = larger
 		}
 		n, err := r.Read(b.mem[len(b.mem):cap(b.mem)])
 		b.mem = b.mem[:len(b.mem)+n]
@@ -139,7 +143,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 	return b.fill(&f.gz, c.opts.MaxBody, dense)
 }
 
-func (c *Client) readBody(resp *http.Response, r io.Reader, file bool, growing func(int64)) (*buffer, error) {
+func (c *Client) readBody(resp *http.Response, r io.Reader, file bool, take func(int64) bool) (*buffer, error) {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
 		encoding = "several"
@@ -148,10 +152,11 @@ func (c *Client) readBody(resp *http.Response, r io.Reader, file bool, growing f
 	if size <= 0 || encoding != "" && encoding != "identity" {
 		size = max(size, c.sizeHint.Load())
 	}
-	b := c.buffers.buffer(size)
-	if b.growing = growing; growing != nil {
-		growing(min(max(size, firstBuffer), trustLength))
+	if take != nil && !take(min(max(size, firstBuffer), trustLength)) {
+		return nil, errNoMemory
 	}
+	b := c.buffers.buffer(size)
+	b.take = take
 	var err error
 	switch encoding {
 	case "", "identity":

@@ -27,7 +27,7 @@ type call struct {
 	probe     bool
 	session   bool // answers hold tokens, so errors must not quote the answers
 	check     func([]byte) error
-	growing   func(int64)
+	take      func(int64) bool
 
 	token     Secret
 	attempts  int
@@ -44,7 +44,7 @@ func (c *Client) newCall(r Request) (*call, error) {
 	r.Method = orDefault(r.Method, http.MethodGet)
 	k := &call{
 		c: c, method: r.Method, template: r.Path, body: r.Body,
-		anonymous: r.Anonymous, file: r.File, ranges: r.Range, probe: r.Probe, check: r.Check, growing: r.Growing,
+		anonymous: r.Anonymous, file: r.File, ranges: r.Range, probe: r.Probe, check: r.Check, take: r.Take,
 	}
 	escaped, err := c.allow.expand(Route{r.Method, r.Path}, r.Params)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 func (k *call) receive(resp *http.Response, w *watch, p *budget.Permit) (*buffer, *Error) {
-	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300, k.growing)
+	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300, k.take)
 	if err != nil {
 		return nil, k.unreadable(resp, err)
 	}

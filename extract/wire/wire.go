@@ -200,9 +200,9 @@ type Request struct {
 	// the body is broken. The request is repeated a few times, and then fails as [Malformed].
 	Check func(body []byte) error
 
-	// Growing, if not nil, is called with the size of the memory for the body, whenever more memory is taken. It may
-	// cancel the request.
-	Growing func(size int64)
+	// Take, if not nil, is called with the size of the memory for the body before that memory is taken. If it returns
+	// false, the request fails. It should then also cancel the request, so that there is no other attempt.
+	Take func(size int64) bool
 }
 
 // Response is a complete answer with status 2xx.
