@@ -60,7 +60,7 @@ func TestFirstRun(t *testing.T) {
 			require.Len(t, got, len(truth), s.Name)
 			learned = append(learned, s)
 		}
-		return learned, int(p.Stats().Requests - before)
+		return learned, p.Stats().Requests - before
 	}
 	learned, first := read(p.selected(), true)
 	_, second := read(learned, false)
