@@ -139,7 +139,7 @@ func TestCrash(t *testing.T) {
 	for mode, stride := range map[schemas.Mode]int{schemas.Merge: 1, schemas.History: 3} {
 		t.Run(string(mode), func(t *testing.T) {
 			if testing.Short() {
-				stride = 7
+				stride = 5
 			}
 			crashEverywhere(t, mode, stride)
 		})
