@@ -100,8 +100,7 @@ func (e *earlyAnswers) probed(l *listClient, at paging.Position) (a *answer, beg
 	return p.a, true, p.err
 }
 
-// settle ends the probes that the negotiation did not need, and returns the number of their requests.
-// // Invariant 15
+// settle ends the probes that the negotiation did not need, and returns the number of their requests. // Invariant 15
 func (e *earlyAnswers) settle() (requests int) {
 	for _, p := range e.begun {
 		p.cancel()
