@@ -40,7 +40,8 @@ func Truncated(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// journalSteps are the migrations. Times are microseconds since 1970.
+// journalSteps are the migrations. Times are microseconds since 1970. The last step stores runs by number: in a table
+// without numbers, SQLite reads all of each run that it compares a key with, and reports are large.
 var journalSteps = []string{`
 CREATE TABLE pipelines (
 	name     TEXT PRIMARY KEY,
@@ -112,6 +113,24 @@ CREATE TABLE audit (
 	refused INTEGER NOT NULL
 );
 CREATE INDEX audit_refused ON audit (refused, id);
+`, `
+CREATE TABLE keyed (
+	pipeline TEXT NOT NULL,
+	run      TEXT NOT NULL,
+	cause    TEXT NOT NULL,
+	due      INTEGER NOT NULL,
+	started  INTEGER NOT NULL,
+	ended    INTEGER NOT NULL,
+	status   TEXT NOT NULL,
+	error    TEXT NOT NULL,
+	report   BLOB NOT NULL,
+	log      BLOB NOT NULL,
+	PRIMARY KEY (pipeline, run)
+);
+INSERT INTO keyed SELECT * FROM runs;
+DROP TABLE runs;
+ALTER TABLE keyed RENAME TO runs;
+CREATE INDEX runs_by_run ON runs (run);
 `} // the table units is gone, because units have their own file: see [UnitsFile]
 
 // lastGasp is how long to wait for the files of a killed process. The system frees the memory of the process before

@@ -135,6 +135,24 @@ func TestJournalRuns(t *testing.T) {
 	require.False(t, ok)
 }
 
+// Opening a journal of an older version keeps its runs.
+func TestJournalKeepsRunsOfOlderVersions(t *testing.T) {
+	dir := t.TempDir()
+	want := RunRecord{Pipeline: "p", Run: "r1", Status: "failed", Error: "why", Report: json.RawMessage(`{"a":1}`), Log: []LogLine{{Text: "a line"}}}
+	old, err := openSQLite(t.Context(), filepath.Join(dir, journalName), 0, journalSteps[:len(journalSteps)-1])
+	require.NoError(t, err)
+	require.NoError(t, (&JournalFile{old, KeptRunBytes}).KeepRun(t.Context(), want))
+	require.NoError(t, old.Close())
+
+	j, err := OpenJournal(t.Context(), dir)
+	require.NoError(t, err)
+	defer j.Close()
+	kept, ok, err := j.Run(t.Context(), "r1")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, want, kept)
+}
+
 // The size is limited, however large the reports are. // Invariant 6
 func TestJournalIsBounded(t *testing.T) {
 	dir := t.TempDir()
