@@ -131,25 +131,33 @@ func (p *pool) read(ctx context.Context, f func(*session) error) error {
 	return cmp.Or(err, failed)
 }
 
-// settings returns SQL with the settings of each transaction. They override the settings of role, database and
-// server. With them, names without a schema mean built-in objects, texts and times are parsed as intended, and no row
-// is hidden.
+// settings returns SQL with the settings of each transaction, in one statement without a result. They override the
+// settings of role, database and server. With them, names without a schema mean built-in objects, texts and times are
+// parsed as intended, and no row is hidden.
 //
 // The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
 // thousand of millions of rows.
-func (p *pool) settings() string {
-	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
-		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
-		"SET LOCAL bytea_output = 'hex'; SET LOCAL client_min_messages = 'warning'; SET LOCAL row_security = off; " +
-		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; " +
-		"SET LOCAL idle_in_transaction_session_timeout = " + millis(p.o.IdleTimeout) + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
+func (p *pool) settings(more ...[2]string) string {
+	all := append([][2]string{
+		{"search_path", "pg_catalog, pg_temp"}, {"standard_conforming_strings", "on"}, {"TimeZone", "UTC"},
+		{"DateStyle", "ISO, YMD"}, {"IntervalStyle", "iso_8601"}, {"extra_float_digits", "1"},
+		{"bytea_output", "hex"}, {"client_min_messages", "warning"}, {"row_security", "off"},
+		{"quote_all_identifiers", "off"}, {"array_nulls", "on"}, {"jit", "off"}, {"random_page_cost", "1.1"},
+		{"default_tablespace", ""}, {"statement_timeout", "0"},
+		{"idle_in_transaction_session_timeout", millis(p.o.IdleTimeout)}, {"lock_timeout", millis(p.o.LockTimeout)},
+	}, more...)
+	values := make([]string, len(all))
+	for i, set := range all {
+		values[i] = "(" + literal(set[0]) + ", " + literal(set[1]) + ")"
+	}
+	return "SELECT FROM (VALUES " + strings.Join(values, ", ") + ") AS s (name, value) WHERE pg_catalog.set_config(name, value, true) IS NULL"
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // beginSQL begins a transaction whose commit is durable. // Invariant 2
 func (p *pool) beginSQL() string {
-	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + p.settings()
+	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + p.settings([2]string{"synchronous_commit", "on"})
 }
 
 // lockWaitFactor limits how long a transaction waits for others that change the same table: this many times
