@@ -233,7 +233,10 @@ func TestMonths(t *testing.T) {
 	r, err = read(c.Client, s, "")
 	require.NoError(t, err)
 	require.Equal(t, "3,4,5", r.set())
-	require.Len(t, c.windows(), 13)
+	windows := slices.DeleteFunc(c.windows(), func(w [2]string) bool {
+		return w[0] < fmt.Sprint(now.Year()-2) // a request in advance of the last reading, which arrives late
+	})
+	require.Len(t, windows, 13)
 }
 
 func TestMonthsWithoutRecords(t *testing.T) {
