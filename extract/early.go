@@ -20,8 +20,7 @@ import (
 // takes none. So its answers are in the same order as if it had sent all the requests. Otherwise a list that changes
 // could lose a record between two pages. All methods work on nil, which has no answers.
 type earlyAnswers struct {
-	c    *Client
-	made time.Time
+	c *Client
 
 	mu    sync.Mutex
 	begun map[string]*pending[string] // by request; the negotiation takes them
@@ -38,7 +37,7 @@ const (
 
 // newEarly replaces the early answers of a stream. If keeps is false, it keeps none for a pass.
 func (c *Client) newEarly(stream string, keeps bool) *earlyAnswers {
-	e := &earlyAnswers{c: c, made: time.Now(), begun: map[string]*pending[string]{}, kept: map[string]*answer{}, ended: !keeps}
+	e := &earlyAnswers{c: c, begun: map[string]*pending[string]{}, kept: map[string]*answer{}, ended: !keeps}
 	c.mu.Lock()
 	before := c.early[stream]
 	c.early[stream] = e
@@ -50,13 +49,9 @@ func (c *Client) newEarly(stream string, keeps bool) *earlyAnswers {
 // takeEarly returns the early answers of a stream for a pass.
 func (c *Client) takeEarly(stream string) *earlyAnswers {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	e := c.early[stream]
 	delete(c.early, stream)
-	c.mu.Unlock()
-	if e != nil && time.Since(e.made) > earlyAge {
-		e.drop()
-		return nil
-	}
 	return e
 }
 
@@ -152,7 +147,7 @@ func (e *earlyAnswers) take(l *listClient, at paging.Position) *answer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a := e.kept[requestKey(l.s, l.params, at)]
-	if a == nil || a.resp.Sent.Before(e.last) {
+	if a == nil || a.resp.Sent.Before(e.last) || time.Since(a.resp.Sent) > earlyAge {
 		e.dropKept()
 		return nil
 	}

@@ -2,9 +2,7 @@ package extract
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/extract/wire/wiretest"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -77,53 +76,16 @@ func numbered(pages int) http.HandlerFunc {
 	}
 }
 
-// pipes is a listener that uses no network, so that virtual time passes.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // far runs f in virtual time, with a client of the server.
 func far(t *testing.T, server *farServer, streams []schemas.Stream, f func(c *Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)))
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		srv := &http.Server{Handler: server}
-		go func() { _ = srv.Serve(l) }()
+		dial, stop := wiretest.Serve(server)
 		var routes []wire.Route
 		for _, s := range streams {
 			routes = append(routes, wire.Route{Method: s.Method, Path: s.Path})
 		}
-		w, err := wire.New(wire.Options{Name: "test", BaseURL: "http://127.0.0.1:80", Allow: routes, Dial: l.dial,
+		w, err := wire.New(wire.Options{Name: "test", BaseURL: wiretest.URL, Allow: routes, Dial: dial,
 			Rate: budget.Rate{Limit: server.limit, Window: time.Second}})
 		require.NoError(t, err)
 		c, err := New(Config{App: w, Selected: streams, Dir: t.TempDir()})
@@ -131,8 +93,7 @@ func far(t *testing.T, server *farServer, streams []schemas.Stream, f func(c *Cl
 		f(c)
 		require.NoError(t, c.Close())
 		require.NoError(t, w.Close())
-		require.NoError(t, srv.Close())
-		time.Sleep(5 * time.Second) // for handlers that sleep
+		require.NoError(t, stop())
 	})
 }
 
@@ -197,7 +158,7 @@ func TestFirstReading(t *testing.T) {
 	var requests int
 	far(t, server, []schemas.Stream{s}, func(c *Client) {
 		begin := time.Now()
-		learned, err := c.Prepare(context.Background(), s)
+		learned, err := c.Negotiate(context.Background(), s)
 		require.NoError(t, err)
 		require.Equal(t, 100, readAll(t, c, []schemas.Stream{learned.Apply(s)}))
 		first, requests = time.Since(begin), len(server.requests)
@@ -259,6 +220,19 @@ func TestEarlyAnswersInOrder(t *testing.T) {
 	require.NotNil(t, e.take(l, at("2")))
 	require.Nil(t, e.take(l, at("2")), "each answer is used once")
 	require.Nil(t, e.take(l, at("3")), "the pass has sent a request of its own")
+	require.Zero(t, e.c.keptBytes.Load())
+}
+
+// A pass does not take an answer that is older than a minute, also if the pass began in time.
+func TestEarlyAnswersAge(t *testing.T) {
+	s := list("x.things", "id")
+	e := (&Client{maxBytes: 64 << 20}).newTestEarly()
+	l := &listClient{s: s}
+	at := paging.Position{Kind: paging.KindPage, Param: "page", At: "1"}
+	a := &answer{d: new(jsondoc.Doc), bytes: 10, resp: &wire.Response{Sent: time.Now().Add(-61 * time.Second)}}
+	e.watch(a, l, at)
+	require.True(t, e.keep(a))
+	require.Nil(t, e.take(l, at))
 	require.Zero(t, e.c.keptBytes.Load())
 }
 

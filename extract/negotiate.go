@@ -24,24 +24,21 @@ const maxProbes = 52
 //
 // Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
 // shows how the lists are paged.
+//
+// A pass that begins within a minute need not send the requests of the probes again: it takes their answers.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, error) {
-	return c.negotiate(ctx, s, false, false)
-}
-
-// Prepare is [Client.Negotiate] for a stream whose pass begins at once. If the convention leads to requests that the
-// probes have sent already, the pass takes their answers.
-func (c *Client) Prepare(ctx context.Context, s schemas.Stream) (Convention, error) {
-	return c.negotiate(ctx, s, false, true)
+	return c.negotiate(ctx, s, false)
 }
 
 // Explore is [Client.Negotiate], and also looks for a query that sorts the list, and for a filter that leaves out
-// unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests.
+// unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A pass takes none
+// of its answers.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
-	return c.negotiate(ctx, s, true, false)
+	return c.negotiate(ctx, s, true)
 }
 
-func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough, keeps bool) (Convention, error) {
-	n := &negotiation{c: c, s: s, keeps: keeps, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: c.cfg.Now().UTC()}}
+func (c *Client) negotiate(ctx context.Context, s schemas.Stream, explore bool) (Convention, error) {
+	n := &negotiation{c: c, s: s, keeps: !explore, thorough: explore || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: c.cfg.Now().UTC()}}
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}

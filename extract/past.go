@@ -130,19 +130,27 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 }
 
 // checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some
-// servers send the same token with every page. If a second request returns other records, checkConstantToken returns
-// an error.
+// servers send the same token with every page. If another request returns other records, checkConstantToken returns
+// an error. It sends two requests if the page is an answer to a probe, because a request for the first page may have
+// come in between, and such a server then begins again.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.Rule != RuleNoNext || st.at.Kind != paging.KindCursor || st.batch.N == 0 || st.signals.Token != st.at.At || st.signals.More == paging.No {
 		return nil
 	}
-	again, err := l.reread(ctx, st.at)
-	if err != nil {
-		return err
+	rereads := 1
+	if st.a.requests == 0 { // an answer to a probe
+		rereads = 2
 	}
-	defer l.c.release(again.a)
-	if paging.Compare(st.batch.Hashes, again.batch.Hashes) == paging.OtherRecords {
-		return malformed(l.s, st.at, errors.New("the token never changes, but returns other records each time"))
+	for range rereads {
+		again, err := l.reread(ctx, st.at)
+		if err != nil {
+			return err
+		}
+		other := paging.Compare(st.batch.Hashes, again.batch.Hashes) == paging.OtherRecords
+		l.c.release(again.a)
+		if other {
+			return malformed(l.s, st.at, errors.New("the token never changes, but returns other records each time"))
+		}
 	}
 	return nil
 }

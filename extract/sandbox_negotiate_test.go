@@ -50,7 +50,7 @@ func TestFirstRun(t *testing.T) {
 		c := p.client(t, streams...)
 		for _, s := range streams {
 			if negotiate && s.Parent == "" && s.Class != schemas.ClassFile {
-				conv, err := c.Prepare(t.Context(), s)
+				conv, err := c.Negotiate(t.Context(), s)
 				require.NoError(t, err, s.Name)
 				s = conv.Apply(s)
 			}

@@ -26,6 +26,7 @@ var line = map[string][]string{
 	"state/statetest":                    {"state"},
 	"extract/wire":                       {"extract/wire/budget", "state", "state/retry"},
 	"extract/wire/budget":                {"state", "state/retry"},
+	"extract/wire/wiretest":              nil,
 	"extract":                            {"extract/jsondoc", "extract/paging", "extract/records", "extract/wire", "schemas", "state", "state/retry"},
 	"extract/jsondoc":                    nil,
 	"extract/paging":                     {"extract/jsondoc", "extract/records", "extract/wire", "schemas"},

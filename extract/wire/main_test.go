@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-data/penstock/extract/wire/budget"
+	"github.com/penstock-data/penstock/extract/wire/wiretest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,54 +54,14 @@ func client(t *testing.T, base string, change func(*Options)) *Client {
 
 func virtualClient(t *testing.T, h http.Handler, change func(*Options)) *Client {
 	t.Helper()
-	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	srv := &http.Server{Handler: h}
-	go func() { _ = srv.Serve(l) }()
-	t.Cleanup(func() {
-		_ = srv.Close()
-		time.Sleep(5 * time.Second) // for handlers that sleep
-	})
-	return client(t, "http://127.0.0.1:80", func(o *Options) {
-		o.Dial = l.dial
+	dial, stop := wiretest.Serve(h)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	return client(t, wiretest.URL, func(o *Options) {
+		o.Dial = dial
 		if change != nil {
 			change(o)
 		}
 	})
-}
-
-// pipes is a listener that uses no network.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 func faultOf(t *testing.T, err error, class Class) *Error {

@@ -43,7 +43,7 @@ const lookAgain = 24 * time.Hour
 
 // lookAgain probes the stream again. It changes only the order and the filter in the convention.
 func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
-	c, err := n.Prepare(ctx, st.origin)
+	c, err := n.Negotiate(ctx, st.origin)
 	st.probeRequests += c.Requests
 	switch {
 	case ctx.Err() != nil:
@@ -57,7 +57,7 @@ func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
 }
 
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
-	c, err := n.Prepare(ctx, st.simple())
+	c, err := n.Negotiate(ctx, st.simple())
 	st.probeRequests += c.Requests
 	switch {
 	case err == nil:

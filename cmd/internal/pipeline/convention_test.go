@@ -26,7 +26,7 @@ type prober struct {
 	asked map[string]int
 }
 
-func (p *prober) Prepare(_ context.Context, s schemas.Stream) (extract.Convention, error) {
+func (p *prober) Negotiate(_ context.Context, s schemas.Stream) (extract.Convention, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked[s.Name]++

@@ -11,9 +11,9 @@ import (
 
 // Negotiator is implemented by sources that can probe how an endpoint answers, such as *extract.Client.
 type Negotiator interface {
-	// Prepare probes the endpoint of s before a pass, and returns what it found out. If it cannot find out how to read
+	// Negotiate probes the endpoint of s before a pass, and returns what it found out. If it cannot find out how to read
 	// the list, the error says why, and the Convention has only the number of requests.
-	Prepare(ctx context.Context, s schemas.Stream) (extract.Convention, error)
+	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 
 // StreamCompleter is implemented by sources that also read streams that no run requests, such as parents that are

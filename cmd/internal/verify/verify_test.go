@@ -71,7 +71,7 @@ type prober struct {
 	asked int
 }
 
-func (p *prober) Prepare(_ context.Context, s schemas.Stream) (extract.Convention, error) {
+func (p *prober) Negotiate(_ context.Context, s schemas.Stream) (extract.Convention, error) {
 	p.asked++
 	return extract.Convention{
 		LearnedAt: time.Now().UTC(), Requests: 6, Located: true, Records: "/data", Key: []string{"id"},
