@@ -69,7 +69,8 @@ func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*nego
 	return again, again.run(ctx)
 }
 
-func (n *negotiation) run(ctx context.Context) error {
+// begin prepares the reading of the list. It sends no request.
+func (n *negotiation) begin() error {
 	params, err := constants(n.s)
 	if err != nil {
 		return err
@@ -88,6 +89,13 @@ func (n *negotiation) run(ctx context.Context) error {
 		n.l.others = &otherLists{}
 	}
 	n.l.foreseen = n.c.newEarly(n.s.Name, n.keeps)
+	return nil
+}
+
+func (n *negotiation) run(ctx context.Context) error {
+	if err := n.begin(); err != nil {
+		return err
+	}
 	st, err := n.first(ctx)
 	if err == nil {
 		n.foresee(ctx, st)

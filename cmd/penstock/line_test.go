@@ -59,7 +59,7 @@ var line = map[string][]string{
 	"cmd/internal/check":                 {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/postgres"},
 	"cmd/internal/daemon":                {"cmd/internal/check", "cmd/internal/config", "cmd/internal/execute", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
 	"cmd/internal/failure":               {"cmd/internal/config", "extract/wire", "state"},
-	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/render", "load", "schemas", "state"},
+	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":               {"schemas"},
 	"cmd/internal/prose":                 nil, // a separate program, for make prose
 	"cmd/internal/release":               nil, // a separate program, for make release
@@ -82,7 +82,7 @@ var line = map[string][]string{
 	"cmd/internal/pipeline/sourcetest":   {"extract", "extract/sandbox", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/penstock":                       {"*"},
 
-	"cmd/internal/execute": {"cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/postgres", "state/retry"},
+	"cmd/internal/execute": {"cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/postgres", "state/retry"},
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},

@@ -23,9 +23,16 @@ func planCmd(a *app) *cobra.Command {
 		Use:   "plan [PIPELINE]",
 		Short: "forecast a run: pages, requests, bytes and time of each stream",
 		Long: `Forecasts a run: pages, requests, bytes, records and time of each stream under the
-rate limits. It sends no requests. The column basis says where a number comes
-from: measured in an earlier run, derived from the parent stream, or guessed.
-After a sync, the summary shows the error of the forecast.
+rate limits. It requests the first page of each list that no run has read yet, and
+prints how many requests it sent. For a list of more than ten pages, a few more
+requests find out the page size. The column basis says where a number comes from:
+  measured   in an earlier run of the pipeline
+  stated     by the first page of the list
+  derived    from the parent's list: one request for each of its records
+  single     the endpoint returns one object
+  guessed    nothing is known, because the list could not be read
+"at least" marks figures of lists that do not state how long they are. After a sync,
+the summary shows the error of the forecast, if something was known of every stream.
 
 With --fleet, penstock assumes many workspaces like this one, and simulates
 fleets of workers that read them all: how long they take, what they wait for,
@@ -81,7 +88,14 @@ func printPlan(ctx context.Context, a *app, c *config.Config, p config.Pipeline,
 	if err != nil {
 		return err
 	}
-	f := execute.Forecast(r, past, deadline)
+	sizes, err := execute.Look(ctx, r, &a.open, past)
+	if err != nil {
+		return err
+	}
+	if sizes.Failed > 0 {
+		a.open.Log.Warn("the forecast knows nothing about some lists", "lists", sizes.Failed, "error", sizes.Trouble)
+	}
+	f := execute.Forecast(r, past, sizes, deadline)
 	if options.enabled {
 		return printFleetPlan(a, r, f, options, deadline)
 	}

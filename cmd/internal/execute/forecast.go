@@ -7,22 +7,31 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // guessedRate is the assumed rate limit of a surface, in requests per second. It is used if the limit is neither
 // configured nor learned.
 const guessedRate = 80
 
-// Forecast returns what the run is expected to take, based on past runs.
-func Forecast(r *open.Run, past history.PastRuns, deadline time.Duration) forecast.Forecast {
+// Forecast returns what the run is expected to take, based on past runs and on the sizes of lists.
+func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
-		Streams: open.Plain(r.Streams), History: past.Streams, Lane: func(stream string) forecast.Lane { return laneOf(r, stream) },
+		Streams: open.Plain(r.Streams), History: past.Streams, Sizes: sizes.Lists, Sent: sizes.Sent,
+		Lane:     func(stream string) forecast.Lane { return laneOf(r, stream) },
+		Expected: parents.Expected,
+		Find: func(stream string) (schemas.Stream, bool) {
+			s, ok := r.Conf.Stream(stream)
+			return s.Stream, ok
+		},
 		Last: past.Last, PageSize: past.PageSize, Deadline: deadline,
 	})
 }
 
 // forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
-// returns nil if there is no open destination, or if the history cannot be read.
+// returns nil if there is no open destination, if the history cannot be read, or if nothing is known about one of
+// the streams.
 func forecastFromHistory(ctx context.Context, r *open.Run) *forecast.Forecast {
 	if len(r.Destinations) == 0 {
 		return nil
@@ -31,7 +40,10 @@ func forecastFromHistory(ctx context.Context, r *open.Run) *forecast.Forecast {
 	if err != nil {
 		return nil
 	}
-	f := Forecast(r, past, 0)
+	f := Forecast(r, past, Sizes{}, 0)
+	if f.Guessed > 0 {
+		return nil
+	}
 	return &f
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -35,10 +36,44 @@ func ReadPastRuns(ctx context.Context, d load.Destination, name string) (PastRun
 		h.Records = max(h.Records, r.Number("fetched"))
 		h.Pages += r.Number("pages")
 		h.Requests += r.Number("requests")
+		addWitnesses(&h, r.Text("witnesses"))
 		past.Streams[stream] = h
 		return nil
 	})
+	if err == nil {
+		err = past.readProbes(ctx, d, name, newest)
+	}
 	return past, errors.Join(err, past.readRuns(ctx, d, name))
+}
+
+// addWitnesses adds what a certificate says about the parts of a pass.
+func addWitnesses(h *forecast.History, text string) {
+	var w struct {
+		Parents, Skipped, Windows int64
+		Reread, Partial           bool
+	}
+	if json.Unmarshal([]byte(text), &w) != nil {
+		return
+	}
+	h.Reread = h.Reread || w.Reread
+	if w.Skipped == 0 {
+		h.Parents = max(h.Parents, w.Parents)
+	}
+	if !w.Partial {
+		h.Windows = max(h.Windows, w.Windows)
+	}
+}
+
+// readProbes adds the requests of probes to the streams that were probed in their newest run.
+func (past *PastRuns) readProbes(ctx context.Context, d load.Destination, name string, newest map[string]string) error {
+	known, err := pipeline.Recall(ctx, d, name)
+	for stream, m := range known {
+		if h, ok := past.Streams[stream]; ok && m.LearnedAt.After(runid.Time(newest[stream])) {
+			h.Probes = int64(m.Requests)
+			past.Streams[stream] = h
+		}
+	}
+	return err
 }
 
 // readRuns finds the last complete run that sent requests.

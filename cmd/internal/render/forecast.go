@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -14,15 +15,28 @@ import (
 func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	g := NewTable("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
 	for _, s := range f.Streams {
-		note := ""
-		if s.Skipped {
-			note = "skipped"
+		var notes []string
+		if s.AtLeast {
+			notes = append(notes, "at least")
 		}
-		g.Add(s.Stream, s.Lane, s.Pages, s.Requests, s.Records, s.Bytes, Lasting(s.Seconds), Lasting(s.Ends), string(s.Basis), note)
+		if s.Skipped {
+			notes = append(notes, "skipped")
+		}
+		g.Add(s.Stream, s.Lane, s.Pages, s.Requests, s.Records, s.Bytes, Lasting(s.Seconds), Lasting(s.Ends), string(s.Basis), strings.Join(notes, ", "))
 	}
 	g.Render(w)
-	fmt.Fprintf(w, "\n%s: %s requests, %s rows, %s bytes in about %s; %d of them only guessed\n",
-		Plural(len(f.Streams), "stream"), Grouped(f.Requests), Grouped(f.Records), Grouped(f.Bytes), Brief(Lasting(f.Seconds)), f.Guessed)
+	about, within := "", "about "
+	if f.AtLeast {
+		about, within = "at least ", "at least "
+	}
+	fmt.Fprintf(w, "\n%s: %s%s, %s, %s bytes in %s%s\n", Plural(len(f.Streams), "stream"), about,
+		Plural(int(f.Requests), "request"), Plural(int(f.Records), "row"), Grouped(f.Bytes), within, Brief(Lasting(f.Seconds)))
+	if f.Guessed > 0 {
+		fmt.Fprintf(w, "of %s, nothing is known\n", Plural(f.Guessed, "stream"))
+	}
+	if f.Sent > 0 {
+		fmt.Fprintf(w, "%s looked at lists that no run has read yet\n", Plural(int(f.Sent), "request"))
+	}
 	if deadline > 0 {
 		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, cmp.Or(Plural(f.Skipped, "stream"), "none"))
 	}
@@ -39,9 +53,5 @@ func outlook(r pipeline.Report) string {
 	if o == nil {
 		return ""
 	}
-	text := fmt.Sprintf("forecast %s requests in %s: off by %+.0f %% and %+.0f %%", Grouped(o.Requests), Brief(Lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
-	if o.Guessed > 0 {
-		text += fmt.Sprintf(", %s only guessed", Plural(o.Guessed, "stream"))
-	}
-	return text
+	return fmt.Sprintf("forecast %s in %s: off by %+.0f %% and %+.0f %%", Plural(int(o.Requests), "request"), Brief(Lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
 }

@@ -1,7 +1,8 @@
-// Package forecast computes what a run will cost, from the costs of earlier runs and without any request.
+// Package forecast computes what a run will cost, from the costs of earlier runs and from the first pages of lists.
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -13,8 +14,10 @@ type Basis string
 
 const (
 	Measured Basis = "measured" // from the stream's own last run
-	Derived  Basis = "derived"  // from its parent's records
-	Guessed  Basis = "guessed"  // from the usual cost of such endpoints, because the stream has not been read yet
+	Stated   Basis = "stated"   // from the first page of the list
+	Derived  Basis = "derived"  // from the size of its parent's list
+	Single   Basis = "single"   // the endpoint returns one object
+	Guessed  Basis = "guessed"  // nothing is known about the list
 )
 
 // History is the cost of one stream's last run, all passes together.
@@ -22,6 +25,22 @@ type History struct {
 	Records  int64 // records of the last pass
 	Pages    int64
 	Requests int64
+
+	Probes  int64 // requests among them that found out how the list is paged; the next run does not send them
+	Reread  bool  // the list has one page, which was read twice
+	Parents int64 // parents that were requested, if no parent was skipped
+	Windows int64 // time windows that were requested, if the pass read all of them
+}
+
+// Size is the size of a list that no run has read yet.
+type Size struct {
+	Records int64
+	Pages   int64
+	Probes  int64 // requests of the first run that find out how the list is paged
+	Bytes   int64 // of all pages
+	AtLeast bool  // the list has more pages, and does not state how many
+
+	guessed bool // nothing is known about it
 }
 
 // Lane is one credential. All its requests share one rate limit.
@@ -33,12 +52,16 @@ type Lane struct {
 
 // Knowledge is the input of a forecast.
 type Knowledge struct {
-	Streams  []schemas.Stream         // in the order of the run
-	History  map[string]History       // by stream; only of streams that were read before
-	Lane     func(stream string) Lane // returns the lane of a stream
-	Last     RunDuration              // cost of the last complete run
-	PageSize float64                  // bytes of a page in the last run; 0: unknown
-	Deadline time.Duration            // 0: none
+	Streams  []schemas.Stream                            // in the order of the run
+	History  map[string]History                          // by stream; only of streams that were read before
+	Sizes    map[string]Size                             // by stream; of lists without a history
+	Sent     int64                                       // requests that found out the sizes
+	Expected func(s schemas.Stream, parents int64) int64 // how many of so many unchanged parents a pass requests
+	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that the run does not read for itself
+	Lane     func(stream string) Lane                    // returns the lane of a stream
+	Last     RunDuration                                 // cost of the last complete run
+	PageSize float64                                     // bytes of a page in the last run; 0: unknown
+	Deadline time.Duration                               // 0: none
 }
 
 // RunDuration is the cost of a whole run; the zero value if there was none.
@@ -58,39 +81,40 @@ type Stream struct {
 	Seconds  float64 `json:"seconds"` // for this stream only, at the lane's rate
 	Ends     float64 `json:"ends_at"` // seconds after the run began
 	Basis    Basis   `json:"basis"`
-	Skipped  bool    `json:"skipped,omitempty"` // ends after the deadline
+	AtLeast  bool    `json:"at_least,omitempty"` // the figures are the least that the stream needs
+	Skipped  bool    `json:"skipped,omitempty"`  // ends after the deadline
 }
 
-// Forecast is the expected cost of a run, computed without any request.
+// Forecast is the expected cost of a run.
 type Forecast struct {
 	Pages    int64    `json:"pages"`
 	Requests int64    `json:"requests"`
 	Records  int64    `json:"records"`
 	Bytes    int64    `json:"bytes"`
 	Seconds  float64  `json:"seconds"`
-	Guessed  int      `json:"guessed"` // streams without a history
-	Skipped  int      `json:"skipped"` // streams that end after the deadline
+	AtLeast  bool     `json:"at_least,omitempty"` // at least this much, because at least one stream needs at least its figures
+	Sent     int64    `json:"sent"`               // requests that the forecast has sent
+	Guessed  int      `json:"guessed"`            // streams of which nothing is known
+	Skipped  int      `json:"skipped"`            // streams that end after the deadline
 	Streams  []Stream `json:"streams"`
 }
 
-// Assumptions about a stream that was never read.
+// Assumptions about what was never read, in bytes.
 const (
-	guessPages    = 2
-	guessRecords  = 100 // per page
-	guessPageSize = 40 << 10
-	guessProbes   = 6 // probes of an unknown endpoint, sent once
+	guessPageSize   = 40 << 10
+	guessAnswerSize = 2 << 10 // of a request for one record
 )
 
 // New adds up the costs of the streams. The streams of a lane run one after another at the lane's rate, and lanes run
 // in parallel. If the last run took longer than the rate limits require, the times of the forecast are multiplied
 // accordingly.
 func New(k Knowledge) Forecast {
-	var f Forecast
-	records := map[string]int64{}
+	f := Forecast{Sent: k.Sent}
+	sizes := map[string]Size{}    // of the streams that come before
 	lanes := map[string]float64{} // seconds
 	for _, s := range k.Streams {
-		one := k.forecast(s, records)
-		records[s.Name] = one.Records
+		one := k.forecast(s, sizes)
+		sizes[s.Name] = Size{Records: one.Records, AtLeast: one.AtLeast || one.Basis == Derived && !s.Class.Single(), guessed: one.Basis == Guessed}
 		lane := k.Lane(s.Name)
 		one.Lane = lane.Name
 		one.Seconds = float64(one.Requests) / math.Max(lane.Rate, 1e-6)
@@ -111,6 +135,7 @@ func (f *Forecast) add(s Stream) {
 	f.Requests += s.Requests
 	f.Records += s.Records
 	f.Bytes += s.Bytes
+	f.AtLeast = f.AtLeast || s.AtLeast
 	if s.Basis == Guessed {
 		f.Guessed++
 	}
@@ -149,29 +174,84 @@ func (f *Forecast) cut(deadline time.Duration) {
 	}
 }
 
-func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) Stream {
-	one := Stream{Stream: s.Name, Basis: Guessed}
+func (k Knowledge) forecast(s schemas.Stream, before map[string]Size) Stream {
+	one := Stream{Stream: s.Name}
+	size, looked := k.Sizes[s.Name]
 	h, known := k.History[s.Name]
-	parents, fed := records[s.Parent]
 	switch {
 	case known:
-		one.Basis, one.Pages, one.Requests, one.Records = Measured, h.Pages, h.Requests, h.Records
-	case s.Parent != "" && fed:
-		one.Requests, one.Pages, one.Records = max(1, parents), max(1, parents), parents
-		if _, read := k.History[s.Parent]; read {
-			one.Basis = Derived
-		}
-	case s.Class == schemas.ClassList:
-		one.Requests, one.Pages, one.Records = guessPages+guessProbes, guessPages, guessPages*guessRecords
+		one.Basis, one.Pages, one.Requests, one.Records = Measured, h.Pages, k.next(s, h), h.Records
+	case looked:
+		one.Basis, one.Pages, one.Requests, one.Records, one.AtLeast = Stated, size.Pages, size.Pages+size.Probes, size.Records, size.AtLeast
+	case s.Parent != "":
+		one = k.child(s, before)
+	case s.Class.Single():
+		one.Basis, one.Pages, one.Requests, one.Records = Single, 1, 1, 1
 	default:
-		one.Requests, one.Pages, one.Records = 1, 1, 1
+		one.Basis, one.Pages, one.Requests, one.AtLeast = Guessed, 1, 1, true
 	}
-	size := k.PageSize
-	if size <= 0 {
-		size = guessPageSize
+	switch one.Basis {
+	case Measured:
+		one.Bytes = int64(float64(one.Pages) * cmp.Or(k.PageSize, guessPageSize))
+	case Stated:
+		one.Bytes = size.Bytes
+	default:
+		one.Bytes = one.Requests * guessAnswerSize
 	}
-	one.Bytes = int64(float64(one.Pages) * size)
 	return one
+}
+
+// child forecasts a request for each record of the parent, and the reading of a parent that the run does not read for
+// itself.
+func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
+	of, sure := k.sizeOf(s.Parent, before, 0)
+	one := Stream{Stream: s.Name, Basis: Derived, Records: of.Records, Pages: of.Records, Requests: of.Records + of.Pages, AtLeast: of.AtLeast}
+	if !sure {
+		one.Basis, one.AtLeast = Guessed, true
+	}
+	one.Pages, one.Requests = max(1, one.Pages), max(1, one.Requests)
+	return one
+}
+
+// maxGenerations limits the search for the first parent.
+const maxGenerations = 10
+
+// sizeOf returns the size of a parent's list. Pages are those that only its child streams need. sure is false if
+// nothing is known about it.
+func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int) (size Size, sure bool) {
+	if size, ok := before[parent]; ok {
+		return size, !size.guessed
+	}
+	if size, ok := k.Sizes[parent]; ok {
+		return size, true
+	}
+	s, ok := k.Find(parent)
+	if !ok || s.Parent == "" || generation > maxGenerations {
+		return Size{Pages: 1}, false
+	}
+	size, sure = k.sizeOf(s.Parent, before, generation+1)
+	size.Pages += size.Records
+	return size, sure
+}
+
+// next returns the requests of the run after h, if nothing changes.
+func (k Knowledge) next(s schemas.Stream, h History) int64 {
+	requests := h.Requests
+	if h.Probes > 0 {
+		pages := h.Pages
+		if h.Reread {
+			pages *= 2
+		}
+		requests = max(h.Requests-h.Probes, pages)
+	}
+	of, part := int64(1), int64(1)
+	switch {
+	case h.Parents > 0:
+		of, part = h.Parents, k.Expected(s, h.Parents)
+	case h.Windows > 0:
+		of, part = h.Windows, min(h.Windows, int64(s.Months.Back())+1)
+	}
+	return (requests*part + of - 1) / of
 }
 
 // Outlook compares a run with its forecast. Errors are relative to the forecast: 0.1 means that the run needed a
@@ -179,14 +259,13 @@ func (k Knowledge) forecast(s schemas.Stream, records map[string]int64) Stream {
 type Outlook struct {
 	Requests      int64   `json:"requests"` // as forecast
 	Seconds       float64 `json:"seconds"`
-	Guessed       int     `json:"guessed,omitempty"` // streams that had no history
 	RequestsError float64 `json:"requests_error"`
 	SecondsError  float64 `json:"seconds_error"`
 }
 
 // Compare compares f with what a run needed.
 func (f *Forecast) Compare(requests int64, took time.Duration) *Outlook {
-	o := &Outlook{Requests: f.Requests, Seconds: round3(f.Seconds), Guessed: f.Guessed}
+	o := &Outlook{Requests: f.Requests, Seconds: round3(f.Seconds)}
 	o.RequestsError = off(float64(requests), float64(f.Requests))
 	o.SecondsError = off(took.Seconds(), f.Seconds)
 	return o

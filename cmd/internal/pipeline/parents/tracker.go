@@ -78,6 +78,15 @@ func NewTracker(s schemas.Stream) *Tracker {
 	return k
 }
 
+// Expected returns how many of so many parents a pass requests if none of them has changed.
+func Expected(s schemas.Stream, of int64) int64 {
+	k := NewTracker(s)
+	if k == nil || of <= int64(k.few) {
+		return of
+	}
+	return min(of, of/int64(k.reread)+controls)
+}
+
 // Know adds the stored parents of a destination, and the parents that the pass must request even if they are
 // unchanged.
 func (k *Tracker) Know(m *Stored, again map[uint64]bool) {

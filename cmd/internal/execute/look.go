@@ -1,0 +1,134 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Sizes are the sizes of the lists that no run has read yet, as their first pages show them.
+type Sizes struct {
+	Lists   map[string]forecast.Size
+	Sent    int64 // requests
+	Failed  int   // lists whose first page could not be read
+	Trouble error // one of the errors
+}
+
+const (
+	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
+	fewPages    = 10 // for more pages than this, requests find out the page size, because it decides what the list costs
+)
+
+// Look requests the first page of each list of r that no run has read yet, and of the lists that only its child
+// streams need. If the server cannot be reached or does not accept the credential, Look stops, because every request
+// would fail. // Invariant 15
+func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRuns) (Sizes, error) {
+	out := Sizes{Lists: map[string]forecast.Size{}}
+	streams := unread(r, past)
+	if len(streams) == 0 {
+		return out, nil
+	}
+	source, err := o.Source(r.Conf, r.Pipeline, streams, func(w *wire.Options) {
+		w.MaxAttempts, w.MaxWait = 2, 5*time.Second
+		w.Timeouts = wire.Timeouts{Connect: 5 * time.Second, Handshake: 5 * time.Second, Header: 20 * time.Second, Total: 30 * time.Second}
+	})
+	if err != nil {
+		return out, err
+	}
+	defer source.Close()
+	looking, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var mu sync.Mutex
+	var looks errgroup.Group
+	looks.SetLimit(pipeline.DefaultWorkers)
+	for _, s := range streams {
+		looks.Go(func() error {
+			if looking.Err() != nil {
+				return nil
+			}
+			size, sent, err := lookAt(looking, source.Client, s.Stream)
+			mu.Lock()
+			defer mu.Unlock()
+			out.Sent += sent
+			if err == nil {
+				out.Lists[s.Name] = size
+			} else if out.Failed++; out.Trouble == nil {
+				out.Trouble = err
+			}
+			if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth) {
+				stop(err)
+			}
+			return nil
+		})
+	}
+	_ = looks.Wait() // errors are in Trouble
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// unread returns the lists to look at: each stream of r without a history, or its first ancestor.
+func unread(r *open.Run, past history.PastRuns) (all []config.Stream) {
+	seen := map[string]bool{}
+	for _, s := range r.Streams {
+		for ok := true; ok && !seen[s.Name]; {
+			if _, read := past.Streams[s.Name]; read {
+				break
+			}
+			seen[s.Name] = true
+			if s.Parent == "" {
+				if !s.Class.Single() || s.Class == schemas.ClassReport {
+					all = append(all, s)
+				}
+				break
+			}
+			s, ok = r.Conf.Stream(s.Parent)
+		}
+	}
+	return all
+}
+
+// lookAt returns the size of a list, and the number of requests sent.
+func lookAt(ctx context.Context, c *extract.Client, s schemas.Stream) (size forecast.Size, sent int64, err error) {
+	first, err := c.Start(ctx, s)
+	sent = int64(first.Requests)
+	if err != nil {
+		return size, sent, err
+	}
+	size = forecast.Size{Records: max(first.Total, int64(first.Records)), Pages: 1, Probes: 1, Bytes: first.Bytes}
+	if first.One {
+		size.Probes = 0
+	}
+	if !first.More {
+		return size, sent, nil
+	}
+	size.Probes = usualProbes
+	if size.AtLeast = first.Total < 0; size.AtLeast {
+		size.Records++ // on the next page
+	}
+	size.Bytes *= (size.Records + int64(first.Records)) / int64(max(first.Records, 1))
+	rows := int64(max(first.Records, s.Pagination.Limit, 1))
+	size.Pages = (size.Records + rows - 1) / rows
+	if size.Pages > fewPages && s.Pagination.Page == "" {
+		known, err := c.Negotiate(ctx, s)
+		sent += int64(known.Requests)
+		if err == nil && known.Pagination.Size != "" && known.Pagination.Limit > 0 {
+			rows = int64(known.Pagination.Limit)
+			size.Pages, size.Probes = (size.Records+rows-1)/rows, int64(known.Requests)
+		}
+	}
+	return size, sent, nil
+}
