@@ -34,7 +34,7 @@ type Run struct {
 // Result is the result of a run.
 type Result struct {
 	Report   pipeline.Report // if the pipeline reads several sources, the sums over them
-	ExitCode int             // of the process, if the pipeline reads several sources; that of one source is in its report
+	ExitCode int             // of the process
 	Sources  []fleet.Outcome // the outcomes of several sources, the worst first
 	Paused   int             // sources that were left out because they are paused
 }
@@ -52,7 +52,7 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 		return x.runMany(ctx, r, j)
 	}
 	e := x.attempt(ctx, j, func() {})
-	return Result{Report: e.report}, e.err
+	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 
 // runMany makes a run over several sources. all is the job of the run, with all sources.
