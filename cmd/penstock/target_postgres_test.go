@@ -27,9 +27,9 @@ type postgresTarget struct {
 	at     *url.URL
 }
 
-func newPostgresTarget(t *testing.T) postgresTarget {
+func newPostgresTarget(t *testing.T, settings ...string) postgresTarget {
 	t.Helper()
-	s := pgtest.Start(t)
+	s := pgtest.Start(t, settings...)
 	at, err := url.Parse(s.URL())
 	require.NoError(t, err)
 	p := postgresTarget{server: s, name: "warehouse_" + strings.ToLower(rowsOfName.ReplaceAllString(t.Name(), "_")), at: at}

@@ -19,8 +19,9 @@ type backend struct {
 }
 
 var (
-	_ sqlmerge.Backend = (*backend)(nil)
-	_ sqlmerge.Pooled  = (*backend)(nil)
+	_ sqlmerge.Backend  = (*backend)(nil)
+	_ sqlmerge.Pooled   = (*backend)(nil)
+	_ sqlmerge.Digester = (*backend)(nil)
 )
 
 // Exists implements [sqlmerge.Backend].
@@ -43,6 +44,11 @@ type reader struct {
 // Objects implements [sqlmerge.Reader].
 func (r *reader) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
 	found, err := readObjects(ctx, r.session, r.schema, names)
+	for _, o := range found {
+		if o.suspect {
+			o.Unsafe = []string{"another role may have attached something to it"} // a transaction that writes finds out what
+		}
+	}
 	return objectsOf(found), err
 }
 
@@ -62,6 +68,17 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Length implements [sqlmerge.Digester].
+func (b *backend) Length(text string) string { return "length(" + text + ")::text" }
+
+// Text implements [sqlmerge.Digester].
+func (b *backend) Text(expr string) string { return expr + "::text" }
+
+// Digest implements [sqlmerge.Digester].
+func (b *backend) Digest(text string) string {
+	return "encode(sha256(convert_to(coalesce(string_agg(" + text + ", ',' ORDER BY " + text + " COLLATE \"C\"), ''), 'UTF8')), 'hex')"
 }
 
 // Discard implements [sqlmerge.Pooled].

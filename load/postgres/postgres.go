@@ -27,6 +27,7 @@ var (
 	_ load.Querier     = (*DB)(nil)
 	_ load.Viewer      = (*DB)(nil)
 	_ load.Sharer      = (*DB)(nil)
+	_ load.Surveyor    = (*DB)(nil)
 )
 
 // Open connects to the database. It waits a while for a server that is starting. It creates nothing: only the first
@@ -78,6 +79,11 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 		return nil, err
 	}
 	return x, nil
+}
+
+// Settle implements [load.Surveyor].
+func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
+	return d.Store.Settle(ctx, all, d.b.pool.retry)
 }
 
 // Share implements [load.Sharer].

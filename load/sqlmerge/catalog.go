@@ -162,18 +162,29 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// readChanges adds what is recorded about the families of the named tables.
+// mostFamilies is the number of families up to which a query names them. For more, it is cheaper to read what is
+// recorded about all tables.
+const mostFamilies = 20
+
+// readChanges adds what is recorded about the families of the named tables, without what concerns only the source.
 func (c *catalog) readChanges(ctx context.Context, names []string) error {
 	c.stale = true
 	if c.live[load.Changes.Name] == nil {
 		return nil
 	}
-	views := make([]string, len(names))
-	for i, n := range names {
-		views[i] = c.d.Literal(n + viewSuffix)
-	}
 	query := "SELECT " + c.d.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + c.d.Place(load.Changes.Name) +
-		" WHERE " + FamilySQL(c.d, `"table"`, names) + " OR action = " + c.d.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + ")"
+		" WHERE action <> " + c.d.Literal(load.ActionDrift)
+	if len(names) <= mostFamilies {
+		views := make([]string, len(names))
+		for i, n := range names {
+			views[i] = c.d.Literal(n + viewSuffix)
+		}
+		query += " AND (" + FamilySQL(c.d, `"table"`, names) + " OR action = " + c.d.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + "))"
+	}
+	named := map[string]bool{}
+	for _, n := range names {
+		named[n] = true
+	}
 	return c.r.Query(ctx, query, func(v []driver.Value) error {
 		var change load.Change
 		at, _ := v[0].(int64)
@@ -181,9 +192,18 @@ func (c *catalog) readChanges(ctx context.Context, names []string) error {
 		for i, p := range []*string{&change.Table, &change.Column, &change.Source, &change.Action, &change.From, &change.To} {
 			*p, _ = v[i+1].(string)
 		}
-		c.changes = append(c.changes, change)
+		if len(names) <= mostFamilies || isOf(change, named) {
+			c.changes = append(c.changes, change)
+		}
 		return nil
 	})
+}
+
+// isOf reports whether a change concerns the families of the named tables.
+func isOf(c load.Change, named map[string]bool) bool {
+	name, isView := strings.CutSuffix(c.Table, viewSuffix)
+	return isView && c.Action == load.ActionView && named[name] ||
+		named[c.Table] || slices.ContainsFunc(load.Ancestors(c.Table), func(n string) bool { return named[n] })
 }
 
 // FamilySQL returns the condition that the column holds one of the given names of tables, or the name of a child table of

@@ -2,6 +2,7 @@ package sqlmerge
 
 import (
 	"context"
+	"maps"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -80,6 +81,7 @@ func (d *Store) Forget(pipeline, source string) {
 			delete(d.claimed, k)
 		}
 	}
+	maps.DeleteFunc(d.surveyed, func(k state.Key, _ surveyed) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
 // dropLater drops a table of carried keys, in the next transaction or when the backend does so. The caller holds d.mu.

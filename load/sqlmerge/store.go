@@ -25,6 +25,7 @@ type Store struct {
 	mu        sync.Mutex
 	positions map[state.Key]position // as last read or committed
 	claimed   map[state.Key]claimed  // as last committed
+	surveyed  map[state.Key]surveyed // until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string // tables of carried keys that are no longer needed
 }
@@ -32,7 +33,7 @@ type Store struct {
 // New returns a store over a database.
 func New(b Backend) *Store {
 	pooled, _ := b.(Pooled)
-	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}}
+	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}}
 }
 
 // position is the row of one stream in _penstock_state. Instead of no row, a backend may have a row with the sequence 0,

@@ -290,6 +290,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	defer x.finish()
 	x.db.mu.Lock()
 	x.db.positions[x.key] = to
+	delete(x.db.surveyed, x.key)
 	if x.of.Claim.Table != "" {
 		x.db.claimed[x.key] = claimed{x.of.Claim, to}
 	}
@@ -392,6 +393,7 @@ func (x *tx) Rollback() error {
 	}
 	defer x.end()
 	x.db.mu.Lock()
+	delete(x.db.surveyed, x.key)
 	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
 	x.db.droppable = append(x.db.droppable, x.dropped...)
 	x.db.mu.Unlock()

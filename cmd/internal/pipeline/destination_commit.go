@@ -91,6 +91,9 @@ func (k *destinationRun) requestMissing(ctx context.Context, p *pass, g *group, 
 
 func (k *destinationRun) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
+		k.tx = k.unchanged(p, g)
+	}
+	if k.tx == nil {
 		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.run.passOf(p.stream, p.id, !p.resumes))
 		if err != nil {
 			return err

@@ -13,8 +13,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Run reads every stream of c once and returns when all of its goroutines have ended. When ctx is cancelled, it
@@ -30,6 +28,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		return r.finish(ctx, fmt.Errorf("start run: %w", err))
 	}
 	r.recall(ctx)
+	r.survey(ctx)
 	r.streams(ctx)
 	return r.finish(ctx, r.gateErrors())
 }
@@ -37,7 +36,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // streams reads all streams. A child stream first waits for its parent and only then takes a worker slot. So waiting
 // children never block their parents.
 func (r *run) streams(ctx context.Context) {
-	workers := semaphore.NewWeighted(int64(r.Workers))
+	late, release := WithGrace(ctx, commitGrace)
+	defer release()
+	r.queue = newSettleQueue(late, r.Workers)
 	done := make(map[string]chan struct{}, len(r.Streams))
 	reports := make([][]StreamReport, len(r.Streams))
 	var wg sync.WaitGroup
@@ -58,10 +59,9 @@ func (r *run) streams(ctx context.Context) {
 					<-before
 				}
 			}
-			if workers.Acquire(ctx, 1) == nil {
-				defer workers.Release(1)
-			}
-			reports[i] = r.stream(ctx, s)
+			at := r.queue.slot(ctx)
+			defer at.leave()
+			reports[i] = r.stream(ctx, s, at)
 			r.NoMorePasses(s)
 		})
 	}

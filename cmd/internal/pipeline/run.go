@@ -25,6 +25,7 @@ type run struct {
 	started      time.Time
 	seed         maphash.Seed
 	budget       *Budget
+	queue        *settleQueue
 	gates        map[schemas.Surface]*surfaceGate
 	runs         []*runRow
 	requestCount atomic.Int64

@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
+func (r *run) stream(ctx context.Context, s schemas.Stream, at *slot) []StreamReport {
 	r.emit(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
-	st := &streamRun{run: r, origin: s, stream: s, destinations: newDestinationRuns(r, s)}
+	st := &streamRun{run: r, origin: s, stream: s, slot: at, destinations: newDestinationRuns(r, s)}
 	err := Guard(s.Name, func() error {
 		lock, err := r.Locks.Take(ctx, s.Name)
 		if err != nil {

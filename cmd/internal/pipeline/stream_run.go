@@ -16,6 +16,7 @@ import (
 
 type streamRun struct {
 	run           *run
+	slot          *slot
 	origin        schemas.Stream
 	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
 	destinations  []*destinationRun

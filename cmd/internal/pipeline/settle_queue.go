@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// settleQueue collects the ends of passes that have changed no rows, so that one transaction commits many of them. It
+// commits them when no stream of the run is being read, and at the latest after settleAge.
+type settleQueue struct {
+	ctx     context.Context
+	workers *semaphore.Weighted
+
+	mu      sync.Mutex
+	reading int // streams that have a worker slot
+	waiting []*waiting
+	idle    *time.Timer // of the next look at reading; nil: none
+	aged    *time.Timer // of the next commit at the latest; nil: none
+}
+
+const (
+	settleAge  = 2 * time.Second
+	settleIdle = 20 * time.Millisecond // after the last stream was read, another one may be about to begin
+)
+
+// waiting is a settlement in the queue.
+type waiting struct {
+	load.Settlement
+	to   load.Surveyor
+	done chan error
+}
+
+// newSettleQueue returns a queue for a run with this number of workers. Its commits use ctx.
+func newSettleQueue(ctx context.Context, workers int) *settleQueue {
+	return &settleQueue{ctx: ctx, workers: semaphore.NewWeighted(int64(workers))}
+}
+
+// slot is the worker slot of a stream. While all it does is to wait for the queue, another stream uses the slot.
+type slot struct {
+	queue *settleQueue
+	mu    sync.Mutex
+	held  bool
+	waits int // commits that wait for the queue
+}
+
+// slot takes a worker slot. It fails if ctx ends before one is free.
+func (q *settleQueue) slot(ctx context.Context) *slot {
+	s := &slot{queue: q}
+	s.take(ctx)
+	return s
+}
+
+func (s *slot) take(ctx context.Context) {
+	if s.queue.workers.Acquire(ctx, 1) == nil {
+		s.held = true
+		s.queue.count(1)
+	}
+}
+
+// leave gives the slot back.
+func (s *slot) leave() {
+	if s.held {
+		s.held = false
+		s.queue.workers.Release(1)
+		s.queue.count(-1)
+	}
+}
+
+// wait gives the slot back until the function that it returns is called.
+func (s *slot) wait(ctx context.Context) (resume func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits++; s.waits == 1 {
+		s.leave()
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waits--; s.waits == 0 {
+			s.take(ctx)
+		}
+	}
+}
+
+// count counts the streams that are read.
+func (q *settleQueue) count(more int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reading += more
+	q.arm()
+}
+
+// arm sets the timers. The caller holds q.mu.
+func (q *settleQueue) arm() {
+	if len(q.waiting) == 0 {
+		return
+	}
+	if q.reading == 0 && q.idle == nil {
+		q.idle = time.AfterFunc(settleIdle, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.idle = nil
+			if q.reading == 0 {
+				q.flush()
+			}
+		})
+	}
+	if q.aged == nil {
+		q.aged = time.AfterFunc(settleAge, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.flush()
+		})
+	}
+}
+
+// flush commits what waits. The caller holds q.mu.
+func (q *settleQueue) flush() {
+	all := map[load.Surveyor][]*waiting{}
+	for _, w := range q.waiting {
+		all[w.to] = append(all[w.to], w)
+	}
+	q.waiting = nil
+	if q.aged != nil {
+		q.aged.Stop()
+		q.aged = nil
+	}
+	for to, group := range all {
+		go func() {
+			settlements := make([]load.Settlement, len(group))
+			for i, w := range group {
+				settlements[i] = w.Settlement
+			}
+			errs := make([]error, len(group))
+			if err := Guard("settle", func() error { errs = to.Settle(q.ctx, settlements); return nil }); err != nil {
+				for i := range errs {
+					errs[i] = err
+				}
+			}
+			for i, w := range group {
+				w.done <- errs[i]
+			}
+		}()
+	}
+}
+
+// settle commits a settlement together with others, and returns when that has happened.
+func (q *settleQueue) settle(ctx context.Context, s *slot, to load.Surveyor, of load.Settlement) error {
+	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, w)
+	q.arm()
+	q.mu.Unlock()
+	defer s.wait(ctx)()
+	return <-w.done // Invariant 15: a flush follows within settleAge, and its commit ends with q.ctx
+}

@@ -1,0 +1,184 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// surveyedDestination is a destination whose streams were surveyed when the run began. It answers from the survey,
+// until a transaction of this process has changed the stream.
+type surveyedDestination struct {
+	load.Destination
+	by load.Surveyor
+	of map[string]state.Key // streams by root table
+}
+
+// survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
+// the usual way.
+func (r *run) survey(ctx context.Context) {
+	if r.Options.DryRun || r.Options.Backfill != nil {
+		return
+	}
+	r.Destinations = slices.Clone(r.Destinations)
+	for i, d := range r.Destinations {
+		by, able := whole(d.Destination).(load.Surveyor)
+		if !able || r.health.leftOut(d.Name) != nil {
+			continue
+		}
+		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}}
+		var streams []load.Surveyed
+		for _, of := range r.Streams {
+			s.of[of.Table.Name] = r.Key(of.Name)
+			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name})
+		}
+		if by.Survey(ctx, streams) == nil {
+			r.Destinations[i].Destination = s
+		}
+	}
+}
+
+// whole returns the destination that a handle belongs to.
+func whole(d load.Destination) load.Destination {
+	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
+		return whole(in.Pooled())
+	}
+	return d
+}
+
+// Pooled returns the destination without the survey.
+func (s *surveyedDestination) Pooled() load.Destination { return s.Destination }
+
+// Cursor implements [load.Destination].
+func (s *surveyedDestination) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	if st, ok := s.by.SurveyOf(k); ok {
+		return st.Cursor, nil
+	}
+	return s.Destination.Cursor(ctx, k)
+}
+
+// Tables implements [load.Destination].
+func (s *surveyedDestination) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
+	if k, ok := s.of[name]; ok {
+		if st, ok := s.by.SurveyOf(k); ok {
+			return slices.Clone(st.Tables), nil
+		}
+	}
+	return s.Destination.Tables(ctx, name)
+}
+
+// StreamState implements [load.Destination].
+func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, table string) (load.StreamState, error) {
+	if st, ok := s.by.SurveyOf(k); ok && s.of[table] == k {
+		return st.State, nil
+	}
+	return s.Destination.StreamState(ctx, k, table)
+}
+
+// unchanged returns a transaction that commits the end of a pass without the rows of the stream, if the destination has
+// exactly these rows. Otherwise it returns nil. Then the rows are compared one by one.
+//
+// The survey has read the digest of the table's rows and the stream's cursor in one snapshot. So if the cursor is still
+// the same at the commit, no commit of penstock has changed the rows. Rows that others have changed or deleted have
+// another digest.
+func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
+	d, able := k.dest.Destination.(*surveyedDestination)
+	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 || slices.Contains(g.older.flags, true) {
+		return nil
+	}
+	st, ok := d.by.SurveyOf(k.key)
+	if !ok || st.Cursor != k.stored || d.of[p.stream.Table.Name] != k.key {
+		return nil
+	}
+	of := p.run.passOf(p.stream, p.id, true)
+	if _, record, err := of.Claim.Owned(k.key, k.stored, st.State.Owner); err != nil || record {
+		return nil
+	}
+	rows, ok := equalRows(p.stream.Table.Name, st, g)
+	if !ok && (rows > 0 || p.sweep(g, false).Table != "") {
+		return nil
+	}
+	return &bookkeeping{queue: p.run.queue, slot: p.slot, rows: rows, to: d.by, of: load.Settlement{Key: k.key, Expected: k.stored, Pass: of}}
+}
+
+// equalRows returns the number of rows of a group, and whether they are exactly the current rows of the tables.
+func equalRows(root string, st load.StreamSurvey, g *group) (rows int64, equal bool) {
+	var digest load.RowDigest
+	equal = true
+	for _, b := range g.batches {
+		if b.Table.Name == root {
+			rows += b.Batch.NumRows()
+		}
+		i := slices.IndexFunc(st.Tables, func(t schemas.Table) bool { return t.Name == b.Table.Name })
+		if i < 0 || !equal {
+			equal = equal && b.Batch.NumRows() == 0
+			continue
+		}
+		arriving := schemas.Table{Name: b.Table.Name, Key: b.Table.Key, Mode: b.Table.Mode, Columns: b.Batch.Schema()}
+		plan, err := load.Fit(st.Tables[i], arriving)
+		equal = err == nil && plan.Empty() && (b.Table.Name != root || digest.Add(st.Tables[i], b.Batch) == nil)
+	}
+	there := slices.ContainsFunc(st.Tables, func(t schemas.Table) bool { return t.Name == root })
+	switch {
+	case !equal || len(st.State.Gone) > 0:
+		return rows, false
+	case !there:
+		return rows, rows == 0
+	}
+	return rows, st.Digest != "" && !st.Forgotten && st.Rows == rows && st.Digest == digest.Sum()
+}
+
+// bookkeeping is the transaction of the end of a pass that has changed no rows of its stream.
+type bookkeeping struct {
+	queue *settleQueue
+	slot  *slot
+	rows  int64 // rows of the stream that Apply has not counted yet
+	to    load.Surveyor
+	of    load.Settlement
+	alive int64
+}
+
+// Write implements [load.Tx]. It leaves out the rows of the stream.
+func (x *bookkeeping) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if !load.IsInternal(t.Name) {
+		return nil
+	}
+	b.Retain()
+	x.of.Rows = append(x.of.Rows, load.OwnRows{Table: t, Batch: b})
+	return nil
+}
+
+// Apply implements [load.Tx]. No row is missing.
+func (x *bookkeeping) Apply(_ context.Context, s load.Sweep) (load.Outcome, error) {
+	if s.Keys != nil {
+		return load.Outcome{}, errors.New("rows would be deleted in a pass that has changed none")
+	}
+	out := load.Outcome{Unchanged: x.rows}
+	x.alive, x.rows = x.alive+x.rows, 0
+	if s.Table != "" {
+		out.Alive, out.Known = x.alive, true
+	}
+	return out, nil
+}
+
+// Commit implements [load.Tx].
+func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
+	x.of.Next = next
+	defer func() { _ = x.Rollback() }()
+	return x.queue.settle(ctx, x.slot, x.to, x.of)
+}
+
+// Rollback implements [load.Tx].
+func (x *bookkeeping) Rollback() error {
+	for _, r := range x.of.Rows {
+		r.Batch.Release()
+	}
+	x.of.Rows = nil
+	return nil
+}

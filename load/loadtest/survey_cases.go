@@ -1,0 +1,159 @@
+package loadtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// survey surveys streams of the fixture's destination. It skips the test if the destination cannot do so.
+func (b *fixture) survey(streams ...load.Surveyed) load.Surveyor {
+	b.Helper()
+	s, able := b.dest.(load.Surveyor)
+	if !able {
+		b.Skip("the destination cannot survey")
+	}
+	err := s.Survey(b.Context(), streams)
+	if errors.Is(err, errors.ErrUnsupported) {
+		b.Skip("the destination cannot survey")
+	}
+	require.NoError(b, err)
+	return s
+}
+
+func digestOf(t testing.TB, table schemas.Table, rows ...Row) string {
+	t.Helper()
+	var d load.RowDigest
+	batch := Batch(t, table, rows...)
+	defer batch.Release()
+	require.NoError(t, d.Add(table, batch))
+	return d.Sum()
+}
+
+// testSurvey compares what a survey finds with what the other methods return, and its digest with that of the current
+// rows.
+func testSurvey(t *testing.T, d Driver) {
+	number := root("numbers", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
+	bare := root("bare", nil, column("name", schemas.Text))
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
+		for _, table := range []schemas.Table{people, number, bare} {
+			t.Run(string(mode)+" "+table.Name, func(t *testing.T) {
+				b := newFixture(t, d)
+				table.Mode = mode
+				b.survey(load.Surveyed{Key: b.key, Table: table.Name})
+				row := func(ordinal int, id, name string) Row {
+					r := person(b.pass.Run, ordinal, id, name)
+					if len(table.Key) == 0 {
+						delete(r, "id")
+					}
+					return r
+				}
+				b.commit(load.Sweep{}, put{table, []Row{row(0, "1", "ann"), row(1, "2", "böb"), row(2, "10", "cid")}})
+				b.run(2)
+				b.commit(sweep(table.Name), put{table, []Row{row(0, "10", "cid"), row(1, "2", "bea")}})
+				b.reopen()
+				s := b.survey(load.Surveyed{Key: b.key, Table: table.Name})
+				st, ok := s.SurveyOf(b.key)
+				require.True(t, ok)
+				require.Equal(t, b.cursor, st.Cursor)
+				tables, err := b.dest.Tables(t.Context(), table.Name)
+				require.NoError(t, err)
+				require.Equal(t, tables, st.Tables)
+				at, err := b.dest.StreamState(t.Context(), b.key, table.Name)
+				require.NoError(t, err)
+				require.Equal(t, at, st.State)
+				require.EqualValues(t, 2, st.Rows)
+				require.Equal(t, digestOf(t, table, row(0, "2", "bea"), row(1, "10", "cid")), st.Digest)
+				require.NotEqual(t, digestOf(t, table, row(0, "2", "bea"), row(1, "10", "cyd")), st.Digest)
+				require.False(t, st.Forgotten)
+
+				b.commit(load.Sweep{}, put{table, []Row{row(0, "2", "bea")}})
+				_, ok = s.SurveyOf(b.key)
+				require.False(t, ok, "a commit ends the survey of its stream")
+			})
+		}
+	}
+}
+
+// testSettle settles two streams. Another process has moved the cursor of one of them.
+func testSettle(t *testing.T, d Driver) {
+	b := newFixture(t, d)
+	other := state.Key{Pipeline: b.key.Pipeline, Stream: "sales.people"}
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	first := b.cursor
+	b.key, b.cursor = other, ""
+	b.commit(load.Sweep{}, put{root("others", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text)), []Row{person(b.pass.Run, 0, "1", "ann")}})
+	second := b.cursor
+	b.reopen()
+	before := b.driver.Rows(t, b.dest, "people")
+	s := b.survey(load.Surveyed{Key: orders, Table: "people"}, load.Surveyed{Key: other, Table: "others"})
+
+	process := d.Open(t, func(string) error { return nil })
+	t.Cleanup(func() { _ = process.Close() })
+	require.NoError(t, load.CommitRows(t.Context(), process, other, second, `{"n":7}`, b.pass, load.Certificates))
+
+	b.run(2)
+	settlement := func(k state.Key, from state.Cursor) load.Settlement {
+		c, err := load.Rows(load.Certificates, []any{b.pass.Run, k.Pipeline, k.Stream, noon, "proven", `[]`, 1, 1, 0, 1, 0, 0, 0, 1, 1})
+		require.NoError(t, err)
+		t.Cleanup(c.Release)
+		return load.Settlement{Key: k, Expected: from, Next: `{"n":9}`, Pass: b.pass, Rows: []load.OwnRows{{Table: load.Certificates, Batch: c}}}
+	}
+	errs := s.Settle(t.Context(), []load.Settlement{settlement(other, second), settlement(orders, first)})
+	require.Len(t, errs, 2)
+	require.ErrorIs(t, errs[0], state.ErrMoved)
+	require.NoError(t, errs[1])
+	require.Equal(t, before, b.driver.Rows(t, b.dest, "people"), "the rows of the stream are not changed")
+	certificates := b.driver.Rows(t, b.dest, load.Certificates.Name)
+	require.Len(t, certificates, 1)
+	require.Equal(t, orders.Stream, certificates[0]["stream"])
+	for k, want := range map[state.Key]state.Cursor{orders: `{"n":9}`, other: `{"n":7}`} {
+		_, known := s.SurveyOf(k)
+		require.False(t, known, "a settlement ends the survey of its stream")
+		at, err := b.dest.Cursor(t.Context(), k)
+		require.NoError(t, err)
+		require.Equal(t, want, at)
+	}
+	errs = s.Settle(t.Context(), []load.Settlement{settlement(orders, `{"n":9}`)})
+	require.ErrorIs(t, errs[0], state.ErrMoved, "without a survey, nothing is known of the rows")
+	b.key, b.cursor = orders, `{"n":9}`
+	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
+}
+
+// testSettleStops lets a settlement fail at each step. It must then leave either all of its effects or none.
+func testSettleStops(t *testing.T, d Driver) {
+	for _, at := range []string{"begin", "ledger", "state", "precommit", "committed"} {
+		t.Run(at, func(t *testing.T) {
+			b := newFixture(t, d)
+			b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+			armed, stop := false, errors.New("stopped")
+			b.reopenWith(func(step string) error {
+				if armed && step == at {
+					return stop
+				}
+				return nil
+			})
+			s := b.survey(load.Surveyed{Key: b.key, Table: "people"})
+			armed = true
+			c, err := load.Rows(load.Certificates, []any{b.pass.Run, b.key.Pipeline, b.key.Stream, noon, "proven", `[]`, 1, 1, 0, 1, 0, 0, 0, 1, 1})
+			require.NoError(t, err)
+			defer c.Release()
+			errs := s.Settle(t.Context(), []load.Settlement{{Key: b.key, Expected: b.cursor, Next: `{"n":9}`, Pass: b.pass, Rows: []load.OwnRows{{Table: load.Certificates, Batch: c}}}})
+			require.ErrorIs(t, errs[0], stop)
+			b.reopen()
+			want, rows := b.cursor, 0
+			if at == "committed" {
+				want, rows = `{"n":9}`, 1
+			}
+			stored, err := b.dest.Cursor(t.Context(), b.key)
+			require.NoError(t, err)
+			require.Equal(t, want, stored)
+			require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), rows)
+		})
+	}
+}

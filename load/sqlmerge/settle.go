@@ -1,0 +1,204 @@
+package sqlmerge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// settling is a settlement that the survey allows, and the positions of its stream.
+type settling struct {
+	load.Settlement
+	from, to position
+	index    int // of the settlement in the arguments of Settle
+}
+
+// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry calls its
+// argument, and calls it again if it returns an error that may pass. An attempt whose commit was not answered may have
+// succeeded. The next attempt then finds the new positions. // Invariants 1, 2
+func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ctx context.Context, f func() error) error) []error {
+	errs := make([]error, len(all))
+	var due []settling
+	d.mu.Lock()
+	for i, s := range all {
+		at := d.surveyed[s.Key].at
+		if at.sequence == 0 || at.cursor != s.Expected {
+			errs[i] = fmt.Errorf("settle %s: %w", s.Key.Stream, state.ErrMoved)
+			continue
+		}
+		due = append(due, settling{Settlement: s, from: at, index: i})
+	}
+	d.mu.Unlock()
+	if len(due) == 0 {
+		return errs
+	}
+	var moved []settling
+	err := retry(ctx, func() (err error) {
+		moved, err = d.settleOnce(ctx, due)
+		return err
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range due {
+		delete(d.surveyed, due[i].Key)
+		delete(d.positions, due[i].Key)
+		if err != nil {
+			errs[due[i].index] = fmt.Errorf("settle %s: %w", due[i].Key.Stream, err)
+		}
+	}
+	if err != nil {
+		return errs
+	}
+	for _, s := range moved {
+		errs[s.index] = fmt.Errorf("settle %s: %w", s.Key.Stream, state.ErrMoved)
+	}
+	return errs
+}
+
+// settleOnce makes one attempt. It returns the streams whose position has changed; the others are settled.
+func (d *Store) settleOnce(ctx context.Context, due []settling) (moved []settling, err error) {
+	if err := d.b.Step("begin"); err != nil {
+		return nil, err
+	}
+	s, err := d.b.Write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.End()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Rollback())
+		}
+	}()
+	sql := &statements{Session: s, ctx: ctx, step: d.b.Step, changed: map[string]bool{}}
+	now, err := d.lockPositions(ctx, s, due)
+	if err != nil {
+		return nil, err
+	}
+	var open []settling
+	for i := range due {
+		x := &due[i]
+		switch at := now[x.Key]; {
+		case x.to.sequence > 0 && at == x.to: // an earlier attempt has succeeded
+		case at != x.from:
+			moved = append(moved, *x)
+		default:
+			open = append(open, *x)
+		}
+	}
+	if len(open) == 0 {
+		return moved, s.Rollback()
+	}
+	in := d.settleScope(open)
+	for i := range open {
+		open[i].to = position{cursor: open[i].Next, sequence: open[i].from.sequence + 1, moved: in.when.UnixMicro()}
+		due[slices.IndexFunc(due, func(x settling) bool { return x.index == open[i].index })].to = open[i].to
+	}
+	if err := d.writeOwn(sql, in, open); err != nil {
+		return nil, err
+	}
+	if err := sql.step("state"); err != nil {
+		return nil, err
+	}
+	if err := movePositions(sql, in, open); err != nil {
+		return nil, err
+	}
+	if err := sql.step("precommit"); err != nil {
+		return nil, err
+	}
+	if err := s.Commit(ctx); err != nil {
+		return nil, err
+	}
+	return moved, d.b.Step("committed")
+}
+
+// lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. // Invariant 13
+func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (map[state.Key]position, error) {
+	names := make([]string, len(due))
+	for i, x := range due {
+		names[i] = d.b.Literal(x.Key.Stream)
+	}
+	now := map[state.Key]position{}
+	more := " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream FOR UPDATE"
+	err := d.readPositions(ctx, s, due[0].Key, more, func(k state.Key, p position) { now[k] = p })
+	if err != nil {
+		return nil, fmt.Errorf("lock the cursors: %w", err)
+	}
+	return now, nil
+}
+
+// settleScope returns what the statements have in common. The time of the commit is later than that of the last commit
+// of each stream.
+func (d *Store) settleScope(open []settling) *scope {
+	in := &scope{Dialect: d.b, traits: d.b.Traits(), source: open[0].Key.Source}
+	for _, x := range open {
+		in.run = max(in.run, x.Pass.Run)
+		if at := load.CommitTime(x.Pass.Time(), time.UnixMicro(x.from.moved)); at.After(in.when) {
+			in.when = at
+		}
+	}
+	return in
+}
+
+// writeOwn writes the rows of penstock's own tables.
+func (d *Store) writeOwn(sql *statements, in *scope, open []settling) (err error) {
+	var pending []*load.Staged
+	defer func() {
+		for _, p := range pending {
+			p.Release()
+		}
+	}()
+	for _, x := range open {
+		for _, r := range x.Rows {
+			b := load.WithSource(r.Table, r.Batch, in.source)
+			pending, err = load.Stage(pending, r.Table, b)
+			b.Release()
+			if err != nil {
+				return fmt.Errorf("write %s: %w", r.Table.Name, err)
+			}
+		}
+	}
+	c := newCatalog(d.b, sql.Session, open[0].Pass)
+	names := tablesOf(pending)
+	if err := c.read(sql.ctx, names...); err != nil {
+		return err
+	}
+	if err := c.checkSafe(names); err != nil {
+		return err
+	}
+	f := &fitting{sql: sql, c: c, in: in, seen: &seen{fresh: map[string]bool{}, tables: &d.tables}, pending: pending, tables: c.targets(in, names), altered: map[string]load.Plan{}}
+	if err := f.fit(); err != nil {
+		return err
+	}
+	m := &merge{sql: sql, in: in, tables: f.tables, seen: f.seen, out: &load.Outcome{}}
+	return m.rows(pending)
+}
+
+// movePositions stores the new positions. The rows are locked, and have the old positions.
+func movePositions(sql *statements, in *scope, open []settling) error {
+	rows := make([]string, len(open))
+	for i, x := range open {
+		rows[i] = fmt.Sprintf("(%s, %s, %d)", in.Literal(x.Key.Stream), in.Literal(string(x.Next)), x.to.sequence)
+	}
+	source := ""
+	if in.source != "" {
+		source = " AND t." + schemas.ColSource + " = " + in.Literal(in.source)
+	}
+	n, err := sql.Affect(sql.ctx, fmt.Sprintf(`UPDATE %s AS t SET "cursor" = v.next, sequence = v.place, updated_at = %s FROM (VALUES %s) AS v (stream, next, place)
+		WHERE t.pipeline = %s%s AND t.stream = v.stream AND t.sequence = v.place - 1`,
+		in.Place(load.State.Name), in.Timestamp(in.when), strings.Join(rows, ", "), in.Literal(open[0].Key.Pipeline), source))
+	if err == nil && n != int64(len(open)) {
+		err = state.ErrMoved
+	}
+	if err != nil {
+		return fmt.Errorf("move cursors: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package sqlmerge
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Digester is a [Pooled] backend that computes digests of rows.
+type Digester interface {
+	// Length returns an expression for the number of characters of a text, as text. Text returns one for the text of a
+	// key's value, an integer or a text.
+	Length(text string) string
+	Text(expr string) string
+
+	// Digest returns an aggregate of texts: the lower-case hexadecimal SHA-256 of them, sorted by their bytes and joined
+	// by commas.
+	Digest(text string) string
+}
+
+// surveyed is what a survey has found of a stream, and the stream's position at that time.
+type surveyed struct {
+	load.StreamSurvey
+	at position
+}
+
+// Survey reads many streams in one snapshot; see [load.Surveyor].
+func (d *Store) Survey(ctx context.Context, streams []load.Surveyed) error {
+	if _, able := d.b.(Digester); !able || d.pooled == nil {
+		return fmt.Errorf("survey: %w", errors.ErrUnsupported)
+	}
+	if len(streams) == 0 {
+		return nil
+	}
+	d.expect(streams)
+	found := map[state.Key]surveyed{}
+	err := d.b.Read(ctx, func(r Reader) error {
+		clear(found) // of an attempt that failed
+		return d.survey(ctx, r, streams, found)
+	})
+	if err != nil {
+		return fmt.Errorf("survey the streams: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range streams {
+		if _, unmoved := d.surveyed[s.Key]; unmoved {
+			d.surveyed[s.Key] = found[s.Key]
+		}
+	}
+	return nil
+}
+
+// expect forgets the last survey of the pipeline and the source, and marks the streams that are surveyed now. A
+// transaction of this process that ends during the survey removes the mark.
+func (d *Store) expect(streams []load.Surveyed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.surveyed, func(k state.Key, _ surveyed) bool {
+		return k.Pipeline == streams[0].Key.Pipeline && k.Source == streams[0].Key.Source
+	})
+	for _, s := range streams {
+		d.surveyed[s.Key] = surveyed{}
+	}
+}
+
+// SurveyOf returns what the survey has found of a stream; see [load.Surveyor].
+func (d *Store) SurveyOf(k state.Key) (load.StreamSurvey, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.surveyed[k]
+	return s.StreamSurvey, s.at.sequence > 0
+}
+
+func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, found map[state.Key]surveyed) error {
+	names := make([]string, len(streams))
+	for i, s := range streams {
+		names[i] = s.Table
+	}
+	c := newCatalog(d.b, r, load.Pass{})
+	if err := c.look(ctx, append([]string{load.State.Name}, names...)...); err != nil {
+		return err
+	}
+	if err := c.read(ctx, names...); err != nil {
+		return err
+	}
+	if c.live[load.State.Name] == nil || c.live[load.Changes.Name] == nil {
+		return nil // before the first run
+	}
+	at, err := d.positionsOf(ctx, c, streams)
+	if err != nil {
+		return err
+	}
+	made, err := d.runsThatMade(ctx, r)
+	if err != nil {
+		return err
+	}
+	existing := load.ExistingTables(c.made, c.live)
+	for _, s := range streams {
+		p, moved := at[s.Key]
+		if !moved || p.sequence == 0 {
+			continue // a stream without a commit is read in the usual way
+		}
+		st := load.StreamSurvey{Cursor: p.cursor, State: load.StreamState{Made: made[s.Table]}}
+		for _, t := range existing {
+			if inFamilies(t.Name, []string{s.Table}) {
+				st.Tables = append(st.Tables, t)
+			}
+		}
+		if st.State.Owner, err = c.owner(s.Table); err != nil {
+			return err
+		}
+		for name := range c.made {
+			if c.live[name] == nil && inFamilies(name, []string{s.Table}) {
+				st.State.Gone = append(st.State.Gone, name)
+			}
+		}
+		slices.Sort(st.State.Gone)
+		found[s.Key] = surveyed{st, p}
+	}
+	return d.digests(ctx, r, c, streams, found)
+}
+
+// positionsOf reads the positions of streams of one pipeline and one source.
+func (d *Store) positionsOf(ctx context.Context, c *catalog, streams []load.Surveyed) (map[state.Key]position, error) {
+	k := streams[0].Key
+	_, shared := c.live[load.State.Name].Types[schemas.ColSource]
+	if err := load.CheckSharing(shared, k.Source); err != nil {
+		return nil, err
+	}
+	all := map[state.Key]position{}
+	return all, d.readPositions(ctx, c.r, k, "", func(k state.Key, p position) { all[k] = p })
+}
+
+// readPositions reads the positions of the pipeline and the source of k. The query ends with the text more.
+func (d *Store) readPositions(ctx context.Context, r Reader, k state.Key, more string, found func(state.Key, position)) error {
+	query := `SELECT stream, "cursor", sequence, ` + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE pipeline = " + d.b.Literal(k.Pipeline)
+	if k.Source != "" {
+		query += " AND " + schemas.ColSource + " = " + d.b.Literal(k.Source)
+	}
+	return r.Query(ctx, query+more, func(v []driver.Value) error {
+		var p position
+		stream, _ := v[0].(string)
+		cursor, _ := v[1].(string)
+		p.cursor = state.Cursor(cursor)
+		p.sequence, _ = v[2].(int64)
+		p.moved, _ = v[3].(int64)
+		found(state.Key{Pipeline: k.Pipeline, Stream: stream, Source: k.Source}, p)
+		return nil
+	})
+}
+
+// runsThatMade returns the runs that have created the tables.
+func (d *Store) runsThatMade(ctx context.Context, r Reader) (map[string]string, error) {
+	runs := map[string]string{}
+	query := `SELECT "table", run FROM ` + d.b.Place(load.Changes.Name) + " WHERE action = " + d.b.Literal(load.ActionCreate) + ` ORDER BY "at"`
+	return runs, r.Query(ctx, query, func(v []driver.Value) error {
+		table, _ := v[0].(string)
+		runs[table], _ = v[1].(string)
+		return nil
+	})
+}
+
+// digests adds to the streams whether their root tables are empty, and the digests of their rows. It needs one
+// statement.
+func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
+	var parts []string
+	for i, s := range streams {
+		st, ok := found[s.Key]
+		if ok && slices.ContainsFunc(st.Tables, func(t schemas.Table) bool { return t.Name == s.Table }) {
+			parts = append(parts, d.digestSQL(i, c, s.Key.Source, c.made[s.Table]))
+		}
+	}
+	if parts == nil {
+		return nil
+	}
+	return r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
+		i, _ := v[0].(int64)
+		s := streams[i]
+		st := found[s.Key]
+		some, _ := v[1].(int64)
+		st.State.Empty = some == 0
+		if n, ok := v[2].(int64); ok && n <= load.MostDigested {
+			forgotten, _ := v[4].(int64)
+			st.Rows, st.Forgotten = n, forgotten > 0
+			st.Digest, _ = v[3].(string)
+		}
+		found[s.Key] = st
+		return nil
+	})
+}
+
+// digestSQL returns a query for the number i, whether the table has a row, the number of its current rows, their digest,
+// and how many of them have no hash. The last three are null if the table can have no digest.
+func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) string {
+	from := rowsSQL(d.b, t, source)
+	some := fmt.Sprintf("%d, (SELECT count(*) FROM (SELECT 1 FROM %s LIMIT 1) AS t)", i, from)
+	if !c.untouched(t.Name) || t.Mode == schemas.Append || !load.Digestible(t) {
+		return "SELECT " + some + ", CAST(NULL AS " + d.b.Type(schemas.Int64) + "), CAST(NULL AS " + d.b.Type(schemas.Text) + "), CAST(NULL AS " + d.b.Type(schemas.Int64) + ")"
+	}
+	row, by := "", d.b.(Digester)
+	for _, k := range t.Key {
+		value := by.Text("t." + Ident(k))
+		row += by.Length(value) + " || ':' || " + value + " || "
+	}
+	in := &target{Table: t, in: &scope{Dialect: d.b, traits: d.b.Traits(), source: source}}
+	hash := "coalesce(t." + schemas.ColHash + ", '')"
+	return fmt.Sprintf("SELECT %s, count(*), %s, %s FROM (SELECT %s%s AS x, %s AS h FROM %s AND %s LIMIT %d) AS t",
+		some, by.Digest("t.x"), countIf("t.h = ''"), row, hash, hash, from, in.current("t."), load.MostDigested+1)
+}
+
+// untouched reports whether penstock can write to the tables of a family as it has recorded them.
+func (c *catalog) untouched(name string) bool {
+	for _, made := range c.made {
+		if !inFamilies(made.Name, []string{name}) {
+			continue
+		}
+		if o := c.live[made.Name]; o == nil || len(o.Unsafe) > 0 {
+			return false
+		}
+		if _, err := c.table(made.Name); err != nil {
+			return false
+		}
+	}
+	return true
+}

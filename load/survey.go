@@ -1,0 +1,151 @@
+package load
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Surveyor is implemented by destinations that can read at once what a run has to know of many streams, and can commit
+// at once the bookkeeping of streams whose rows have not changed.
+type Surveyor interface {
+	// Survey reads the streams, in one snapshot of the destination. They belong to one pipeline and one source. It
+	// returns an error that wraps [errors.ErrUnsupported] if the destination cannot do so.
+	Survey(ctx context.Context, streams []Surveyed) error
+
+	// SurveyOf returns what Survey has found of a stream. It returns false if a transaction of the stream has
+	// ended in this process since.
+	SurveyOf(k state.Key) (StreamSurvey, bool)
+
+	// Settle commits rows of penstock's own tables and new cursors, for many streams in one transaction. It changes no
+	// other rows. The result has an error for each settlement. If the stored cursor differs from the expected one, or
+	// the stream has changed since the survey, the error is state.ErrMoved (wrapped), and the other settlements are
+	// committed. Invariants 1, 2, 13
+	Settle(ctx context.Context, all []Settlement) []error
+}
+
+// Surveyed is a stream to survey, and its root table.
+type Surveyed struct {
+	Key   state.Key
+	Table string
+}
+
+// StreamSurvey is what a destination has of a stream.
+type StreamSurvey struct {
+	Cursor state.Cursor
+	Tables []schemas.Table // as [Destination].Tables returns them
+	State  StreamState     // as [Destination].StreamState returns it
+
+	// Digest is the digest of the root table's current rows of the source; "" if it is unknown. It is also unknown if
+	// something would stop a transaction that writes to the tables, for example a change by hand.
+	Digest string
+	Rows   int64 // number of the rows in Digest
+
+	// Forgotten says that a current row has no hash, so it must be written again; see [Tx]. It is known only if Digest
+	// is.
+	Forgotten bool
+}
+
+// Settlement is the end of a pass that has changed no rows of its stream's tables.
+type Settlement struct {
+	Key      state.Key
+	Expected state.Cursor // as in [Destination].Begin
+	Next     state.Cursor
+	Pass     Pass
+	Rows     []OwnRows
+}
+
+// OwnRows are rows of one of penstock's own tables.
+type OwnRows struct {
+	Table schemas.Table
+	Batch arrow.RecordBatch
+}
+
+// MostDigested is the number of rows up to which a survey computes the digest of a table.
+const MostDigested = 50_000
+
+// RowDigest computes the digest of rows in any order. It is the SHA-256 of their keys and hashes, so equal digests mean
+// equal rows.
+type RowDigest struct {
+	rows []string
+}
+
+// ErrNoDigest reports that rows have no digest, because there are too many, or because of the type of their key.
+var ErrNoDigest = errors.New("the rows have no digest")
+
+// Digestible reports whether the rows of a table with this key can have a digest: each of its columns is an integer or
+// a text.
+func Digestible(t schemas.Table) bool {
+	for _, k := range t.Key {
+		if typ := TypeOf(t.Columns, k); !schemas.SameType(typ, schemas.Int64) && !schemas.SameType(typ, schemas.Text) {
+			return false
+		}
+	}
+	return t.Columns.HasField(schemas.ColHash)
+}
+
+// Add adds the rows of a batch of the table t.
+func (d *RowDigest) Add(t schemas.Table, b arrow.RecordBatch) error {
+	if int64(len(d.rows))+b.NumRows() > MostDigested {
+		return ErrNoDigest
+	}
+	var columns []arrow.Array
+	for _, name := range append(slices.Clone(t.Key), schemas.ColHash) {
+		i := b.Schema().FieldIndices(name)
+		if len(i) != 1 {
+			return ErrNoDigest
+		}
+		columns = append(columns, b.Column(i[0]))
+	}
+	for row := range int(b.NumRows()) {
+		var text strings.Builder
+		for i, c := range columns {
+			value := ""
+			switch c := c.(type) {
+			case *array.Int64:
+				value = strconv.FormatInt(c.Value(row), 10)
+			case *array.String:
+				value = c.Value(row)
+			default:
+				return ErrNoDigest
+			}
+			if c.IsNull(row) {
+				return ErrNoDigest
+			}
+			if i < len(columns)-1 {
+				text.WriteString(strconv.Itoa(utf8.RuneCountInString(value)))
+				text.WriteByte(':')
+			}
+			text.WriteString(value)
+		}
+		d.rows = append(d.rows, text.String())
+	}
+	return nil
+}
+
+// Rows returns the number of rows.
+func (d *RowDigest) Rows() int64 { return int64(len(d.rows)) }
+
+// Sum returns the digest.
+func (d *RowDigest) Sum() string {
+	slices.Sort(d.rows)
+	h := sha256.New()
+	for i, row := range d.rows {
+		if i > 0 {
+			h.Write([]byte{','})
+		}
+		h.Write([]byte(row))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
