@@ -37,8 +37,9 @@ func ExistingTables[O any](replayed map[string]schemas.Table, existing map[strin
 	return out
 }
 
-// CheckNewColumns returns an error if the plan adds a column under a name that a user's column already has. For the
-// name of a planned column, the function userColumn returns the name of that user's column, or "" if there is none.
+// CheckNewColumns returns an error if the plan adds a column under a name that a user's column already has. The
+// function userColumn returns the name of the user's column that conflicts with a planned column, or "" if there is
+// none.
 // Invariant 16
 func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 	if p.Create {

@@ -178,7 +178,7 @@ func exact(from, to arrow.DataType) bool {
 	case arrow.NULL, arrow.DATE32:
 		return true
 	case arrow.INT64:
-		return !schemas.SameType(to, schemas.JSON) // the source may have sent it as a string
+		return !schemas.SameType(to, schemas.JSON) // the source may have sent the number as a string
 	case arrow.DECIMAL128:
 		return to.ID() == arrow.DECIMAL128
 	}
@@ -205,7 +205,7 @@ type Change struct {
 	At                    time.Time // when the destination recorded the change
 	Table, Column, Source string
 	Action                string
-	From, To              string // types as in [schemas.TypeName]; for some actions other texts: see there
+	From, To              string // types as in [schemas.TypeName]; for some actions other texts: see the actions
 	Reason                string
 }
 

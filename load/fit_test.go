@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay replays the changes of random sequences of fits, mode changes and accepted changes, in any order. The
-// result must be the table to which the sequence led.
+// TestReplay makes random sequences of calls of Fit, changes of mode and accepted changes. It replays the recorded
+// changes in any order. The result must be the last table of the sequence.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}

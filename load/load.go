@@ -145,7 +145,7 @@ type Outcome struct {
 	Deduplicated int64 // rows whose key the pass had already written; the later row is kept
 	Revived      int64 // records among Written whose last row was a tombstone
 
-	Alive   int64 // live rows of the table before the sweep: rows that are no tombstones, in History only current versions
+	Alive   int64 // live rows before the sweep: rows that are not tombstones; in History, only current versions
 	Missing int64 // live rows that are missing; see [Sweep]
 	Known   bool  // the sweep knew which rows the pass has read; false after a resume, if that knowledge was lost
 	Deleted int64 // rows that the sweep of this Apply marked as deleted, ended or removed

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// RejectOf returns the row of [Rejects] for a value that the destination could not store unchanged. The value is raw, and
-// comes from a row of b, the rows of t. // Invariant 11
+// RejectOf returns the row of [Rejects] for a value that the destination could not store unchanged. The parameter raw
+// is the value. It comes from the given row and column of b, which has rows of the table t. // Invariant 11
 func RejectOf(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, column string, row int, raw, reason string) []any {
 	if len(raw) > maxRaw {
 		raw = strings.ToValidUTF8(raw[:maxRaw], "")
@@ -105,8 +105,9 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// ClampTimes returns b, the rows of t, with last in place of later times, and a batch with a reject for each of them, or
-// nil. The caller releases both. // Invariant 11
+// ClampTimes replaces the times that are later than the parameter last by last. The batch b has rows of the table t.
+// The result rejects has a reject for each replaced time; it is nil if there is none. The caller releases both results.
+// Invariant 11
 func ClampTimes(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, last arrow.Timestamp) (out, rejects arrow.RecordBatch, err error) {
 	columns := slices.Clone(b.Columns())
 	var rows [][]any

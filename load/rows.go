@@ -46,7 +46,8 @@ func WriteRows(ctx context.Context, tx Tx, t schemas.Table, rows ...[]any) error
 	return tx.Write(ctx, t, b)
 }
 
-// CommitRows writes rows of t in a transaction of their own, which moves the cursor of k from one value to another.
+// CommitRows writes rows of t in a separate transaction, which changes the cursor of k from the parameter from to the
+// parameter to.
 func CommitRows(ctx context.Context, d Destination, k state.Key, from, to state.Cursor, p Pass, t schemas.Table, rows ...[]any) error {
 	tx, err := d.Begin(ctx, k, from, p)
 	if err != nil {

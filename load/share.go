@@ -35,7 +35,7 @@ func Share(d Destination, source string) (Destination, error) {
 	}
 	s, ok := d.(Sharer)
 	if !ok {
-		return nil, errors.New("several sources cannot share this destination's tables; use {source} to give each its own place")
+		return nil, errors.New("several sources cannot share this destination's tables; put {source} in its url or schema, so that each source has its own tables")
 	}
 	return s.Share(source), nil
 }
@@ -142,7 +142,7 @@ func WithSource(t schemas.Table, b arrow.RecordBatch, source string) arrow.Recor
 }
 
 // ErrUnshared reports that one schema, folder or file would hold both shared tables and tables of a single source.
-var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
+var ErrUnshared = errors.New("a schema, folder or file cannot hold both shared tables and tables of one source")
 
 // CheckSharing returns an error if existing tables are shared and source is "", or if they are not shared and source is
 // set. The parameter sharedState says whether penstock's table of cursors is shared. CheckSharing must not be called
@@ -154,5 +154,5 @@ func CheckSharing(sharedState bool, source string) error {
 	case sharedState:
 		return fmt.Errorf("%w: the tables here are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
 	}
-	return fmt.Errorf("%w: the tables here belong to one source; use {source} to give each source its own place, or use another schema, folder or file", ErrUnshared)
+	return fmt.Errorf("%w: the tables here belong to one source; put {source} in the url or schema of the destination, or use another schema, folder or file", ErrUnshared)
 }

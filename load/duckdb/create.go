@@ -18,7 +18,8 @@ import (
 const freshName = "fresh.duckdb"
 
 // create creates a database file without tables. The engine writes such a file in several steps, and cannot open one
-// that a crash or a full disk left incomplete. So create builds it elsewhere and moves it in place in one step.
+// that a crash or a full disk left incomplete. So create builds the file elsewhere, and then moves it to its path in
+// one step.
 func (d *DB) create(ctx context.Context) error {
 	e := d.window.engine
 	fresh := filepath.Join(e.temp, freshName)
@@ -62,8 +63,8 @@ func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err 
 	return syncDir(filepath.Dir(path))
 }
 
-// makeBeside creates a file in the folder of path. It first removes such files that killed processes left, which it
-// recognizes by their names.
+// makeBeside creates a file in the folder of path. It first removes the files that killed processes have left there. It
+// recognizes these files by their names.
 func makeBeside(path string, m fileMode) (*os.File, error) {
 	dir, prefix := filepath.Dir(path), fmt.Sprintf(".%s.penstock-", filepath.Base(path))
 	entries, _ := os.ReadDir(dir) // if this fails, OpenFile fails too

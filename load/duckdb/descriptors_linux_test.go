@@ -16,13 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeDescriptors names the variable that makes the test's program open a destination with this number of free
-// descriptors.
+// freeDescriptors is the name of an environment variable. If the variable has a number, the test program opens a
+// destination while only so many file descriptors are free.
 const freeDescriptors = "PENSTOCK_TEST_FREE_DESCRIPTORS"
 
-// TestOpenWithFewDescriptors opens a destination with each small number of free descriptors. Open succeeds or
-// returns an error that names the cause. The engine must not end the process, which it does when its own start
-// fails.
+// TestOpenWithFewDescriptors opens a destination with each small number of free descriptors. Open succeeds or returns
+// an error that names the cause. The engine must not end the process, as it would if its own start failed.
 func TestOpenWithFewDescriptors(t *testing.T) {
 	if text := os.Getenv(freeDescriptors); text != "" {
 		openWithDescriptors(t, text)

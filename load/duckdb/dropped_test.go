@@ -49,8 +49,8 @@ func putFamily(t *testing.T, d *DB, run string, from, next state.Cursor) {
 	require.NoError(t, x.Commit(t.Context(), next))
 }
 
-// TestDroppedFamilyTable checks that the next pass completes a family again after any of its tables was dropped,
-// and writes no row twice.
+// TestDroppedFamilyTable drops a root table or its child table. The next pass must restore all rows of both tables, and
+// write no row twice.
 func TestDroppedFamilyTable(t *testing.T) {
 	for _, name := range []string{"crm_leads", "crm_leads__notes"} {
 		t.Run(name, func(t *testing.T) {

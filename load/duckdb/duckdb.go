@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
-// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. From its first Apply to its end, a
-// transaction makes the first Apply of every other transaction wait.
+// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. Between the first Apply and the end of
+// a transaction, the first Apply of every other transaction waits.
 type DB struct {
 	*sqlmerge.Store
 	o Options

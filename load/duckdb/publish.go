@@ -111,7 +111,8 @@ func (d *DB) replace(ctx context.Context, path string) (err error) {
 // copyPart is the number of bytes copied between two checks of ctx.
 const copyPart = 256 << 20
 
-// copyFile copies a file and its modification time. The kernel copies, and shares blocks if the file system can.
+// copyFile copies a file and its modification time. The kernel makes the copy. If the file system supports it, the copy
+// shares its blocks with the original.
 func copyFile(ctx context.Context, to *os.File, path string) error {
 	from, err := os.Open(path)
 	if err != nil {

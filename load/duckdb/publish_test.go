@@ -164,7 +164,7 @@ func TestPublishUnderReaders(t *testing.T) {
 			if err != nil {
 				return
 			}
-			seen = append(seen, rowsOf(r, d, "crm_leads")) //nolint:testifylint // a failure ends this goroutine, which sends what it has
+			seen = append(seen, rowsOf(r, d, "crm_leads")) //nolint:testifylint // if it fails, this goroutine ends, and the deferred call sends seen
 			_ = d.Close()
 		}
 	}()

@@ -37,8 +37,8 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// Stage implements [sqlmerge.Session]. If a statement does not read all columns of the item, the engine returns the
-// wrong columns.
+// Stage implements [sqlmerge.Session]. A statement must read all columns of the FROM item that the function use gets.
+// Otherwise the engine returns the wrong columns.
 //
 // Registering a view of Arrow batches writes to the current database, and a transaction may write to only one. So
 // another session creates the views, in an in-memory database that exists until use returns.

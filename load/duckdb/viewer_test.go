@@ -14,7 +14,7 @@ import (
 )
 
 // A view exists for every program that opens the file, under any database name. A second request replaces the view. The
-// view is recorded once, and nothing of other users is changed.
+// view is recorded once. Objects of other users do not change.
 func TestView(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.duckdb")
 	d := openTest(t, path, Options{})

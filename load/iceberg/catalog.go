@@ -38,7 +38,7 @@ type catalog struct {
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
-	commitLocks map[string]chan struct{} // by stream: held by the commit in progress of this process
+	commitLocks map[string]chan struct{} // by stream; a commit holds the lock while it is in progress in this process
 }
 
 type known struct {

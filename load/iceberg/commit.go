@@ -114,8 +114,8 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata of the tables. Then it swaps all pointers: the catalog names the new metadata. The map
-// locations has the present location of each table's metadata.
+// make writes the new metadata of the tables. Then it swaps all pointers, so that the catalog refers to the new
+// metadata. The map locations has the present location of each table's metadata.
 func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -175,8 +175,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta)
 }
 
-// writeTable writes a table's snapshot and metadata. The head table must be the last one, and heads must be true for
-// it.
+// writeTable writes a table's snapshot and metadata. It must be called for the head table last, with heads set to true.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {

@@ -44,8 +44,8 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and with a
-// thousand sources there would soon be a thousand.
+// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and the
+// commits of a thousand sources would soon make a thousand snapshots.
 const manySnapshots = 100
 
 // neededOfAll returns the snapshots of a shared table that are kept: those whose files all exist, at most

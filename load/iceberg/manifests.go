@@ -117,8 +117,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to anew. It returns a
-// [load.ForeignChange] if a removed file is in no manifest.
+// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to the map anew. It
+// returns a [load.ForeignChange] if a removed file is in no manifest.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {

@@ -94,7 +94,7 @@ func must(t testing.TB, d load.Destination, from state.Cursor, batch, n int) sta
 }
 
 func warehouse(t testing.TB) Options {
-	dir, err := os.MkdirTemp("", "it's a [lake] *") // names of subtests contain #
+	dir, err := os.MkdirTemp("", "it's a [lake] *") // not t.TempDir, because the names of subtests contain #
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return Options{Options: parquet.Options{Path: filepath.Join(dir, "lake"), TempDir: t.TempDir()}}

@@ -77,7 +77,7 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 		for _, t := range c.Tables {
 			i, ok := at[t.Name]
 			if !ok {
-				continue // the commit does not have this table, so it is not changed
+				continue // the commit does not have this table, so the table is not changed
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)

@@ -170,8 +170,8 @@ func (x *tx) record(changes []load.Change) {
 	}
 }
 
-// forget clears the hash of records, so that the next pass writes them again. If the records have no key, the hash
-// also links their child rows, so forget clears it there too.
+// forget clears the hash of records, so that the next pass writes them again. If the records have no key, the hash also
+// links their child rows. So forget then clears the hash in the child rows too.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {

@@ -357,8 +357,8 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep calls fail at each step in turn. Then the commit must have had either all of its effects or none. The
-// argument every is 1; if it is n, only every n-th step fails, and the first step with each name.
+// everyStep commits once for each step, and calls the function fail at that step. The commit must have either all of
+// its effects or none. If the parameter every is n, only every n-th step fails, and the first step with each name.
 func everyStep(t *testing.T, d Driver, every int, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

@@ -73,7 +73,7 @@ func clockOf(run string, delay int) func() time.Time {
 	return func() time.Time { return morning.Add(time.Duration(number(run)-delay) * time.Minute) }
 }
 
-// morning is the start of the runs. The n-th run starts n minutes later.
+// morning is the time from which the runs are counted. The n-th run starts n minutes later.
 var morning = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
 func number(run string) int {

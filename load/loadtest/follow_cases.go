@@ -73,7 +73,7 @@ func (f *follower) read(b *fixture) {
 	}
 }
 
-// testFollow lets clocks stop or go back, and lets other processes continue. A follower must not miss a row.
+// testFollow lets clocks stop or go back, and lets other processes continue passes. A follower must not miss a row.
 func testFollow(t *testing.T, d Driver) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {

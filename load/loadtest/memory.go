@@ -45,8 +45,9 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass. carried has the keys of the records that the pass has found
-// unchanged. Rows that the pass has written need not be remembered: the column of the run identifies them.
+// pass is what one process remembers of a pass. The field carried has the keys of the records that the pass has found
+// unchanged. The process need not remember the rows that the pass has written, because the column of the run identifies
+// them.
 type pass struct {
 	run     string
 	carried map[string]bool

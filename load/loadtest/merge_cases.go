@@ -51,7 +51,7 @@ func testDuplicatesInPass(t *testing.T, d Driver) {
 	out = b.commit(load.Sweep{}, put{people, []Row{
 		person(b.pass.Run, 2, "1", "ann"), person(b.pass.Run, 3, "2", "bo"), person(b.pass.Run, 4, "4", "dan"),
 	}})
-	require.Equal(t, load.Outcome{Written: 1, Inserted: 1, Deduplicated: 2}, out, "already carried: one unchanged, one written")
+	require.Equal(t, load.Outcome{Written: 1, Inserted: 1, Deduplicated: 2}, out, "the pass has already found one record unchanged, and written the other")
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 5, "1", "amy"), person(b.pass.Run, 6, "4", "dan")}})
 	require.Equal(t, load.Outcome{Deduplicated: 2, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
 	require.ElementsMatch(t, []Row{
@@ -373,5 +373,5 @@ func testPlace(t *testing.T, d Driver) {
 	require.NoError(t, err)
 	require.Len(t, tables, 2)
 	require.Empty(t, load.SourcePointer(tables[0].Columns))
-	require.Equal(t, "/Items", load.SourcePointer(tables[1].Columns), "the place distinguishes it from the table of /items")
+	require.Equal(t, "/Items", load.SourcePointer(tables[1].Columns), "the source pointer distinguishes it from the table of /items")
 }

@@ -76,15 +76,15 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "2:bob", sweep: true}},
 		want:  each("1:amy@2 2:bob@1", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2 2:bob@1", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,)"),
 	}, {
-		name:  "resumed, and what it carried is forgotten",
+		name:  "resumed, and the keys that it found unchanged are forgotten",
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann"}, {again: true, rows: "2:bea", sweep: true}, {run: 3, rows: "1:ann 2:bea 3:cid", sweep: true}},
 		want:  each("1:ann@1 2:bea@2 3:cid@1", "1:ann@1 2:bea@2 2:bob@1 3:cid@1", "1:ann@1 2:bea@2 3:cid@1", "1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,)"),
 	}, {
-		name:  "resumed, and carries a key again",
+		name:  "resumed, and reads a key again",
 		steps: []step{{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "1:art", sweep: true}},
 		want:  each("1:art@2", "1:ann@1 1:art@2", "1:art@2", "1:ann@1[1,2) 1:art@2[2,)"),
 	}, {
-		name: "resumed by a later run, and carries a key twice",
+		name: "resumed by a later run, and reads a key twice",
 		steps: []step{
 			{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "2:bob"}, {again: true, as: 3, rows: "1:amy 2:bob"},
 			{as: 3, rows: "1:art", sweep: true}, {run: 4, rows: "1:art 2:bob", sweep: true},

@@ -59,8 +59,8 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// has reports whether the pass has read r. In a table without a key, equal rows cannot be distinguished. If the pass
-// has read n of them, has returns true for the first n calls. The map calls has the number of calls by hash.
+// The method has reports whether the pass has read r. In a table without a key, equal rows cannot be distinguished. If
+// the pass has read n of them, has returns true for the first n calls. The map calls has the number of calls by hash.
 func (m *merge) has(t *table, r Row, calls map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]

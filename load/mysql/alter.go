@@ -20,11 +20,13 @@ const (
 	rowID = "_penstock_id"
 	// findIndex is the index with which a merge finds rows.
 	findIndex = "_penstock_find"
-	// pendingTable has the changes that were announced and not recorded. It has the columns of [load.Changes].
+	// pendingTable holds the changes of tables that a transaction has announced but not yet recorded. It has the
+	// columns of [load.Changes].
 	pendingTable = "_penstock_pending"
 )
 
-// Alter implements [sqlmerge.Session]. A session of its own alters the table, so that this transaction goes on.
+// Alter implements [sqlmerge.Session]. A separate session alters the table, because MySQL would otherwise commit this
+// transaction.
 func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	name := a.Table.Name
 	switch {
@@ -33,7 +35,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	case s.touched[escape(name)]:
 		return sqlmerge.ErrLate
 	}
-	if name != load.State.Name && name != load.Changes.Name { // these are not recorded
+	if name != load.State.Name && name != load.Changes.Name { // changes of these two tables are not recorded
 		if err := s.announce(ctx, a.Changes()); err != nil {
 			return err
 		}
@@ -52,7 +54,8 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return s.alter(ctx, a.Plan, live)
 }
 
-// create creates a table. If a transaction that did not commit has left the table, it is dropped first.
+// create creates a table. The parameter left is a table of that name, which a transaction that did not commit may have
+// left; nil if there is none. If this table has no rows, create drops it first.
 func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
 	place := s.b.Place(t.Name)
 	if left != nil {
@@ -97,8 +100,8 @@ func (s *session) findKey(t schemas.Table) string {
 	return "(" + strings.Join(out, ", ") + ")"
 }
 
-// alter adds and widens columns in one statement, and then converts what the wider columns hold. If a transaction that
-// did not commit has left a column, its type is changed.
+// alter adds and widens columns in one statement, and then converts the values in the wider columns. If a transaction
+// that did not commit has left a column, alter changes the type of that column.
 func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object) error {
 	var clauses []string
 	reindex := false
@@ -141,9 +144,9 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 	return nil
 }
 
-// convert makes of the text, to which MySQL has converted the values of a column, what is stored for these values. It
-// is part of the transaction. The parameter again is set if the column was left by a transaction that did not commit:
-// then numbers may have more decimal places.
+// convert gives the values of a widened column the form in which values of the new type are stored. MySQL has already
+// converted the values to text. The statement is part of the transaction. The parameter again is set if a transaction
+// that did not commit has left the wider column. Then numbers may have more decimal places.
 func (s *session) convert(ctx context.Context, table string, w load.Widening, again bool) error {
 	to, column := schemas.TypeOf(w.Column), sqlmerge.Ident(w.Column.Name)
 	if l, ok := to.(*arrow.ListType); ok && w.From.ID() == arrow.LIST {
@@ -186,7 +189,7 @@ func (s *session) View(ctx context.Context, v sqlmerge.View) error {
 	return s.ddl(ctx, "CREATE OR REPLACE VIEW "+s.b.Place(v.Name)+" AS "+v.Query)
 }
 
-// ddl runs a statement that MySQL commits at once, in a session of its own.
+// ddl runs a statement that MySQL commits at once. It uses a separate session.
 func (s *session) ddl(ctx context.Context, query string) error {
 	if err := s.b.Step("alter"); err != nil {
 		return err
@@ -199,7 +202,7 @@ func (s *session) ddl(ctx context.Context, query string) error {
 	return classify(err)
 }
 
-// announce commits which changes the transaction is about to make to tables.
+// announce stores the changes that the transaction will make to tables in pendingTable, and commits them at once.
 func (s *session) announce(ctx context.Context, changes []load.Change) error {
 	if err := s.b.Step("announce"); err != nil {
 		return err
@@ -224,8 +227,8 @@ func (s *session) announce(ctx context.Context, changes []load.Change) error {
 	return s.ddl(ctx, "INSERT INTO "+s.b.Place(pendingTable)+` ("table", "column", action, from_type, to_type) VALUES `+strings.Join(rows, ", "))
 }
 
-// hidePending hides the changes that were announced and not recorded: those of transactions that are open, or that did
-// not commit. The changes of this transaction stay.
+// hidePending hides the changes that were announced and not recorded. Other transactions have announced them, which are
+// open or did not commit. The changes of this transaction stay visible.
 func (s *session) hidePending(ctx context.Context, all map[string]*sqlmerge.Object) error {
 	err := s.Query(ctx, `SELECT "table", "column", action, from_type, to_type FROM `+s.b.Place(pendingTable), func(v []driver.Value) error {
 		var c load.Change

@@ -19,8 +19,8 @@ type Problems []string
 // Error returns all problems.
 func (p Problems) Error() string { return strings.Join(p, "; ") }
 
-// Check returns [Problems] if the user lacks rights that a run needs. It tries them with tables of its own, which it
-// drops. If the database does not exist, it creates it, as the first commit would.
+// Check returns [Problems] if the user lacks rights that a run needs. It tests the rights with its own tables, and
+// drops these tables. If the database does not exist, Check creates it, as the first commit would.
 func (d *DB) Check(ctx context.Context) error {
 	s, err := d.b.Write(ctx)
 	if denied[number(err)] {

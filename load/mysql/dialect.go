@@ -14,7 +14,7 @@ import (
 // dialect implements [sqlmerge.Dialect].
 type dialect struct{ database string }
 
-// Place implements [sqlmerge.Dialect]. [translate] recognizes by the backquotes that the names are no columns.
+// Place implements [sqlmerge.Dialect]. By the backquotes, [translate] distinguishes these names from names of columns.
 func (d dialect) Place(table string) string { return quote(d.database) + "." + quote(escape(table)) }
 
 // quote quotes the name of a table or a database.
@@ -100,8 +100,9 @@ func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 	return sqlmerge.ScalarType(d, sql, "decimal(%d,%d)")
 }
 
-// Cast implements [sqlmerge.Dialect]. The result equals what is inserted for the same value. The expression may also be
-// the text that MySQL makes of a value when the type of its column becomes LONGTEXT.
+// Cast implements [sqlmerge.Dialect]. The result equals the stored form of the same value in a column of the type to.
+// The expression may also be a text: MySQL converts the values of a column to text when the type of the column becomes
+// LONGTEXT.
 func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr
@@ -130,7 +131,7 @@ func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 		expr = "replace(concat(replace(CAST(" + expr + " AS CHAR), ' ', 'T'), 'Z'), '.000000Z', 'Z')"
 	}
 	if isJSON {
-		return "CAST(json_quote(" + expr + ") AS CHAR)" // which changes the collation
+		return "CAST(json_quote(" + expr + ") AS CHAR)" // json_quote changes the collation, and CAST restores it
 	}
 	return expr
 }

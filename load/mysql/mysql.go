@@ -7,17 +7,18 @@
 // change is first committed to the table _penstock_pending, and is deleted in the transaction. After a crash, the rows
 // that are left name the changes that were made for a commit that never happened. To penstock, these changes do not
 // exist: an empty table and a new column are hidden, and a wider column has its old type. The next commit that needs
-// them makes them again. So rows, records of tables and cursor become durable in one step. // Invariants 1, 2, 16
+// them makes them again. So the rows, the recorded changes of tables and the cursor become durable in one step.
+// Invariants 1, 2, 16
 //
 // A table whose rows the transaction has used cannot be altered in a second session. Then the transaction is rolled
-// back and repeated, with the shapes of all its rows from the beginning; see [sqlmerge.Store.BeginRepeatable].
+// back and repeated. The repetition first alters all tables for all of its rows; see [sqlmerge.Store.BeginRepeatable].
 //
 // One process writes at a time. It holds a lock of the server (GET_LOCK), which ends with its session. The row of the
 // stream in _penstock_state is replaced only if it has not changed, so a process without the lock cannot commit. If the
 // answer to a COMMIT is lost, the row shows the outcome, once the lost session has ended.
 //
-// Temporary tables are created without a commit. They have an index, because MySQL compares long texts without one
-// only row by row.
+// Temporary tables are created without a commit. They have an index, because without one MySQL would compare long texts
+// row by row.
 //
 // # Types
 //
@@ -166,7 +167,7 @@ type backend struct {
 	collation string // of texts: it compares bytes
 }
 
-// settings are the variables of each session that runs statements of ours.
+// settings returns the variables of each session that runs penstock's own statements.
 func (b *backend) settings() map[string]string {
 	wait := fmt.Sprint(max(1, int(b.o.WaitLock/time.Second)))
 	return map[string]string{
@@ -323,8 +324,8 @@ func (b *backend) create(ctx context.Context) error {
 	return errors.Join(err, pool.Close())
 }
 
-// lock takes a lock of the server. The server waits in short attempts, because it does not notice that the context has
-// ended.
+// lock takes a lock of the server. It makes short attempts, because a server that waits for a lock does not notice that
+// the context has ended.
 func (b *backend) lock(ctx context.Context, conn *sql.Conn, name string) error {
 	return b.poll(ctx, conn, "SELECT GET_LOCK("+name+", 1)", 0)
 }
@@ -367,7 +368,7 @@ func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 		err = sql.ErrConnDone
 	}
 	if err == nil {
-		_, err = b.conn.ExecContext(ctx, "DO 1") // this process must still hold the lock of those that write
+		_, err = b.conn.ExecContext(ctx, "DO 1") // fails if the session that writes has ended, and with it its lock
 	}
 	if err != nil {
 		hangUp(&b.ddl)
@@ -423,7 +424,7 @@ func hangUp(conn **sql.Conn) bool {
 	return true
 }
 
-// settle waits until the lost session that wrote has ended, and its transaction with it.
+// settle waits until the server has ended the lost session and its transaction.
 func (b *backend) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

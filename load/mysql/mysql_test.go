@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 		Views: true,
 		// The function json_valid of MySQL refuses numbers that no DOUBLE can hold.
 		Skip: func(name string) bool { return name == "log of values" && !server.IsMariaDB() },
-		// MySQL ignores accents. A stream that has e gets none of these; see schemas.Namer.
+		// MySQL ignores accents. If a stream has the column e, no column gets one of these names; see schemas.Namer.
 		Reserved: []string{"é", "è", "ß"},
 		LastTime: func(text string) string {
 			if strings.HasPrefix(text, "10000-") {

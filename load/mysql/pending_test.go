@@ -21,15 +21,15 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestLeftChanges stops a commit after each statement that creates or alters a table. What is left is hidden, and the
-// next commit needs other changes of the same table. // Invariants 1, 16
+// TestLeftChanges stops a commit after each statement that creates or alters a table. The changes that it leaves must
+// be hidden. The next commit needs different changes of the same table, and must succeed. // Invariants 1, 16
 func TestLeftChanges(t *testing.T) {
 	server := mysqltest.Start(t)
 	money, date := &arrow.Decimal128Type{Precision: 21, Scale: 2}, schemas.Date
 	for _, c := range []struct {
 		name                   string
 		before, tried, after   arrow.DataType
-		old, attempt, now, was string // values; was is the old value in the end
+		old, attempt, now, was string // values; the field was has the old value as it is after the last commit
 	}{
 		{"a new table", nil, schemas.Int64, schemas.Text, "", "7", "x", ""},
 		{"integer, decimal, text", schemas.Int64, money, schemas.Text, "7", "8.50", "x", "7"},
@@ -84,8 +84,8 @@ func TestLeftChanges(t *testing.T) {
 	}
 }
 
-// TestLeftKeys stops a commit that widens the column of the key. The next commit has keys of the old type that differ by
-// less than a DOUBLE can show, and finds its rows by them. // Invariant 1
+// TestLeftKeys stops a commit that widens the column of the key. The next commit has keys of the old type, which differ
+// by less than a DOUBLE can show. It must find the rows by these keys. // Invariant 1
 func TestLeftKeys(t *testing.T) {
 	server := mysqltest.Start(t)
 	money := &arrow.Decimal128Type{Precision: 21, Scale: 2}
@@ -165,7 +165,8 @@ func (r *rig) scan() (values []string) {
 	return values
 }
 
-// TestTableOfOthers leaves the announcement of a table. A table of that name that has rows is not dropped.
+// In TestTableOfOthers, a stopped commit leaves an empty table, and another program inserts a row. The table must not
+// be dropped.
 // Invariant 16
 func TestTableOfOthers(t *testing.T) {
 	server := mysqltest.Start(t)
@@ -279,7 +280,7 @@ func TestLocked(t *testing.T) {
 	s.End()
 }
 
-// TestCheck takes away one right after the other.
+// TestCheck revokes the rights one by one.
 func TestCheck(t *testing.T) {
 	server := mysqltest.Start(t)
 	at := server.URL(t)

@@ -20,7 +20,7 @@ var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW
 var (
 	// readOnly matches the start of the statements that Query runs. Noise is already removed.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
-	// into matches what can write files and variables.
+	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)
 	// noise matches texts, quoted names and comments.
 	noise = regexp.MustCompile(`(?s)'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|` + "`[^`]*`" + `|--(?:[\s\x00-\x1f\x7f][^\n]*|$)|#[^\n]*|/\*.*?(?:\*/|$)`)
@@ -41,7 +41,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if !readOnly.MatchString(bare) || strings.Contains(bare, ";") || into.MatchString(bare) || executable.MatchString(query) {
 		return ErrNotReadOnly
 	}
-	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in which a backslash escapes
+	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode, a backslash begins an escape
 	if err != nil {
 		return err
 	}

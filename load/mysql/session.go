@@ -180,7 +180,7 @@ func (s *session) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 	return s.InsertRows(ctx, s.b.Place(i.Table.Name), rows)
 }
 
-// insertBytes is how long a statement with rows gets. Longer statements are not faster.
+// insertBytes is the length at which a statement with rows is sent. Longer statements are not faster.
 const insertBytes = 1 << 20
 
 // InsertRows implements [sqlmerge.RowSession]. It sends rows as statements with literal values. LOAD DATA LOCAL would

@@ -19,7 +19,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// unescape returns the name that is stored as the given name.
+// unescape is the inverse of escape.
 func unescape(stored string) string {
 	var b strings.Builder
 	high := rune(-1)
@@ -99,7 +99,7 @@ func tokens(q string, wanted ...string) []int {
 	return at
 }
 
-// quoteEnd returns the index of the quote that ends what the quote at i begins.
+// quoteEnd returns the index of the quote that closes the quote at i.
 func quoteEnd(q string, i int) int {
 	c := q[i]
 	for i++; i < len(q); i++ {

@@ -53,7 +53,7 @@ func (x *builder) open(ctx context.Context) (err error) {
 	return x.claim()
 }
 
-// newTable returns a new table, with what a catalog needs.
+// newTable returns a new table. If the lake has a catalog, the columns get field IDs.
 func (x *builder) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
 	out.Made = x.spec.Run
@@ -81,7 +81,7 @@ func (x *builder) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.pool), nil
 }
 
-// file writes a file of a table with the rows that fill adds.
+// file writes a file of a table. The function fill adds the rows.
 func (x *builder) file(ctx context.Context, t *table, part string, fill func(*writer) error) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -94,8 +94,9 @@ func (x *builder) file(ctx context.Context, t *table, part string, fill func(*wr
 	return w.finish(ctx)
 }
 
-// each calls f for every segment that has a file of the table, and replaces the segment by f's result. If the result
-// is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same time.
+// The method each calls f for every segment that has a file of the table, and replaces the segment by the result of f.
+// If the result is nil, or has no file of the root table, the segment is removed. Several calls of f run at the same
+// time.
 func (x *builder) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)

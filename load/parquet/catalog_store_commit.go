@@ -74,8 +74,9 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. It calls moved, which may change m so that m follows
-// a commit that came first. If m does not follow the last commit, commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. It first calls the function moved, if that is not nil.
+// If another commit came first, moved may change m so that m follows that commit. If m still does not follow the last
+// commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.key
 	if d.parentID == nil {
@@ -137,7 +138,7 @@ func (d *tableGeneration) discard() error {
 	return err
 }
 
-// storeManifest stores the manifest of m. It has no effect until the catalog names the manifest.
+// storeManifest stores m in a file. This has no effect until the catalog names the file.
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]

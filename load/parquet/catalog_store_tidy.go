@@ -82,7 +82,7 @@ func (t *catalogStore) tidyDue(stream string) bool {
 
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.prefix + m.name: true}
-	if s.source == "" { // if it is not "", the catalog has no files here: see [catalogStore.tidyTables]
+	if s.source == "" { // for a shared stream, the catalog has no files here: see [catalogStore.tidyTables]
 		named, err := s.parent.catalog.Named(ctx, s.stream)
 		if err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 		wanted[s.prefix+g.Name] = true
 		if i == 0 {
 			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
-				oldest = nil // it is unknown which files it named, so none are removed
+				oldest = nil // it is unknown which files this manifest named, so no files are removed
 			} else if err != nil {
 				return nil, err
 			}

@@ -12,8 +12,9 @@ import (
 // must not exist. In such a store, two concurrent commits would both succeed, and one would be lost.
 var ErrUnconditional = errors.New("the store ignores the condition that commits depend on (If-None-Match: *)")
 
-// Check tries the operations that commits need in a bucket. It stores an object, tries to overwrite it, which the
-// store must refuse, and lists, reads and removes it. It does nothing for a lake in a folder or with a catalog.
+// Check tries the operations that commits need in a bucket. It stores an object, and tries to overwrite it, which the
+// store must refuse. Then it lists, reads and removes the object. It does nothing for a lake in a folder or with a
+// catalog.
 func (l *Lake) Check(ctx context.Context) error {
 	b, ok := l.storage.(*bucket)
 	if !ok {

@@ -46,7 +46,7 @@ type kind uint8
 
 const (
 	logOnly  kind = iota // no change; the row is only logged
-	replace              // the staged row replaces it
+	replace              // the staged row replaces the row
 	remove               // the row and its child rows are removed
 	end                  // the row ends, because another version follows
 	markDead             // the row gets a tombstone

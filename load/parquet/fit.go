@@ -132,7 +132,7 @@ func (x *builder) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// No bits need to be copied to the new ID: the mode changes at the start of a pass, before the pass has seen any
+		// The new ID needs no bits of seen rows: the mode changes at the start of a pass, before the pass has seen any
 		// rows.
 		x.next.Counter++
 		s.ID = x.next.Counter

@@ -163,7 +163,7 @@ type scratch struct {
 	mu   sync.Mutex
 	f    *os.File
 	end  int64
-	idle map[int][]int64 // free offsets, by their length in words
+	idle map[int][]int64 // offsets of free ranges, by the length of the range in words
 }
 
 func (s *scratch) put(words []uint64) (at int64, err error) {

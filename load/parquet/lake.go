@@ -36,9 +36,9 @@ type Lake struct {
 
 var _ load.Destination = (*Lake)(nil)
 
-// Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder it removes what killed
-// processes have left behind. In a bucket, with a catalog, and for streams that sources share, the first transaction
-// removes it.
+// Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder, Open removes the files that
+// killed processes have left. In a bucket, with a catalog, and for streams that sources share, the first transaction
+// removes these files.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &objects.Disk{Mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}

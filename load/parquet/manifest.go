@@ -99,7 +99,7 @@ type segment struct {
 	Files map[string]*file `json:"files"`
 }
 
-// file never changes.
+// file is one Parquet file. It never changes.
 type file struct {
 	Name string  `json:"name"` // including the partition's folder
 	Rows int64   `json:"rows"`
@@ -120,8 +120,8 @@ func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// with returns a copy of s in which f is the file of the named table. If f is nil, the copy has no file of that
-// table.
+// The method with returns a copy of s in which f is the file of the named table. If f is nil, the copy has no file of
+// that table.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s
 	out.Files = make(map[string]*file, len(s.Files)+1)

@@ -43,9 +43,9 @@ type seenRows struct {
 
 func newSeenRows(p *pass) seenRows { return seenRows{p, map[int64]bitset{}} }
 
-// in returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
-// pass wrote before this process started are recognized by their run ID. In a table without a key, each staged row
-// sets the bit of one of the equal rows. A pass over such a table is one transaction, so there are no earlier bits.
+// The method in returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
+// pass wrote before this process started are recognized by their run ID. In a table without a key, each staged row sets
+// the bit of one of the equal rows. A pass over such a table is one transaction, so there are no earlier bits.
 func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error) {
 	if b := r.here[s.ID]; b != nil {
 		return b, nil

@@ -150,8 +150,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order lists the rows of an edited batch, by where each row comes from. In rows, an index below n is a row of the
-// old batch. An index from n on is a staged row; the staged rows are grouped by their batch.
+// order says where each row of an edited batch comes from. In rows, an index below n is a row of the old batch. An
+// index from n on is a staged row; the staged rows are grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32

@@ -19,10 +19,10 @@ const sampleTarget = 20
 // statistics counts the rows that were written to each table. It is safe for concurrent use.
 type statistics struct {
 	mu                sync.Mutex
-	written, analyzed map[string]int64 // rows by table; the same at its last ANALYZE
+	written, analyzed map[string]int64 // rows written by table: so far, and up to the table's last ANALYZE
 }
 
-// due counts more rows that were written, and returns the tables whose statistics must be updated.
+// The method due adds newly written rows to the counts, and returns the tables whose statistics must be updated.
 func (st *statistics) due(written map[string]int64) (tables []string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

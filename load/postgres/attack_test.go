@@ -37,7 +37,7 @@ func leadRows(run int, names ...string) part {
 	return p
 }
 
-// as runs statements as mallory.
+// The function as runs statements with the role mallory.
 func as(server *pgtest.Server, sql string) {
 	server.Exec("SET SESSION AUTHORIZATION mallory; " + sql)
 }
@@ -108,8 +108,8 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// Functions of the trusted owner may be called. Exception: in a function, a name could mean an object of another
-	// role instead of a built-in one.
+	// Functions of the trusted owner may be called, unless a name in the function could mean an object of another role
+	// instead of a built-in one.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)

@@ -17,8 +17,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carriedPrefix begins the names of the tables of carried keys in the schema. The rest of a name identifies the
-// stream and the pass. So a table that a killed process has left can be distinguished from one that is in use.
+// carriedPrefix begins the names of the tables of carried keys in the schema. Carried keys are the keys of the records
+// that a pass has found unchanged. The rest of a name identifies the stream and the pass. So a table that a killed
+// process has left can be distinguished from one that is in use.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {
@@ -122,9 +123,9 @@ func (p *passTables) findStale(ctx context.Context, s *session) error {
 	return err
 }
 
-// findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a
-// commit to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier
-// passes are not needed. If always is not set, it does so once for a stream that findStale has found. Invariant 13
+// findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a commit
+// to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier passes are
+// not needed. If always is not set, it looks only once, and only for a stream that findStale has found. Invariant 13
 func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
 	p.mu.Lock()

@@ -20,9 +20,10 @@ type object struct {
 	suspect bool              // another role may own the object or have attached something to it
 }
 
-// relations returns the condition that the relation c of pg_class belongs to the schema and has one of the names, or is a
-// child table of such a table. Its form lets the server use the index on name and schema, because a database may have schemas for
-// thousands of sources. The index sorts names by their bytes. So names that begin with n__ are between n__ and n_`.
+// relations returns an SQL condition on the relation c of pg_class. The condition is true if c belongs to the schema,
+// and has one of the names or is a child table of a table with one of the names. Its form lets the server use the index
+// on name and schema, because a database may have schemas for thousands of sources. The index sorts names by their
+// bytes. So names that begin with n__ are between n__ and n_`.
 func relations(schema string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {

@@ -60,8 +60,8 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	}
 }
 
-// In TestLine, eight sources change one table at the same time. The commit of the first one takes longer than the
-// lock timeout. The others wait for their turn, none loses its place, and they block no reader.
+// In TestLine, eight sources change one table at the same time. The commit of the first one takes longer than the lock
+// timeout. The others wait for an advisory lock, so they keep their order and block no reader.
 func TestLine(t *testing.T) {
 	server := pgtest.Start(t)
 	names := sources(8)

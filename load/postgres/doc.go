@@ -1,8 +1,9 @@
 // Package postgres loads tables into a schema of a Postgres database. The merge is that of package sqlmerge.
 //
-// A commit is one transaction. Rows, tables, penstock's own records and the cursor become visible together. The
-// transaction begins by locking the stream's row in _penstock_state, and ends by updating this row. So only one of
-// two processes can commit. If the answer to a COMMIT is lost, its outcome is looked up under the same lock.
+// A commit is one transaction. The rows, the changes of tables, the rows of penstock's own tables and the cursor become
+// visible together. The transaction begins by locking the stream's row in _penstock_state, and ends by updating this
+// row. So only one of two processes can commit. If the answer to a COMMIT is lost, its outcome is looked up under the
+// same lock.
 //
 // The keys and hashes of arriving rows are copied into a temporary table and compared with the stored ones. Whole
 // rows are sent only if they are new or changed, by COPY in binary format, encoded from Arrow columns. A pass that

@@ -182,7 +182,7 @@ func (t *transaction) upsertFew(ctx context.Context, i sqlmerge.Insertion) error
 type rows struct {
 	staged *load.Staged
 	table  string
-	subset *codec.Ordinals // of the rows; nil: all
+	subset *codec.Ordinals // ordinals of the rows to send; nil: all rows
 	begins map[int64]int64 // the start of the validity by ordinal, as penstock's timestamps; nil: the rows' synced_at
 	report *schemas.Table  // the table in which values that cannot be stored are reported; nil: they are not reported
 }

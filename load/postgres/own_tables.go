@@ -94,8 +94,8 @@ type lack struct {
 	columns []arrow.Field
 }
 
-// lackingOwn returns what is missing of penstock's own tables. It returns an error if the tables of the schema cannot
-// hold rows of the given source: see [load.CheckSharing].
+// lackingOwn returns what penstock's own tables lack. It returns an error if the tables of the schema cannot hold rows
+// of the given source: see [load.CheckSharing].
 func lackingOwn(ctx context.Context, s *session, schema, source string) (all []lack, err error) {
 	found, err := readObjects(ctx, s, schema, ownNames())
 	if err != nil {

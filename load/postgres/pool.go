@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// pool opens sessions on the server. It repeats what fails for a short time. It is safe for concurrent use.
+// pool opens sessions on the server. It retries operations after transient errors. It is safe for concurrent use.
 type pool struct {
 	o     Options
 	conns *pgxpool.Pool
@@ -136,7 +136,7 @@ func (p *pool) read(ctx context.Context, f func(*session) error) error {
 // parsed as intended, and no row is hidden.
 //
 // The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
-// thousand of millions of rows.
+// thousand rows among millions.
 func (p *pool) settings(more ...[2]string) string {
 	all := append([][2]string{
 		{"search_path", "pg_catalog, pg_temp"}, {"standard_conforming_strings", "on"}, {"TimeZone", "UTC"},

@@ -167,7 +167,7 @@ func newPooler(t testing.TB, to string, user, database string) string {
 	return l.Addr().String()
 }
 
-// message reads one message. It returns its kind and all of its bytes.
+// message reads one message. It returns the message's kind and all of its bytes.
 func message(r io.Reader) (byte, []byte, error) {
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(r, head); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
-// readsOnly matches the beginning of a statement that may be read-only. Later, [prepareShown] uses the
-// server's parser to check that it is.
+// readsOnly matches the beginning of a statement that may be read-only. Later, [prepareShown] uses the server's parser
+// to check this.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
 // shows matches a SHOW statement as a whole. SHOW calls no functions.
@@ -236,7 +236,7 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // also fields like jointype, but their numbers are no OIDs of domains
+		default: // also fields like jointype, but their numbers are not OIDs of domains
 			r.types = append(r.types, numbers...)
 		}
 	}

@@ -253,7 +253,7 @@ func (g *gate) close() {
 	g.closed = true
 }
 
-// execParams runs a statement with parameters in binary format. nil is null.
+// execParams runs a statement with parameters in binary format. A nil value means null.
 func (s *session) execParams(ctx context.Context, sql string, values [][]byte) error {
 	formats := make([]int16, len(values))
 	for i := range formats {

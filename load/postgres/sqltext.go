@@ -46,8 +46,8 @@ func literals(values []string) string {
 	return strings.Join(out, ", ")
 }
 
-// inSchema is the condition that the expression namespace is the OID of the schema. In this form, the server can use an
-// index on name and schema.
+// inSchema returns the condition that the expression namespace is the OID of the schema. In this form, the server can
+// use an index on name and schema.
 func inSchema(namespace, schema string) string {
 	return namespace + " = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(schema) + ")"
 }
@@ -110,8 +110,8 @@ func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 // JSONText implements [sqlmerge.Dialect].
 func (dialect) JSONText(expr string, t arrow.DataType) string { return jsonOf(expr, t) }
 
-// Spellings implements [sqlmerge.Dialect]. A text of the key cannot contain a zero byte, so \u0000 stands for it. In a
-// link, the zero byte is written as in JSON.
+// Spellings implements [sqlmerge.Dialect]. A stored text has \u0000 in place of a zero byte, which Postgres cannot
+// store. A link has the zero byte in its JSON form.
 func (dialect) Spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -147,8 +147,8 @@ func (d dialect) Type(t arrow.DataType) string {
 	return "text"
 }
 
-// definition returns a column definition for CREATE TABLE or ALTER TABLE. In penstock's own tables, JSON has the type
-// json, which keeps its spelling.
+// definition returns a column definition for CREATE TABLE or ALTER TABLE. In penstock's own tables, JSON columns have
+// the type json, which keeps the spelling of a document.
 func (d dialect) definition(t schemas.Table, f arrow.Field) string {
 	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
 		return ident(f.Name) + " json"

@@ -91,7 +91,7 @@ func TestZombieInCopy(t *testing.T) {
 		_, err := s.copyIn(t.Context(), "COPY "+stagedIn, rows)
 		done <- err
 	}()
-	header := make([]byte, 19) // of the format, without its end
+	header := make([]byte, 19) // the header of COPY's binary format, without the trailer
 	_, err = (&codec.Copier{Staged: &load.Staged{}}).Read(header)
 	require.NoError(t, err)
 	_, err = frozen.Write(header)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// position is what the stream's row in _penstock_state has.
+// position holds the values of a stream's row in _penstock_state.
 type position struct {
 	cursor          state.Cursor
 	sequence, moved int64

@@ -139,12 +139,12 @@ func (dialect) Cast(expr string, from, to arrow.DataType) string {
 		expr = "replace(" + expr + ", '.000000Z', 'Z')"
 	}
 	if isJSON {
-		return "CASE WHEN " + expr + " IS NOT NULL THEN json_quote(" + expr + ") END" // json_quote makes null of a null
+		return "CASE WHEN " + expr + " IS NOT NULL THEN json_quote(" + expr + ") END" // json_quote would turn a NULL into the JSON null
 	}
 	return expr
 }
 
-// padded returns an expression for a number with the decimal places of the type to.
+// padded returns an expression for a number with as many decimal places as the type in the parameter to has.
 func padded(expr string, scale int32, to arrow.DataType) string {
 	d, ok := to.(*arrow.Decimal128Type)
 	if !ok || d.Scale == scale {

@@ -122,7 +122,7 @@ func TestUserObjects(t *testing.T) {
 	require.NotEmpty(t, rowsOf(t, r.DB, "seen"))
 }
 
-// TestGeneratedColumn checks that no column of a user is lost without a word.
+// TestGeneratedColumn checks that a generated column of a user causes an error, and is not lost.
 func TestGeneratedColumn(t *testing.T) {
 	r := newRig(t)
 	r.put(schemas.Int64, "1")

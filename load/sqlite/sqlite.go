@@ -113,7 +113,7 @@ type backend struct {
 func connect(path string, timeout string, readOnly bool) (*sql.DB, error) {
 	more := url.Values{
 		"_busy_timeout": {timeout},
-		"_pragma":       {"legacy_alter_table(1)"}, // a table is renamed without a look at the views of users
+		"_pragma":       {"legacy_alter_table(1)"}, // renaming a table does not check the views of users
 	}
 	if readOnly {
 		more.Set("_query_only", "1")
@@ -180,7 +180,8 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 // context has ended, so Write repeats short attempts.
 const busyTimeout = "100"
 
-// readTimeout is the same for readers, which wait only while the log is being recovered.
+// readTimeout is how long a reader waits for a lock, in milliseconds. A reader waits only while SQLite recovers the
+// log.
 const readTimeout = "10000"
 
 func (b *backend) begin(ctx context.Context) error {

@@ -73,7 +73,7 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 		return fmt.Errorf("read the database's catalog: %w", err)
 	}
 	for name, o := range found {
-		if inFamilies(strings.ToLower(name), folded) && !inFamilies(name, c.looked) { // this transaction may have changed the others
+		if inFamilies(strings.ToLower(name), folded) && !inFamilies(name, c.looked) { // it may have changed objects that were looked up before
 			c.live[name] = o
 		}
 	}
@@ -82,9 +82,9 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 }
 
 // ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
-// table, the name of the column, its type, and whether it is required and computed. For what is no table, it returns a
-// row with the name, null, and what it is, such as VIEW. The function original, if not nil, returns the name of a table
-// or column that is stored as the given name.
+// table, the name of the column, its type, and whether it is required and computed. For an object that is not a table,
+// it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The function original,
+// if not nil, returns the name of a table or column that is stored as the given name.
 func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
 	if original == nil {
 		original = func(stored string) string { return stored }
@@ -394,7 +394,7 @@ func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if first {
 		c.stamp = c.of.Time()
 	}
-	for _, earlier := range c.changes { // another transaction may have changed a table of a later Apply
+	for _, earlier := range c.changes { // another transaction may have changed tables before this one first used them
 		if first || earlier.At.After(c.stamp) {
 			c.stamp = load.CommitTime(c.stamp, earlier.At)
 		}

@@ -73,7 +73,7 @@ type Traits struct {
 	RowID      string // name of a column that identifies a row until the row is changed; "": there is none
 	ExactNames bool   // names of tables and columns that differ only in case are different
 	InnerFirst bool   // an inner join with a large table costs less than an outer join
-	Bytewise   string // written after a text that is to be compared by its bytes; "": all are
+	Bytewise   string // written after a text, to compare it by its bytes; "": the database always does so
 	JSON       string // type of the JSON columns of penstock's own tables, if a text must be cast to it
 
 	// ViewsBlock says that a view must be dropped before a column that it reads can be changed by hand. So a view that is
@@ -117,7 +117,7 @@ type Reader interface {
 // tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. Its sessions
 // implement [PooledSession].
 type Pooled interface {
-	// Discard is called when no transaction needs a table any more that Keep has made. The backend drops it some time.
+	// Discard is called when no transaction needs a table of Keep any more. The backend drops the table later.
 	Discard(table string)
 }
 
@@ -159,8 +159,8 @@ type PooledSession interface {
 	// The time of the last commit is in microseconds since 1970. Before the first commit, the sequence is 0.
 	Position() (cursor state.Cursor, sequence, moved int64)
 
-	// Lock waits for the locks with the given names. They are held until the transaction ends, or until the function
-	// leave is called with release set. Otherwise leave is called too, before any other call of Lock.
+	// Lock waits for the locks with the given names. The session holds the locks until the transaction ends, or until
+	// the caller calls leave with release set to true. The caller always calls leave before it calls Lock again.
 	Lock(ctx context.Context, names ...string) (leave func(release bool) error, err error)
 
 	// Keep copies a temporary table with the columns k0, k1… for later transactions of the stream, and returns the name

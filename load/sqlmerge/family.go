@@ -35,9 +35,9 @@ func (all targets) rootOf(name string) *target {
 }
 
 // links returns a query for the links l of child rows in the table c, and the expression for the link of a row t of c.
-// The rows belong to the records that a temporary table selects, whose key columns are k0, k1…. The query also has
-// the columns in extra. A link is the key if that is one column, otherwise the JSON array of the key's values. If a
-// type of the key was widened, older links keep the format of the old type.
+// The child rows are those of the records in the parameter records. This is a FROM item with the key columns k0, k1….
+// The query also has the columns in extra. A link is the key if that is one column, otherwise the JSON array of the
+// key's values. If a type of the key was widened, older links keep the format of the old type.
 func (t *target) links(c *target, extra, records string) (query, link string) {
 	link = "t." + load.RootKeyColumn(c.Columns)
 	if len(t.Key) == 1 {

@@ -17,7 +17,7 @@ type fitting struct {
 	seen    *seen
 	stream  string // that writes the tables
 	pending []*load.Staged
-	tables  targets              // the result: the tables of the families of those that get rows or are swept
+	tables  targets              // the result: all tables in the families of the tables that get rows or are swept
 	altered map[string]load.Plan // plans carried out, by table
 	after   []func() error       // changes to rows, to be made when all tables are altered
 }
@@ -150,7 +150,7 @@ func (f *fitting) turn(t schemas.Table) error {
 		return nil
 	}
 	if err := f.sql.change(turned, q); err != nil {
-		return fmt.Errorf("turn %s: %w", t.Name, err)
+		return fmt.Errorf("change the mode of %s: %w", t.Name, err)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	m.out.Deleted = m.out.Missing
 	for _, c := range append(m.tables.children(t), t) {
 		if err := m.trim(c); err != nil {
-			return fmt.Errorf("trim %s: %w", c.Name, err)
+			return fmt.Errorf("delete surplus rows of %s: %w", c.Name, err)
 		}
 	}
 	return nil
@@ -135,7 +135,8 @@ func (m *merge) trim(t *target) error {
 }
 
 // trimByID returns the statement that deletes the surplus rows of t, or ends them in History, in a database that can
-// select single rows. It has = ANY instead of IN, because the planner of Postgres then finds the rows by their ids.
+// select single rows. The statement has = ANY instead of IN, because the planner of Postgres then finds the rows by
+// their ids.
 func trimByID(t *target) []string {
 	statement := "DELETE FROM " + t.place() + " AS t WHERE "
 	if t.Mode == schemas.History {
@@ -144,9 +145,9 @@ func trimByID(t *target) []string {
 	return []string{fmt.Sprintf("%st.%s = ANY (ARRAY(SELECT c0 FROM %s WHERE i > n))", statement, t.in.traits.RowID, t.in.Temp(surplus))}
 }
 
-// trimByCopy returns the statements for other databases: they delete all rows whose hashes have surplus rows, and insert
-// those again that stay. No other way selects one of several equal rows there. In History all rows stay, and the surplus
-// rows have an end.
+// trimByCopy returns the statements for other databases: they delete all rows whose hashes have surplus rows, and
+// insert the rows again that stay. These databases have no other way to select one of several equal rows. In History
+// all rows stay, and the surplus rows have an end.
 func trimByCopy(t *target, names []string) []string {
 	at := t.in.Timestamp(t.in.when)
 	ended := map[string]string{}
@@ -170,11 +171,11 @@ func trimByCopy(t *target, names []string) []string {
 }
 
 // rankedSQL returns a query for the rows t whose hashes have surplus rows. Its columns c0, c1… are the given values of
-// the row, h is the hash, n is the number of rows with this hash that stay, and i numbers these rows. A row is surplus
-// if i is greater than n.
+// the row, h is the hash, n is the number of rows with this hash that stay, and i numbers all rows with this hash. A
+// row is surplus if i is greater than n.
 //
-// Equal root rows may have equal links, because ordinals start again with each pass. The numbers twin then distinguish
-// their child rows.
+// Equal root rows may have equal links, because ordinals start again with each pass. The column twin then numbers their
+// child rows, so that the child rows of each root row have a different number.
 func rankedSQL(t *target, values []string) string {
 	columns, selected := make([]string, len(values)), make([]string, len(values))
 	for i, value := range values {

@@ -34,8 +34,8 @@ type order struct {
 // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside returns how many rows of the table are read in order, at most, for a number of arriving rows. If the
-// table has more rows in the range, it is cheaper to look up each arriving row.
+// maxBeside returns the greatest number of rows of the table that are read in order, for a number of arriving rows. If
+// the table has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
 // ordered reports whether the table has a key that can be in order.

@@ -26,7 +26,7 @@ var ErrLate = errors.New("the table must be altered before its rows are used")
 
 var errOver = errors.New("transaction is over")
 
-// Repetition is how a transaction is begun, and when it is begun again.
+// Repetition says how a transaction is begun, and when it is repeated.
 type Repetition struct {
 	// Open begins the database's transaction. If it is nil, [Backend].Write does.
 	Open func(context.Context) (Session, error)
@@ -36,8 +36,8 @@ type Repetition struct {
 	Retry func(ctx context.Context, f func() error) error
 }
 
-// repeatable is a transaction that can be repeated: each attempt is another [tx]. The first attempt that fails is rolled
-// back, and the next one gets the same rows.
+// repeatable is a transaction that can be repeated: each attempt is another [tx]. An attempt that fails is rolled back,
+// and the next attempt gets the same rows.
 //
 // Some databases cannot alter a table whose rows the transaction has used. If rows of a later Apply need that, the next
 // attempt first gets empty batches with the shapes of all rows, so that its first Apply alters all tables.
@@ -62,13 +62,14 @@ const maxHeld = 48 << 20
 type step struct {
 	table   schemas.Table
 	schema  *arrow.Schema
-	batch   arrow.RecordBatch // nil if it is in the file
-	at      int64             // its place in the file
+	batch   arrow.RecordBatch // nil if the rows are in the file
+	at      int64             // offset of the rows in the file
 	sweep   load.Sweep
 	outcome *load.Outcome // of an Apply that has returned
 }
 
-// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], or as r says.
+// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], and after the errors for which
+// r.Retry repeats it.
 func (d *Store) BeginRepeatable(ctx context.Context, k state.Key, from state.Cursor, p load.Pass, r Repetition) (load.Tx, error) {
 	if r.Open == nil {
 		r.Open = d.b.Write

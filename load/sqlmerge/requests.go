@@ -65,7 +65,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	for _, step := range []func() error{
 		func() error { return x.c.record(x.sql, changes) },
 		func() error { return f.clearHashes(table, "") },
-		func() error { return x.c.read(ctx, table) }, // again, with the changes
+		func() error { return x.c.read(ctx, table) }, // read the table again, now with its changes
 		func() error { return f.recreateView(x.c.made[table]) },
 	} {
 		if err := step(); err != nil {

@@ -25,8 +25,9 @@ type seen struct {
 	tables  *atomic.Int64   // number of the last table of carried keys
 }
 
-// carried is a table with the carried keys of a pass. The table can use disk space, and takes part in transactions. It
-// is a temporary table, unless the backend has kept it; see [PooledSession].
+// carried is a table with the carried keys of a pass: the keys of the records that the pass has found unchanged. The
+// table can use disk space, and takes part in transactions. It is a temporary table, unless the backend has kept it;
+// see [PooledSession].
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…
@@ -65,8 +66,8 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	return err
 }
 
-// again returns the condition that the pass has already written a record s, or found it unchanged. The column lr is
-// the run of its stored row. The condition needs the join in carried.
+// The method again returns the condition that the pass has already written a record s, or found it unchanged. The
+// column lr is the run of its stored row. The condition needs the join in carried.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
 	if s.carried == nil {

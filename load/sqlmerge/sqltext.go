@@ -56,8 +56,8 @@ func asKeys(prefix string, key []string) string {
 	return strings.Join(out, ", ")
 }
 
-// on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns are k0, k1…;
-// in t, they have the names in key.
+// The function on returns the condition that a row of alias and a row of t have the same key. In alias, the key columns
+// are k0, k1…; in t, they have the names in key.
 func on(alias string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -165,7 +165,7 @@ func (t Traits) asJSON(expr string) string {
 // sameName reports whether two names mean the same table or column.
 func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && strings.EqualFold(a, b) }
 
-// all is a condition that holds for each row. A column may be named true.
+// The constant all is a condition that is true for each row. A column may be named true.
 const all = "1 = 1"
 
 // rowsSQL returns a FROM item for the rows t of a table, with a condition. If the table is shared, these are only the
@@ -177,8 +177,8 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }
 
-// ScalarType returns the type whose values are stored in columns of the type sql, if that is not JSON and no list. The
-// format of decimal types has two verbs, for the precision and the scale.
+// ScalarType returns the type whose values are stored in columns of the type sql. It returns false if that is JSON or a
+// list. The parameter decimal is the format of a decimal type, with one verb for the precision and one for the scale.
 func ScalarType(d Dialect, sql, decimal string) (arrow.DataType, bool) {
 	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
 		if d.Type(t) == sql {

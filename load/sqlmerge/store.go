@@ -36,8 +36,8 @@ func New(b Backend) *Store {
 	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}}
 }
 
-// position is the row of one stream in _penstock_state. Instead of no row, a backend may have a row with the sequence 0,
-// to lock it.
+// position is the row of one stream in _penstock_state. Before the first commit, a stream has no row, or a row with the
+// sequence 0, which a backend has created to lock it.
 type position struct {
 	cursor   state.Cursor
 	sequence int64 // 0: before the first commit

@@ -30,8 +30,8 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// until returns an expression for the end of a row t of a table in mode History: the time at, but not before the row
-// began.
+// The method until returns an expression for the end of a row t of a table in mode History: the time at, but not before
+// the row began.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
 // target is a table of the destination that fits the staged rows. Its methods return SQL. In them, the parameter prefix
@@ -49,7 +49,7 @@ func OneRowPerKey(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
 
-// has reports whether the table has the given bookkeeping column.
+// The method has reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
 // place returns the qualified name of the table.
@@ -58,8 +58,8 @@ func (t *target) place() string { return t.in.Place(t.Name) }
 // rows returns a FROM item for the rows t that belong to the transaction's source, with a condition.
 func (t *target) rows() string { return rowsSQL(t.in, t.Table, t.in.source) }
 
-// own returns " AND" and the condition that a row belongs to the transaction's source. For a table that is not shared
-// it returns "".
+// The method own returns " AND" and the condition that a row belongs to the transaction's source. For a table that is
+// not shared it returns "".
 func (t *target) own(prefix string) string {
 	if t.in.source == "" || !load.Shared(t.Columns) {
 		return ""
@@ -67,7 +67,8 @@ func (t *target) own(prefix string) string {
 	return " AND " + prefix + schemas.ColSource + " = " + t.in.Literal(t.in.source)
 }
 
-// current returns the condition that a row is current: in History it has not ended, otherwise it is no tombstone.
+// current returns the condition that a row is current: in History it has not ended, and in other modes it is not a
+// tombstone.
 func (t *target) current(prefix string) string {
 	if t.Mode == schemas.History {
 		return prefix + schemas.ColValidTo + " IS NULL"
@@ -75,7 +76,7 @@ func (t *target) current(prefix string) string {
 	return prefix + schemas.ColDeletedAt + " IS NULL"
 }
 
-// open returns " AND" and the condition that a row has not ended. It returns "" for other modes than History.
+// open returns " AND" and the condition that a row has not ended. In modes other than History, it returns "".
 func (t *target) open(prefix string) string {
 	if t.Mode != schemas.History {
 		return ""

@@ -55,7 +55,7 @@ func (f *fitting) createCurrentView(t *target) error {
 }
 
 // inOrder returns the columns of a view in an order in which it can be replaced: first those of the existing view.
-// Postgres can add columns to a view, but not change the place of a column.
+// Postgres can add columns to a view, but not change the position of a column.
 func inOrder(view *Object, columns []string) []string {
 	if view == nil {
 		return columns

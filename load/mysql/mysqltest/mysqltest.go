@@ -43,8 +43,8 @@ type Server struct {
 	exited  chan struct{} // closed after the process has ended
 }
 
-// Start starts a server. It ends with the test t. Nothing is synced to the disk. That saves time, and would lose data
-// only in a power cut.
+// Start starts a server, which ends with the test t. The server syncs nothing to the disk. That saves time, and could
+// lose data only in a power cut.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
@@ -186,7 +186,7 @@ func (s *Server) Restart() {
 	s.start()
 }
 
-// URL returns the URL of a database, which does not exist yet. It ends with the test t.
+// URL returns the URL of a database that does not exist yet. The database is gone after the test t.
 func (s *Server) URL(t testing.TB) string {
 	u := s.url
 	name := fmt.Sprintf("penstock_test_%d_%d", os.Getpid(), rand.Uint32())

@@ -39,7 +39,7 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 }
 
 // spans calls visit with ranges of values. For a list column, these are the elements of its lists; elements of null
-// lists are skipped. For another column, there is one range.
+// lists are skipped. For a column that is not a list, there is one range.
 func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 type leaf interface {
 	// take adds the values a[from:to], without nulls.
 	take(a arrow.Array, from, to int)
-	// size is approximate, in bytes.
+	// size returns the approximate size in bytes.
 	size() int
 	encode(dst []byte) []byte
 	bounds(s *metadata.EncodedStatistics)

@@ -25,7 +25,7 @@ const (
 	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
-// Ranges returns the ranges of the columns with a field ID. texts has those that [Writer.Texts] has counted.
+// Ranges returns the ranges of the columns with a field ID. The map texts has the ranges that [Writer.Texts] returned.
 func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
@@ -134,7 +134,7 @@ func shortened(text []byte) int {
 	return n
 }
 
-// textRange counts the range of a column of texts while they are written.
+// textRange computes the range of a column of texts while the texts are written.
 type textRange struct {
 	low, high string // shortened
 	nulls     int64

@@ -24,8 +24,8 @@ const (
 	rowGroupBytes = 64 << 20
 	pageBytes     = 256 << 10 // size of an uncompressed page; while a row group is written, one page per column is in memory
 
-	// A column is dictionary-encoded if its first sampleRows rows have at most sampleDistinct different values. A
-	// dictionary that becomes too large costs half as much time again, and makes the file larger.
+	// A column is dictionary-encoded if its first sampleRows rows have at most sampleDistinct different values. If a
+	// dictionary becomes too large, encoding takes 1.5 times as long, and the file is larger.
 	sampleRows     = 2048
 	sampleDistinct = sampleRows / 4
 )
@@ -71,8 +71,9 @@ func (w *Writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// boundsAreRight reports whether arrow-go counts the bounds of a column right. It leaves out a page of texts whose lowest
-// is "", and values of lists. With wrong bounds, engines skip rows that match a filter; without bounds, they read them.
+// boundsAreRight reports whether arrow-go writes correct bounds for a column. For texts, arrow-go leaves out each page
+// whose lowest text is "". For lists, it leaves out values. With wrong bounds, engines skip rows that match a filter;
+// without bounds, they read them.
 func boundsAreRight(t arrow.DataType) bool { return t.ID() != arrow.STRING && t.ID() != arrow.LIST }
 
 // fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.

@@ -109,7 +109,7 @@ func (a *azure) Create(ctx context.Context, key string, text []byte) error {
 	if err != nil || got.status/100 == 2 {
 		return err
 	}
-	switch code, message := a.fault(got); code { // after another code, it is unknown whether the object exists
+	switch code, message := a.fault(got); code { // after any other code, it is unknown whether the object exists
 	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
 		return fmt.Errorf("store %s: %w", key, ErrTaken)
 	default:
@@ -208,7 +208,7 @@ func (a *azure) Remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads returns none, because each object is stored by a single request.
+// Uploads returns none, because each object is stored by a single request.
 func (a *azure) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
 // AbortUpload implements [Bucket].

@@ -105,7 +105,7 @@ func (g *google) Put(ctx context.Context, key string, body io.ReadSeeker, size i
 	return err
 }
 
-// create stores an object on the condition ifGenerationMatch=0, which means that the object does not exist.
+// Create implements [Bucket]. The condition ifGenerationMatch=0 means that the object does not exist yet.
 func (g *google) Create(ctx context.Context, key string, text []byte) error {
 	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, request{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
@@ -208,7 +208,7 @@ func (g *google) Remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads returns none, because each object is stored by a single request.
+// Uploads returns none, because each object is stored by a single request.
 func (g *google) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
 // AbortUpload implements [Bucket].

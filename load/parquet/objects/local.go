@@ -43,7 +43,7 @@ func (l *Local) Create(_ context.Context, key string, text []byte) error {
 	return err
 }
 
-// Write makes the file and its name durable.
+// write creates a file with the content that the function fill writes, and makes the file and its name durable.
 func (l *Local) write(key string, fill func(*os.File) error) error {
 	path := l.Path(key)
 	dir := filepath.Dir(path)
@@ -137,7 +137,7 @@ func (l *Local) Remove(_ context.Context, key string) error {
 	return ignoreMissing(os.Remove(l.Path(key)))
 }
 
-// uploads returns none. An unfinished file is removed in the same way as other files that no manifest names.
+// Uploads returns none. An unfinished file is removed in the same way as other files that no manifest names.
 func (l *Local) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
 // AbortUpload implements [Bucket].

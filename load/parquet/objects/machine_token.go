@@ -35,7 +35,7 @@ func (m *machineTokens) Token() (*oauth2.Token, error) {
 	}
 	var said struct {
 		Token string          `json:"access_token"`
-		Life  json.RawMessage `json:"expires_in"` // a number; Azure sends a string
+		Life  json.RawMessage `json:"expires_in"` // a number; from Azure, a string
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&said); err != nil {
 		return nil, fmt.Errorf("request a token of the machine's account: %w", err)

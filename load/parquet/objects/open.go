@@ -47,7 +47,7 @@ func limited(ctx context.Context, size int64) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, Patience+time.Duration(size/storeSlowest)*time.Second)
 }
 
-// Open opens the bucket of an address such as s3://bucket/prefix. place is the parsed address.
+// Open opens the bucket of an address such as s3://bucket/prefix. It also returns the parsed address.
 func Open(of string, o Options) (store Bucket, place *url.URL, err error) {
 	place, err = url.Parse(of)
 	if err != nil || place.Host == "" {

@@ -48,8 +48,8 @@ func stored(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// Render returns a text for each value that is not null. value appends the text of the value at i. The caller releases the
-// result.
+// Render returns a text for each value that is not null. The function value appends the text of the value at index i.
+// The caller releases the result.
 func Render(a arrow.Array, value func(dst []byte, i int) []byte) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()

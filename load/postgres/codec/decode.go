@@ -104,7 +104,7 @@ func (c *Batches) passOn() error {
 }
 
 // decoderFor returns a decoder that appends values to b. t is penstock's type of the values. The values have the form
-// that an [encoder] writes. Numbers of a query may also be shorter.
+// that an [encoder] writes. In the result of a query, integers and floats may also have fewer bytes.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:

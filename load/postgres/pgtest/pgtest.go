@@ -42,9 +42,9 @@ type Server struct {
 	exited   chan struct{} // closed after the process has ended
 }
 
-// Start starts a server, or creates a database in the server that Env names. It ends with the test t. Settings are
-// name=value, as in postgresql.conf. By default nothing is synced to the disk. That saves time, and would lose data
-// only in a power cut.
+// Start starts a server, or creates a database in the server that Env names. The server or the database is gone after
+// the test t. Settings are name=value, as in postgresql.conf. By default nothing is synced to the disk. That saves
+// time, and would lose data only in a power cut.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
