@@ -178,7 +178,8 @@ func (r *reader) anyArray(f *field, i, row int) (end int) {
 	return end
 }
 
-// typeOfElement ignores the column's declared type, because the declaration is not about the elements of a list.
+// typeOfElement returns the narrowest type for an element of a list. It ignores the column's declared type, which does
+// not apply to the elements of a list.
 func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text

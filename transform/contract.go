@@ -16,7 +16,7 @@ type pendingReject struct {
 	wanted  string
 	reason  string
 	hidden  bool   // the value must not be visible in the reject
-	raw     string // the value, if the record has no value at the pointer; otherwise ""
+	raw     string // the rejected value, if the pointer does not lead to a value in the record; otherwise ""
 }
 
 // checkContract compares the batch with the contract. It leaves out records and values that the contract does not

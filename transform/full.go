@@ -24,9 +24,9 @@ type capacity struct {
 
 var tooWide = fmt.Sprintf("its rows take more than %d MiB in the columns of their table; lower max_columns of the stream", maxColumnBytes>>20)
 
-// columnBytes returns the size of all columns. It counts missing values in columns that have a value, and it counts a
-// widened column with its new size. It also counts penstock's own columns in child tables, because one short record
-// may have thousands of child rows.
+// bytes returns the size of all columns. It counts missing values in columns that have a value, and it counts a widened
+// column with its new size. It also counts penstock's own columns in child tables, because one short record may have
+// thousands of child rows.
 func (s *tableSet) bytes() (n int64) {
 	s.root.each(func(t *table) {
 		if t.parent != nil {

@@ -39,7 +39,7 @@ func (k *recordKey) tooLong(row int) bool {
 	return n*escaped > schemas.MaxKeyBytes && len(k.of(row)) > schemas.MaxKeyBytes
 }
 
-// of returns the key of a row as JSON, or "" if the stream has no key.
+// The method of returns the key of a row as JSON, or "" if the stream has no key.
 func (k *recordKey) of(row int) string {
 	if len(k.columns) == 0 {
 		return ""
@@ -63,7 +63,8 @@ func (k *recordKey) typ() arrow.DataType {
 	return schemas.Text
 }
 
-// column returns the keys of the rows of the root table. If the stream has no key, it returns hash and ordinal.
+// column returns the keys of the rows of the root table. If the stream has no key, the column has the hash and the
+// ordinal of each row.
 func (k *recordKey) column(own *rootColumns, rows int) *vector {
 	if k.plain() {
 		return &k.columns[0].vector
@@ -98,8 +99,8 @@ func (k *recordKey) positions(s *arrow.Schema) (at []int) {
 	return at
 }
 
-// in returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is missing. If
-// a member occurs twice, in uses the first.
+// The method in returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is
+// missing. If a member occurs twice, it uses the first one.
 func (k *recordKey) in(record []byte) string {
 	var values []string
 	for i := range k.names {

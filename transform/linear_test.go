@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// perByte is the most processor time that a byte may take, in a fuzz test that records coverage. Linear time takes less
-// than a tenth of it. Quadratic time takes more, because the records have at least linearBytes.
+// perByte is the most processor time that a byte may take, in a fuzz test that records coverage. An algorithm of linear
+// time needs less than a tenth of this time. An algorithm of quadratic time needs more than perByte, because the
+// records have at least linearBytes.
 const (
 	perByte     = 4 * time.Microsecond
 	linearBytes = 1 << 18
@@ -56,8 +57,9 @@ func FuzzLinear(f *testing.F) {
 	})
 }
 
-// pageOf returns a page with one large record, or with many records in which the texts before and after are repeated
-// 100 times. In each repetition, # is replaced by its number. If the value begins with a name, it is made an object.
+// pageOf returns a page with one large record or, if many is true, with many records. The value in a record has the
+// text before many times, then the text middle, then the text after as often as before. In each repetition of before, #
+// is replaced by the number of the repetition. If the value begins with a name, pageOf makes it an object.
 func pageOf(before, middle, after string, many bool) []byte {
 	depth := linearBytes / (len(before) + len(after))
 	if many {

@@ -169,7 +169,7 @@ type part struct {
 	begin, end int
 	broken     bool
 	first      int // index of the first part with the same name
-	others     int // in the first part with a name: how many later ones have another value
+	others     int // in the first part with a name: number of later parts with this name and another value
 }
 
 func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {

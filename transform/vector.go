@@ -65,8 +65,9 @@ func (k kind) width() int {
 	return 0
 }
 
-// vector collects the values of a column in buffers, which Arrow takes over. A row without a value costs nothing until a
-// later row has one. Then at fills the rows between them with nulls. Only vectors with nulls have a validity bitmap.
+// vector collects the values of a column in buffers, which Arrow takes over. A row without a value costs nothing until
+// a later row has one. The method at then fills the rows between the two with nulls. Only vectors with nulls have a
+// validity bitmap.
 type vector struct {
 	mem  memory.Allocator
 	typ  arrow.DataType // one of the lattice in package schemas
@@ -160,7 +161,7 @@ func (c *vector) release(b *[]byte) {
 	}
 }
 
-// at prepares the column for writing a value into row. Earlier rows without a value become null.
+// The method at prepares the column for writing a value into row. Earlier rows without a value become null.
 func (c *vector) at(row int) {
 	if row != c.n || row >= c.room {
 		c.prepareRow(row)
