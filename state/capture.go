@@ -23,9 +23,9 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom decides which stored captures of a source must be deleted before the capture arriving is stored. It
-// returns the numbers of these captures. The slice captures must be sorted by number. A capture is likely if it has the
-// signature header. CaptureRoom selects in this order:
+// CaptureRoom decides which stored captures of a source must be deleted before a new capture, the parameter arriving,
+// is stored. It returns the numbers of these captures. The slice captures must be sorted by number. A capture is likely
+// if it has the signature header. CaptureRoom selects in this order:
 //
 //  1. If the sender of arriving already has captureEach captures: captures of this sender, unlikely ones first.
 //  2. While there are still too many captures: unlikely captures of any sender.

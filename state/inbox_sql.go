@@ -14,8 +14,8 @@ const (
 	conflictLater
 )
 
-// manyRows is the number of rows per statement for large groups. A statement has a cost of its own, whatever its
-// rows.
+// manyRows is the number of rows per statement for large groups. Each statement has a fixed cost, however many rows it
+// has.
 const manyRows = 16
 
 const (

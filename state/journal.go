@@ -40,8 +40,8 @@ func Truncated(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// journalSteps are the migrations. Times are microseconds since 1970. The last step stores runs by number: in a table
-// without numbers, SQLite reads all of each run that it compares a key with, and reports are large.
+// journalSteps are the migrations. Times are microseconds since 1970. The last step gives the table runs row numbers
+// (ROWID). In a table without row numbers, SQLite reads a whole run, with its large report, to compare the run's key.
 var journalSteps = []string{`
 CREATE TABLE pipelines (
 	name     TEXT PRIMARY KEY,

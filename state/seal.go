@@ -13,7 +13,7 @@ import (
 
 // ErrBound is returned for a secret that was stored for another slot or another origin. Either someone has moved the
 // secret to this slot, or the configured address has changed. Such a secret is never used. // Invariant 10
-var ErrBound = errors.New("the secret was not stored for this place")
+var ErrBound = errors.New("the secret was stored for another credential or another address")
 
 // boundTo is the beginning of a stored secret. The slot and the origin of the secret follow it.
 const boundTo = "penstock-secret-1 "

@@ -54,7 +54,7 @@ const (
 	SuspectBroken = 2
 )
 
-// Suspect reports whether the unit may be why its workers disappeared.
+// Suspect reports whether the unit may be the cause of its workers' disappearance.
 func (u Unit) Suspect() bool { return u.Broken >= SuspectBroken }
 
 // DistinctUnits returns units without repetitions. Two units are the same if pipeline, source and part are.

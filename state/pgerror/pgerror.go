@@ -73,7 +73,7 @@ func Shorten(err error, server string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the cause follows user and database
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text has user and database, then the cause
 		last = one
 	}
 	if e.Config.Password != "" { // the driver does not write it, but a server may

@@ -14,12 +14,13 @@ import (
 // Jobs is a queue in the same database, which delivers units to workers. Its methods are called in the transaction
 // that changes the units, so that both commit or neither does.
 type Jobs interface {
-	// Add inserts the jobs for new units, which are in the order of their IDs, and stores the jobs in the units.
+	// Add inserts the jobs for new units, and stores the IDs of the jobs in the units. The units are in the order of
+	// their own IDs.
 	Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
 	// Cancel cancels jobs of units that were cancelled.
 	Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error
-	// Ended returns those of the jobs that deliver nothing any more: cancelled are those that were cancelled in the queue,
-	// lost are those that ended in another way, or were deleted.
+	// Ended returns the jobs that no longer deliver units. The result cancelled has the jobs that were cancelled in the
+	// queue. The result lost has the jobs that were deleted, or that ended in another way.
 	Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error)
 }
 
@@ -30,10 +31,10 @@ func (s *Store) addJobs(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 	return s.o.Jobs.Add(ctx, tx, s.schema, units)
 }
 
-// cancelJobs cancels the jobs of units; nil for a unit without a job.
-func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, of []*int64) error {
+// cancelJobs cancels the jobs of units. An id is nil for a unit without a job.
+func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, ids []*int64) error {
 	var jobs []int64
-	for _, id := range of {
+	for _, id := range ids {
 		if id != nil {
 			jobs = append(jobs, *id)
 		}
@@ -46,7 +47,8 @@ func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, of []*int64) error {
 }
 
 // RestoreJobs inserts jobs again that were deleted in the queue, so that the waiting units of a run are delivered. If a
-// job was cancelled in the queue, RestoreJobs cancels its units. It returns the number of units of each.
+// job was cancelled in the queue, RestoreJobs cancels its units. It returns the number of units whose jobs were
+// inserted again, and the number of units that it cancelled.
 func (s *Store) RestoreJobs(ctx context.Context, run string) (restored, cancelled int, err error) {
 	if s.o.Jobs == nil {
 		return 0, 0, nil

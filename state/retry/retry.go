@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Policy is how often, and how long apart, an operation is attempted until it succeeds. The caller decides which
-// errors allow another attempt.
+// Policy says how often an operation is attempted until it succeeds, and how long to wait between two attempts. The
+// caller decides which errors allow another attempt.
 type Policy struct {
 	First   time.Duration // wait after the first attempt
 	Growth  int           // factor from each wait to the next; 0: 2
@@ -46,7 +46,7 @@ type Attempts struct {
 // Made returns how many attempts have failed.
 func (a *Attempts) Made() int { return a.made }
 
-// Exclude does not count d in the total time of the attempts.
+// Exclude leaves d out of the total time of the attempts.
 func (a *Attempts) Exclude(d time.Duration) { a.begun = a.begun.Add(d) }
 
 // Again counts a failed attempt, and waits. It reports whether to make another attempt: false means that the policy
