@@ -96,7 +96,7 @@ func Source(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipe
 		}
 		detail, err := probeStream(ctx, o, c, p, probe, "")
 		if e, ok := errors.AsType[*wire.Error](err); ok && own && e.Class == wire.Malformed {
-			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` learns its shape", probe.Name, probe.Name), nil
+			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` finds out how to read it", probe.Name, probe.Name), nil
 		}
 		if e, ok := errors.AsType[*wire.Error](err); ok && !own && e.Class == wire.Missing {
 			findings = append(findings, Failed(ctx, part, locateBase(ctx, o, c, p, src, surface, err), ""))
@@ -115,8 +115,8 @@ func Source(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipe
 	return findings
 }
 
-// checkSignIns checks the stored sign-ins of a source. broken contains the surfaces whose credential does not
-// work: a test request to them would fail.
+// checkSignIns checks the stored sign-ins of a source. The map broken has the surfaces whose credential does not work:
+// a test request to them would fail.
 func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source string) (all []Finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := o.SignIns(c, source)
@@ -134,7 +134,7 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 		case st.Trouble != "":
 			all = append(all, Failed(ctx, part, errors.New(render.SignIn(st)), login+" signs in again"))
 		case len(st.MissingScopes) > 0:
-			all = append(all, Failed(ctx, part, errors.New(render.SignIn(st)), login+" requests it; streams that need it cannot be read"))
+			all = append(all, Failed(ctx, part, errors.New(render.SignIn(st)), login+" requests the missing scopes; streams that need them cannot be read"))
 			continue
 		default:
 			all = append(all, Finding{Part: part, OK: true, Detail: st.Account + ": " + render.SignIn(st)})
@@ -145,10 +145,10 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 	return all, broken
 }
 
-// simplest returns the stream for a test request to a surface: normally the cheapest stream of the catalogue.
-// If the user has set the path of every stream that the pipeline reads from the surface, the server may lack the
-// catalogue's paths. Then simplest returns the cheapest stream of the pipeline, and own is true. ok is false if
-// there is no stream.
+// simplest returns the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
+// user has set the path of every stream that the pipeline reads from the surface, the server may lack the catalogue's
+// paths. Then simplest returns the cheapest stream of the pipeline, and the result own is true. If there is no stream,
+// ok is false.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -218,7 +218,7 @@ func probeStream(ctx context.Context, o *open.Opener, c *config.Config, p config
 func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination) []Finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
-		d = d.For(c.Sources[0].Name) // the parts are alike, so only the first is checked
+		d = d.For(c.Sources[0].Name) // the parts of the sources are alike, so only the part of the first source is checked
 	}
 	p, err := o.Kind(c, d)
 	if err == nil && p.Check != nil {
@@ -289,8 +289,7 @@ func checkOverflow(ctx context.Context, o *open.Opener, c *config.Config, d conf
 	return all
 }
 
-// State checks the state database. It does not check a state folder, because its faults show when it is
-// used.
+// State checks the state database. It does not check a state folder: a run reports the faults of a folder.
 func State(ctx context.Context, o *open.Opener, c *config.Config) []Finding {
 	db, ok := o.State(c).(*postgres.Store)
 	if !ok {
@@ -320,8 +319,8 @@ func State(ctx context.Context, o *open.Opener, c *config.Config) []Finding {
 // clockSlack is the largest clock difference that is not reported.
 const clockSlack = 5 * time.Second
 
-// checkClock reports a large difference between this machine's clock and that of the state database. It is not a
-// failed check, because runs use the clock of the database.
+// checkClock reports a large difference between this machine's clock and that of the state database. The check still
+// succeeds, because runs use the clock of the database.
 func checkClock(ahead time.Duration) []Finding {
 	if ahead.Abs() <= clockSlack {
 		return nil
@@ -332,6 +331,6 @@ func checkClock(ahead time.Duration) []Finding {
 	}
 	return []Finding{{
 		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", render.Brief(ahead.Abs()), way),
-		Hint: "set it, for instance with NTP: TLS certificates and requests to object stores still depend on it",
+		Hint: "set this machine's clock, for instance with NTP: TLS certificates and requests to object stores still depend on it",
 	}}
 }
