@@ -13,7 +13,7 @@ type Alerts struct {
 	To     []wire.Secret // shoutrrr URLs; their form is checked elsewhere
 	ToAt   []Pos         // the position of each URL in the file
 	On     []string      // the kinds of alerts to send, from AlertKinds
-	Digest time.Duration // how long an alert waits for others to join its message; 0: the default. The same for all pipelines
+	Digest time.Duration // how long an alert waits for other alerts to join its message; 0: the default; the same for all pipelines
 }
 
 // AlertKinds returns the kinds of alerts. Without the key `on`, all kinds are sent.
@@ -29,8 +29,8 @@ func readAlerts(v value) Alerts {
 	return a
 }
 
-// readPipelineAlerts reads the alerts of a pipeline. A key that the pipeline does not set has its value from the alerts
-// of the file.
+// readPipelineAlerts reads the alerts of a pipeline. If the pipeline does not set a key, the key has its value from the
+// alerts of the file.
 func readPipelineAlerts(v value, general Alerts) *Alerts {
 	a := general
 	a.At = v.pos()

@@ -48,9 +48,9 @@ func TestBudgets(t *testing.T) {
 	require.NotEmpty(t, by["mine.one"].Account)
 }
 
-// Sources share a budget only if the server counts their requests together: for a key or token that is equal, and for a
-// user of the same host. Sources with one OAuth client may be different accounts, and one e-mail address may be a user of
-// several hosts.
+// Sources share a budget only if the server counts their requests together. It does so if they have the same key or
+// token, or the same user of the same host. Sources with one OAuth client may be different accounts, and one e-mail
+// address may be a user of several hosts.
 func TestBudgetsOfSources(t *testing.T) {
 	const text = `version: 1
 sources:
@@ -60,7 +60,7 @@ sources:
 destinations: {w: "duckdb:w.duckdb"}
 pipelines: {p: {from: [a, b, c], to: w, streams: "crm.*"}}
 `
-	for auth, shared := range map[string][2]bool{ // of a and b, and of a and c
+	for auth, shared := range map[string][2]bool{ // whether a and b share a budget, and whether a and c do
 		"{token: one}": {true, true},
 		"{login: {email: a@b.test, password: hush}}": {true, false},
 		`{oauth: {client_id: c, authorize_url: "https://auth.example.com/authorize", token_url: "https://auth.example.com/token"}}`: {false, false},

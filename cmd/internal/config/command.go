@@ -52,7 +52,7 @@ func (c *commands) once(argv []string) (string, error) {
 	return o.text, o.err
 }
 
-// failing adds elapsed to the total time of failed commands, and returns the total.
+// failing adds a duration to the total time of failed commands, and returns the total.
 func (c *commands) failing(elapsed time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,8 @@ func (c *commands) failing(elapsed time.Duration) time.Duration {
 	return c.failed
 }
 
-// again runs a command once more, because a server has refused its output, at most once per rereadEvery.
+// again runs a command once more, because a server has refused its output. It runs the command at most once per
+// rereadEvery.
 func (c *commands) again(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()

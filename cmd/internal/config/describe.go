@@ -152,7 +152,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 		return m, d.properties(m, p, s.fixedKeys)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
-		return &jsonSchema{Type: "object"}, nil // an enclosing schema has the same keys: the schema would have no end
+		return &jsonSchema{Type: "object"}, nil // an enclosing schema has the same keys, so the schema would have no end
 	}
 	d.above = append(d.above, s.keys)
 	defer func() { d.above = d.above[:len(d.above)-1] }()

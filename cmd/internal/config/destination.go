@@ -22,7 +22,7 @@ type Destination struct {
 	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by others
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
-	AccessKey, SecretKey wire.Secret // credentials of an object store; "": as the cloud's own tools find them
+	AccessKey, SecretKey wire.Secret // credentials of an object store; "": found as the cloud's own tools find them
 }
 
 func readDestination(e entry) Destination {

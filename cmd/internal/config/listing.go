@@ -114,7 +114,7 @@ func (l *Listing) readOf(v value, destinations []Destination) {
 	}
 }
 
-// read makes a source of each row of the list. The sources before are those of the file.
+// read makes a source of each row of the list. The parameter before has the sources of the file.
 func (l *Listing) read(template value, before []Source) []Source {
 	r := template.r
 	if r.Rows == nil {
@@ -180,7 +180,7 @@ func listingHosts(v value) []string {
 	for _, s := range v.texts() {
 		pattern := strings.ToLower(s.value)
 		if !hostPattern.MatchString(pattern) {
-			v.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", v.what, s.raw)
+			v.fault(s.at, "%s %q: want the name of a host, or *.example.com for all hosts below it, without scheme, port and path", v.what, s.raw)
 			continue
 		}
 		hosts = append(hosts, pattern)

@@ -127,7 +127,7 @@ func (r *reader) checkPlaces(c *Config) {
 				}
 			}
 			if p.MultiSource && d.PerSource() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
-				r.fault(d.At, "destination %s: each source has its own place, but publish is the same for all; put {source} in it", d.Name)
+				r.fault(d.At, "destination %s: each source has its own tables, but publish is the same path for all; put {source} in publish", d.Name)
 			}
 		}
 	}

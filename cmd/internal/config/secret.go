@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// credential returns the same value as a credential, which may come from a command.
+// credential returns v, marked as a credential. A credential may come from a command.
 func (v value) credential() value {
 	v.secret = true
 	return v

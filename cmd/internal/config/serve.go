@@ -77,7 +77,7 @@ type Serve struct {
 	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, everyone on this machine has access
 	TLS    *ServeTLS    // nil: no TLS
 
-	OTLP        *Collector // where traces are sent; nil: where the variables OTEL_… of the environment say, if they are set
+	OTLP        *Collector // where traces are sent; nil: the variables OTEL_… of the environment decide
 	OpenLineage *Collector // where run events are sent; nil: nowhere
 }
 

@@ -26,7 +26,7 @@ type Stream struct {
 
 var modes = []string{"merge", "append", "replace", "history"}
 
-// limits has max_columns and max_tables.
+// limits has the values of max_columns and max_tables.
 type limits struct{ columns, tables int }
 
 // The largest values of max_columns and max_tables. A destination may have lower limits. // Invariant 6
@@ -55,7 +55,7 @@ type ColumnMask struct {
 	Mask   schemas.Mask
 }
 
-// with returns a copy of a map that also has the value of a key.
+// with returns a copy of the map all in which the key has this value.
 func with(all map[string]string, key, value string) map[string]string {
 	fresh := map[string]string{}
 	maps.Copy(fresh, all)

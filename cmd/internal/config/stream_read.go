@@ -167,8 +167,8 @@ func (s *Stream) readImported(v value) (located, ok bool) {
 	return false, true
 }
 
-// unfed returns a parameter without a value for each placeholder of the path that has no parameter. A disabled
-// stream may lack them.
+// unfed returns a parameter without a value for each placeholder of the path that has no parameter. A disabled stream
+// gets these parameters, so that its path has no undefined placeholder.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {

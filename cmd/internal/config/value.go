@@ -26,7 +26,7 @@ type value struct {
 	isURL  bool       // fields of row must fit a URL
 }
 
-// root returns the value that is a whole file. Messages call it what.
+// root returns the value that is a whole file. The parameter what is its name in messages.
 func root(r *reader, data []byte, what string) value {
 	return value{r: r, node: r.document(data), what: what}
 }
@@ -77,7 +77,7 @@ func (v value) given() bool { return v.node != nil }
 // pos returns the position of the value in the file.
 func (v value) pos() Pos { return posOf(v.node) }
 
-// as returns the same value, which messages call what.
+// as returns v with another name in messages.
 func (v value) as(what string) value {
 	v.what = what
 	return v
@@ -337,7 +337,8 @@ func number(to *int, low, high int) func(value) {
 	}
 }
 
-// duration returns a function that stores a duration from least to most. In messages, want describes these limits.
+// duration returns a function that stores a duration from least to most. The parameter want describes these limits in
+// messages.
 func duration(to *time.Duration, least, most time.Duration, want string) func(value) {
 	return func(v value) {
 		*to = converted(v, want, func(s string) (time.Duration, bool) {

@@ -30,8 +30,8 @@ const DefaultSignatureHeader = "Service-Signature"
 // learn is the word for a scheme that is not known yet.
 const learn = "learn"
 
-// ownHeaders are the usual signature headers of some presets. Unless the file sets a header, a signature is accepted
-// in this header and in the default header.
+// ownHeaders are the usual signature headers of some presets. Unless the file sets a header, a signature is accepted in
+// the header of its preset and in the default header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func readWebhooks(v value) *Webhooks {
