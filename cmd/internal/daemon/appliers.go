@@ -13,8 +13,8 @@ import (
 // concurrent use.
 type appliers []*execute.Applier
 
-// apply applies the events that are ready, source by source. A source that fails does not stop the others. refused has
-// the streams of earlier refreshes that were refused: see [serve.Pipeline].
+// apply applies the events that are ready, source by source. A source that fails does not stop the others. The
+// parameter refused has the streams of earlier refreshes that were refused: see [serve.Pipeline].
 func (as appliers) apply(ctx context.Context, refused []string) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {

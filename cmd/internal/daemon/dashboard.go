@@ -89,7 +89,7 @@ func (d *Dashboard) Mount(to *serve.Daemon) {
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
-// Run keeps the data up to date until ctx ends or the caller calls wait. wait also closes the board.
+// Run keeps the data up to date until ctx ends or the caller calls wait. The function wait also closes the board.
 func (d *Dashboard) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup

@@ -47,8 +47,8 @@ func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	return seen
 }
 
-// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and
-// failed is the last such error. The other sign-ins are still read.
+// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and the error
+// failed is the last of these errors. The other sign-ins are still read.
 func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = o.State(c).Now()
 	for _, src := range c.Sources {
@@ -69,7 +69,8 @@ func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve
 	return seen, failed
 }
 
-// readGrants returns the sign-ins that can be read. If some cannot, failed is the last error.
+// readGrants returns the sign-ins that can be read. If some cannot be read, the error failed is the last of their
+// errors.
 func readGrants(all []config.SignIn) (read []serve.Grant, failed error) {
 	for _, in := range all {
 		st, err := in.Credential.(wire.Keeper).State()

@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified,
-// by source. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come before
-// their children. The map has only sources with such streams.
+// For each source, ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature
+// cannot be verified. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come
+// before their children. The map has only sources with such streams.
 func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {
@@ -28,7 +28,7 @@ func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	return all
 }
 
-// withParents returns the wanted streams and their ancestors, in the order of streams.
+// withParents returns the wanted streams and their ancestors, in the order of the parameter streams.
 func withParents(streams []config.Stream, wanted []string) (names []string) {
 	wanted = slices.Clone(wanted)
 	for _, s := range slices.Backward(streams) { // parents come before their children

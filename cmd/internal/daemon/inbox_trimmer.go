@@ -51,7 +51,8 @@ func (t *InboxTrimmer) End() {
 	t.ended = true
 }
 
-// Applier returns an applier for the events of a pipeline's source. The trimmer removes the events that it has applied.
+// Applier returns an applier for the events of a pipeline's source. The trimmer removes the events that the applier has
+// applied.
 func (t *InboxTrimmer) Applier(x *execute.Executor, c *config.Config, p config.Pipeline, inbox state.Inbox) *execute.Applier {
 	return x.NewApplier(c, p, inbox, func(ctx context.Context, through int64) error {
 		return t.Applied(ctx, inbox, p.From[0].Text, p.Name, through)

@@ -151,7 +151,7 @@ func (f *certificateFiles) load(now time.Time) error {
 	return nil
 }
 
-// soon is how long before the expiry of a certificate `check` warns.
+// soon is the remaining lifetime below which `check` warns about a certificate.
 const soon = 14 * 24 * time.Hour
 
 // CheckTLS checks that serve can use the configured certificate, and warns if it expires soon.
@@ -172,8 +172,8 @@ func CheckTLS(ctx context.Context, c *config.Config) []check.Finding {
 	return []check.Finding{found}
 }
 
-// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share
-// an address, that of a proxy.
+// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share the
+// address of a proxy.
 const (
 	connectionsEach = 1024
 	connectionsAll  = 4096

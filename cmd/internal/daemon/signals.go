@@ -38,8 +38,8 @@ type Signals struct {
 	grantsOf func(context.Context, *config.Config) (serve.GrantsSeen, error)
 }
 
-// OpenSignals opens the signals of a configuration. build describes this program. redactor gets the secrets of each
-// configuration.
+// OpenSignals opens the signals of a configuration. The parameter build describes this program. The secrets of each
+// configuration are added to redactor.
 func OpenSignals(ctx context.Context, o *open.Opener, c *config.Config, pipelines []serve.Pipeline, build signal.Build, redactor *wire.Redactor) (*Signals, error) {
 	s := &Signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, o, c) }, log: o.Log, redactor: redactor, now: o.State(c).Now, statuses: func() []serve.Status { return nil }}
 	s.metrics = signal.NewMetrics(build, s.read)

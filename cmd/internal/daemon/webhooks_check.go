@@ -51,7 +51,8 @@ func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source
 		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 
-// keyTerms returns the secrets' names and when they expire. live is how many have not expired.
+// keyTerms returns the secrets' names and when they expire. The result live is the number of secrets that have not
+// expired.
 func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	var all []string
 	for _, k := range keys {
