@@ -56,7 +56,7 @@ type Deltas struct {
 	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
-	made    time.Time // when this Deltas was created; a previous process may have read newer values than earlier events have
+	made    time.Time // when this Deltas was created; events received earlier may have older values than a previous process has read
 }
 
 // Config configures a Deltas.
@@ -94,7 +94,7 @@ func New(c Config) (*Deltas, error) {
 type Report struct {
 	Events    int   // events stored in the first destination's table of events
 	Applied   int   // records that were committed, deletions included, or left to a refresh
-	Refetches int   // records that are committed, deletions included, or that the reading of a stream in Refresh will bring
+	Refetches int   // requests for single records
 	Written   int64 // new or changed rows in the first destination
 	Deleted   int64 // deleted rows in the first destination
 	Unmapped  int   // events that concern no stream of the pipeline
