@@ -31,8 +31,8 @@ type Applier struct {
 	deltas *deltas.Deltas
 }
 
-// NewApplier returns an applier for the events of a pipeline's source. It calls applied with the number of the event
-// up to which all are in every destination; applied may be nil.
+// NewApplier returns an applier for the events of a pipeline's source. When all events up to a number are in every
+// destination, the applier calls the function applied with this number. The function may be nil.
 func (x *Executor) NewApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, applied func(ctx context.Context, through int64) error) *Applier {
 	return &Applier{executor: x, conf: c, pipeline: p, inbox: inbox, applied: applied}
 }

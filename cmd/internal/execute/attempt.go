@@ -35,8 +35,8 @@ type job struct {
 // reader reads the streams of an opened job and loads them. It is [Executor.load], or it also records units.
 type reader func(context.Context, job, *open.Run) (pipeline.Report, error)
 
-// Show begins to show the progress of an opened source. event is called for each event of its streams, and done when
-// the source has been read.
+// Show begins to show the progress of an opened source. The caller calls the function event for each event of the
+// streams, and the function done when the source has been read.
 type Show func(r *open.Run) (event func(pipeline.Event), done func())
 
 func (s Show) begin(r *open.Run) (event func(pipeline.Event), done func()) {
@@ -105,8 +105,8 @@ func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, e
 	return j.read(ctx, j, r)
 }
 
-// attemptUnits makes an attempt at claimed units, and returns them as they are to be stored. read reads the streams of the
-// units; it gets j with these streams.
+// attemptUnits makes an attempt at claimed units, and returns them as they are to be stored. The function read reads
+// the streams of the units. Its argument is j, restricted to these streams.
 func (x *Executor) attemptUnits(ctx context.Context, j job, units []state.Unit, settle func(...state.Unit), read func(job) (pipeline.Report, error)) (pipeline.Report, []state.Unit, error) {
 	j.streams = fleet.StreamsOf(units)
 	j.try = fleet.NewAttempt(units, len(j.pipeline.To), x.Open.State(j.conf).Now, x.Redactor.Redact, settle)

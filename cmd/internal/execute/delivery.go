@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// delivery is the work of one delivery of a job: attempts at its units, in a slot.
+// delivery is what this process does when the queue delivers a job: it makes attempts at the units of the job, in a
+// slot.
 type delivery struct {
 	executor *Executor
 	db       *postgres.Store

@@ -117,7 +117,7 @@ func lookAt(ctx context.Context, c *extract.Client, s schemas.Stream) (size fore
 	}
 	size.Probes = usualProbes
 	if size.AtLeast = first.Total < 0; size.AtLeast {
-		size.Records++ // on the next page
+		size.Records++ // at least one more record is on the next page
 	}
 	size.Bytes *= (size.Records + int64(first.Records)) / int64(max(first.Records, 1))
 	rows := int64(max(first.Records, s.Pagination.Limit, 1))

@@ -40,7 +40,7 @@ type Result struct {
 }
 
 // Run makes a run in this process. It returns an error if the run could not begin. If one of several sources fails or
-// does not answer, the others are still read, and its error is in their outcomes.
+// does not answer, the others are still read, and Result.Sources has its error.
 func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	j := job{conf: r.Conf, pipeline: r.Pipeline, run: r.ID, streams: r.Streams, options: r.Options, show: r.Show, budget: x.budget(r.Conf, r.Pipeline), read: x.load}
 	if !r.Options.DryRun && r.Conf.State.URL == "" { // in a state database, units are for workers
@@ -55,7 +55,7 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 
-// runMany makes a run over several sources. all is the job of the run, with all sources.
+// runMany makes a run over several sources. The parameter all is the job of the run, with all sources.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
 	if x.Open.Pool == nil {
 		x.Open.Pool = open.NewDestinationPool()
@@ -81,7 +81,7 @@ func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err
 	}
 	jobs := make([]fleet.Job, len(sources))
 	for i, s := range sources {
-		silent := false // the source did not answer in an earlier attempt; attempts do not overlap
+		silent := false // true if the source did not answer in an earlier attempt; attempts do not overlap
 		jobs[i] = fleet.Job{Silent: s.silent, Run: func(ctx context.Context, beat func()) (again bool) {
 			j := all
 			j.pipeline = r.Pipeline.ForSource(s.name)
@@ -111,7 +111,7 @@ type outcomes struct {
 
 	mu      sync.Mutex
 	records []state.SourceRecord // not stored yet
-	errs    []error              // of Run.Ended
+	errs    []error              // errors that Run.Ended returned
 }
 
 // recordEvery is how many outcomes are stored together.

@@ -22,7 +22,7 @@ type upkeep struct {
 	*Worker
 	run  string
 	last time.Time
-	gone map[queue.Job]bool // what the previous reading of the configuration did not have
+	gone map[queue.Job]bool // jobs whose pipeline or source was missing in the previous reading of the configuration
 }
 
 // keep does the upkeep if it is due. It logs errors, because the next call tries again.

@@ -94,8 +94,8 @@ func unitsOf(u queue.Job) state.UnitFilter {
 	return state.UnitFilter{Run: u.Run, Pipeline: u.Pipeline, Source: &u.Source}
 }
 
-// Start works until ctx ends, and tries again after an error. It does nothing if the worker has no slots. wait returns
-// when the work has ended.
+// Start works until ctx ends, and tries again after an error. It does nothing if the worker has no slots. The function
+// wait returns when the work has ended.
 func (w *Worker) Start(ctx context.Context) (wait func()) {
 	if w == nil || w.slots == 0 {
 		return func() {}
@@ -117,7 +117,7 @@ func (w *Worker) Start(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// Pauses before a job is delivered again that could not be done, and rereadPause.
+// Pauses before the queue delivers a job again. Only rereadPause has another purpose.
 const (
 	unknownPause = time.Minute      // the configuration of this process does not have the pipeline
 	busyPause    = 2 * time.Second  // this process has no slot, or a unit in it must run alone
@@ -126,8 +126,8 @@ const (
 	ownerPause   = 3 * time.Second  // another host owns the destination
 )
 
-// do works on the units of a job, if this process can. While the source is silent, do may return before the units
-// end. The job is then delivered again from time to time, until they have ended.
+// do makes attempts at the units of a job if this process can. While the source is silent, do may return before the
+// units end. The job is then delivered again from time to time, until they have ended.
 func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{}) (next time.Time, err error) {
 	defer func() {
 		if err != nil {
@@ -196,8 +196,8 @@ func (w *Worker) otherHostPause(ctx context.Context, c *config.Config, p config.
 	return ownerPause, nil
 }
 
-// next returns when the units of a job can go on: the zero time if all of them have ended. If the next unit failed,
-// err says why.
+// next returns the time from which the units of a job can continue. It returns the zero time if all units have ended.
+// If the next unit failed, err says why.
 func (w *Worker) next(ctx context.Context, u queue.Job) (next time.Time, err error) {
 	f := unitsOf(u)
 	f.Active = true
@@ -223,7 +223,7 @@ func (w *Worker) next(ctx context.Context, u queue.Job) (next time.Time, err err
 	return next, err
 }
 
-// drain waits until the work that do has started ends.
+// drain waits until no job of this process is under way.
 func (w *Worker) drain(ctx context.Context) error {
 	for _, ps := range w.slotsByQueue {
 		if err := ps.Drain(ctx); err != nil {
@@ -233,8 +233,8 @@ func (w *Worker) drain(ctx context.Context) error {
 	return nil
 }
 
-// known finds the pipeline of a job, restricted to the job's source. If the configuration does not have them,
-// known reads it again, because they may be new.
+// known finds the pipeline of a job, restricted to the job's source. If the configuration does not have them, known
+// reads the configuration again, because the pipeline or source may be new.
 func (w *Worker) known(u queue.Job) (*config.Config, config.Pipeline, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
