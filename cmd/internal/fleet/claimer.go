@@ -37,10 +37,10 @@ const settleEvery = time.Second
 // settleGrace limits the writing of results after an attempt must stop. // Invariant 15
 const settleGrace = time.Second
 
-// Work claims the units that c selects and calls attempt with them. attempt returns the units as they are to be
-// stored, and Work stores them. If attempt finishes units before it returns, it may pass them to the function settle,
-// from any goroutine; it must not return those. It must stop when its context ends. Work returns the number of claimed
-// units. It is no error if another worker has taken over a unit, because that worker settles it.
+// Work claims the units that c selects and calls attempt with them. The function attempt returns the units as they are
+// to be stored, and Work stores them. If attempt finishes units before it returns, it may pass them to the function
+// settle, from any goroutine; it must not return these units again. It must stop when its context ends. Work returns
+// the number of claimed units. It is no error if another worker has taken over a unit, because that worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
@@ -74,7 +74,7 @@ type heldUnits struct {
 	settled []state.Unit
 }
 
-// settle ends the heartbeats for the units. If they cannot be written in time, other workers take them over.
+// settle ends the heartbeats for the units. If the units cannot be written in time, other workers take them over.
 func (g *heldUnits) settle(units ...state.Unit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +92,7 @@ func (g *heldUnits) flush(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = g.write(ctx) // after an error, the next tick tries again, and at last Work
+			_ = g.write(ctx) // after an error, the next tick writes again; the last write is in Work
 		}
 	}
 }
@@ -122,9 +122,10 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. last is the time of the last successful one. If heartbeats fail for
-// too long, beat calls lost some time before the store lets another worker claim the units, unless the
-// claimer is Alone. It measures that time by this process's clock. // Invariant 13
+// beat sends heartbeats until ctx ends. The parameter last is the time of the last successful heartbeat. If heartbeats
+// fail for too long, beat calls the function lost, before the store lets another worker claim the units. It measures
+// the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
+// Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
 	life := g.claimer.Life
 	for {

@@ -32,7 +32,7 @@ func TestFamilies(t *testing.T) {
 	require.Equal(t, [][]string{{"alone"}, {"a", "a.child", "b", "b.child", "b.child.child"}, {"orphan"}, {"z"}}, got)
 }
 
-// The catalogue must have many families.
+// The streams of the catalogue must form many families, each with all its parents and twins.
 func TestFamiliesOfTheCatalogue(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)

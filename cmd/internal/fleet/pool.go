@@ -17,15 +17,15 @@ import (
 // ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own errors and
 // panics.
 //
-// While other jobs wait for a place, a job whose source is silent may be put off: its ctx ends with
-// [ErrPutOff] as the cause. If Run then returns true, the job starts again after the waiting jobs have
-// started. A job is put off twice at most.
+// While other jobs wait to start, a job whose source is silent may be put off: its ctx ends with [ErrPutOff] as the
+// cause. If Run then returns true, the job starts again after the waiting jobs have started. A job is put off twice at
+// most.
 type Job struct {
 	Silent bool // the source did not answer the last time, so the job starts after the others
 	Run    func(ctx context.Context, beat func()) (again bool)
 }
 
-// ErrPutOff is the cause with which a job's context ends when the job makes room for others.
+// ErrPutOff is the cause with which a job's context ends when the job is put off for other jobs.
 var ErrPutOff = errors.New("put off: the source does not answer, and other sources are waiting")
 
 // Pool runs jobs. The zero value uses the defaults.

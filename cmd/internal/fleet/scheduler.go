@@ -144,9 +144,9 @@ func (f *scheduler) room() bool {
 // interrupts work.
 const longSilence = 5
 
-// putOff ends jobs that wait for their sources, to make room for other jobs; waiting is the first round of
-// those. Jobs whose source never answered end first; among equals, the job that waits the longest.
-// Invariant 15
+// putOff ends jobs that wait for their sources, so that other jobs can start. The parameter waiting is the first round
+// of the jobs that have not started. Jobs whose source never answered end first. Of several such jobs, the one that has
+// waited the longest ends first. Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.pool.Most {
 		return
@@ -162,7 +162,8 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// longestSilent returns the job to put off next and the round that it moves into, which must be later than waiting.
+// longestSilent returns the job to put off next, and the round that it moves into. This round must be later than the
+// round waiting.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

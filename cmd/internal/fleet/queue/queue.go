@@ -144,8 +144,8 @@ func (Jobs) Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (
 	return lost, cancelled, nil
 }
 
-// inserter returns a client of River that writes jobs and runs none. River makes a job with a time wait for its
-// scheduler, even if the time has passed. The hook makes it available at once.
+// inserter returns a client of River that writes jobs and runs none. In River, a job that has a time waits for River's
+// scheduler, even if the time has passed. The hook makes the job available at once.
 func inserter(schema string, now time.Time) (*river.Client[pgx.Tx], error) {
 	ready := river.HookInsertBeginFunc(func(_ context.Context, p *rivertype.JobInsertParams) error {
 		if p.ScheduledAt != nil && !p.ScheduledAt.After(now) {

@@ -20,10 +20,10 @@ type Worker struct {
 	Slots  int // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
-	// Do works on the units of a job, and returns soon after ctx ends or cancelled is closed. next is zero once all of
-	// the units have ended. Otherwise River delivers the job again at next. If err is not nil, River records it as the
-	// reason, and counts an attempt. An error without a time is logged, and retried soon, without limit. Do may return
-	// while its work continues, so that another job can use the slot.
+	// Do makes attempts at the units of a job, and returns soon after ctx ends or cancelled is closed. The result next
+	// is zero once all of the units have ended. Otherwise River delivers the job again at next. If err is not nil,
+	// River records it as the reason, and counts an attempt. An error without a time is logged, and retried soon,
+	// without limit. Do may return while its work continues, so that another job can use the slot.
 	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
 	Cancel func(ctx context.Context, u Job) error
@@ -40,7 +40,7 @@ type Worker struct {
 const (
 	kept       = time.Hour             // retention of completed jobs
 	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
-	errorPause = 5 * time.Second       // before a job is retried whose error says no time
+	errorPause = 5 * time.Second       // pause before a job is retried if its error came without a time
 	heldWait   = 5 * time.Second       // longest wait for the answer of Held
 	clockLag   = 10 * time.Second      // see Run
 	stopGrace  = 9 * time.Second       // Invariant 15
@@ -112,8 +112,8 @@ func (j *unitJobs) Timeout(job *river.Job[Job]) time.Duration {
 	return passed
 }
 
-// NextRetry returns when a job is retried: after an error, at the time of Do. A job that River rescues keeps its
-// turn.
+// NextRetry returns when a job is retried: after an error, at the time that Do returned. A job that River rescues keeps
+// its turn.
 func (j *unitJobs) NextRetry(job *river.Job[Job]) time.Time {
 	if at := job.Args.retryAt; !at.IsZero() {
 		return at
@@ -148,9 +148,9 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 	return again(job, next, err)
 }
 
-// again returns what makes River deliver a job again at a time of the database's clock. River reads this process's
-// clock. If that is ahead, the time has passed already, and River would replace it after an error. A snooze of less
-// than nothing gives the right time.
+// again returns an error that makes River deliver a job again at a time of the database's clock. River uses the clock
+// of this process. If that clock is ahead, the time has already passed, and after an error River would choose another
+// time. A snooze with a negative duration keeps the right time.
 func again(job *river.Job[Job], at time.Time, err error) error {
 	wait := time.Until(at)
 	if err == nil || wait <= 0 {

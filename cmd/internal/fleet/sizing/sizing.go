@@ -23,7 +23,7 @@ type UnitWork struct {
 	Requests float64
 	Records  float64
 	Streams  float64
-	Lists    float64 // lists that are read concurrently, with one request under way in each; below 1: 1
+	Lists    float64 // lists that are read concurrently, with one request under way in each; a value below 1 counts as 1
 }
 
 // Workspaces describes the workspaces to read. All have the same parts, in different sizes.
