@@ -122,7 +122,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	return d.after(e.key.line, d.block(s, indent)), nil
 }
 
-// after returns the edit that adds text, which has whole lines, after a line.
+// after returns the edit that inserts text below a line. The text must be whole lines.
 func (d *document) after(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
