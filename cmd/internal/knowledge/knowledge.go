@@ -58,7 +58,7 @@ func (k Knowledge) Facts() []extract.Fact {
 	return facts
 }
 
-// from returns where a setting of the stream comes from. If nothing is recorded, it comes from the catalogue.
+// from returns the origin of a setting of the stream. If no origin is recorded, the setting comes from the catalogue.
 func (k Knowledge) from(setting string) extract.Provenance {
 	return extract.Provenance(cmp.Or(k.Stream.Stated[setting], string(extract.Catalogued)))
 }
@@ -221,9 +221,9 @@ func Of(ctx context.Context, o *open.Opener, c *config.Config, name string) (Kno
 	return k, nil
 }
 
-// storedKnowledge returns what a destination stores about the streams of the pipeline of: their conventions and their
-// newest certificates. It also counts the members of table t that have no column because of the column limit. If the
-// destination does not exist yet, storedKnowledge returns nothing.
+// storedKnowledge returns what a destination stores about the streams of a pipeline: their conventions and their newest
+// certificates. It also counts the members of records in table t that have no column because of the column limit. If
+// the destination does not exist yet, storedKnowledge returns nothing.
 func storedKnowledge(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
 	p, err := o.Kind(c, d)
 	if err != nil {
