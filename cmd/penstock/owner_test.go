@@ -53,12 +53,12 @@ func TestOwner(t *testing.T) {
 				code, out = p.on(t, beta, args...)
 				require.Equal(t, failure.ExitUsage, code, "%v: %s", args, out)
 				require.Contains(t, out, "belongs to host alpha, which has written it since ", args)
-				require.Contains(t, out, "this is beta", args)
+				require.Contains(t, out, "this host is beta", args)
 				require.Contains(t, out, "penstock state own --to warehouse", args)
 			}
 			code, out = p.on(t, open.Host{Name: "alpha", Machine: "2"}, "sync")
 			require.Equal(t, failure.ExitUsage, code, out)
-			require.Contains(t, out, "this is another machine with that name")
+			require.Contains(t, out, "this host is another machine with the same name")
 			code, out = p.on(t, alpha, "sync")
 			require.Equal(t, failure.ExitDone, code, out)
 

@@ -51,8 +51,8 @@ type MemoryPlan struct {
 	Rows   int   // wanted number of rows in one commit; the last page may exceed it
 }
 
-// with returns a plan that is large enough for both r and other. The field rows is that of r, or that of other
-// if r has none.
+// with returns a plan that is large enough for both r and other. The field Rows is that of r, or that of other if r has
+// none.
 func (r MemoryPlan) with(other MemoryPlan) MemoryPlan {
 	return MemoryPlan{Heap: max(r.Heap, other.Heap), Budget: max(r.Budget, other.Budget), Group: max(r.Group, other.Group), Rows: cmp.Or(r.Rows, other.Rows)}
 }

@@ -64,8 +64,8 @@ func (d *dotenv) read() {
 	}
 }
 
-// trouble returns why the file is not used. It returns nil if the file is used, or was not needed. missed reports
-// whether a variable was looked up that only the unused file has. Then the error must be reported: otherwise an
+// trouble returns why the file is not used. It returns nil if the file is used, or was not needed. The result missed
+// says whether a variable was looked up that only the unused file has. Then the error must be reported: otherwise an
 // optional variable, such as the key of the state, would be ignored silently.
 func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()

@@ -27,8 +27,8 @@ func (o *Opener) Files(r *Run) map[string]string {
 	return folders
 }
 
-// FilesOf returns the folder in which a destination stores files. It is the configured folder, or else the default
-// of the destination's kind; "" if there is none.
+// filesOf returns the folder in which a destination stores files. It is the configured folder, or else the default of
+// the destination's kind; "" if there is none.
 func (o *Opener) filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
 	if p, err := o.Kind(c, d); dir == "" && err == nil && p.Folder != nil {

@@ -134,8 +134,8 @@ func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 }
 
 // Pick returns the element of all with the given name. If name is "" and there is only one element, it returns that
-// element. Otherwise the error lists names to choose from. flag is the flag with which the user chooses; it is "" if the
-// user chooses with an argument.
+// element. Otherwise the error lists names to choose from. The parameter flag is the name of the flag with which the
+// user chooses; it is "" if the user chooses with an argument.
 func Pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -168,7 +168,7 @@ func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, e
 	return c, p, err
 }
 
-// LoadOneSource is like loadPipeline, for a verb that works on one source. If the pipeline has several sources, source
+// LoadOneSource is like LoadPipeline, for a verb that works on one source. If the pipeline has several sources, source
 // selects one.
 func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := o.LoadPipeline(args)
@@ -179,8 +179,8 @@ func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, co
 	return c, p.ForSource(from.Text), err
 }
 
-// Choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask needs a
-// key and none is configured, choose sets the key that is stored with the state.
+// Choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask
+// needs a key and none is configured, Choose sets the key that is stored with the state.
 func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
 	o.LimitColumns(c, p, streams)

@@ -15,10 +15,11 @@ import (
 // the lock to apply webhook events.
 const lockWait = 3 * time.Second
 
-// LockPipeline takes the lease of a pipeline, or of one of its sources. key is a [config.Pipeline.Key]. Until the lease is
-// released, no other process with the same state can run the pipeline. If another process has the lease, lockPipeline
-// waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see the lease. For them,
-// the destination refuses a commit if another process has committed in the meantime. // Invariant 13
+// LockPipeline takes the lease of a pipeline, or of one of its sources. The parameter key is a [config.Pipeline.Key].
+// Until the lease is released, no other process with the same state can run the pipeline. If another process has the
+// lease, LockPipeline waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see
+// the lease. For them, the destination refuses a commit if another process has committed in the meantime.
+// Invariant 13
 func LockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
 	l, err := s.Lease(ctx, name, source, lockWait)
@@ -51,7 +52,7 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 
 // PipelineLocks has the locks of the pipelines that a process works on. A run of a pipeline and the application of its
 // webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
-// committing to the same stream at the same time: see turnsOf.
+// committing to the same stream at the same time: see StreamLocks.
 //
 // It is safe for concurrent use. The zero value is ready to use.
 type PipelineLocks struct {
@@ -68,8 +69,8 @@ type heldLock struct {
 	lease state.Lease   // if n > 0
 }
 
-// Take locks a pipeline. If other users in this process have its lock, take shares the lock with them. The caller must use
-// the context held, which ends when the lock is lost, and must call release at the end.
+// Take locks a pipeline. If other users in this process have its lock, Take shares the lock with them. The caller must
+// use the context held, which ends when the lock is lost, and must call release at the end.
 func (h *PipelineLocks) Take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	l := h.of(name)
 	select {

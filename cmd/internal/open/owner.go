@@ -54,13 +54,13 @@ type ElsewhereError struct {
 func (e *ElsewhereError) Error() string {
 	here := e.here.Name
 	if here == e.Owner.Name {
-		here = "another machine with that name"
+		here = "another machine with the same name"
 	}
-	return fmt.Sprintf("destination %s: %s belongs to host %s, which has written it since %s; this is %s",
+	return fmt.Sprintf("destination %s: %s belongs to host %s, which has written it since %s; this host is %s",
 		e.destination, e.shown, e.Owner.Name, e.Owner.Since.Format(time.DateOnly), here)
 }
 
-// IsElsewhere reports whether err is an elsewhereError.
+// IsElsewhere reports whether err is an [*ElsewhereError].
 func IsElsewhere(err error) bool {
 	_, ok := errors.AsType[*ElsewhereError](err)
 	return ok
@@ -80,8 +80,8 @@ func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 	return "owner of " + d.Scheme + ":" + path
 }
 
-// ownerOf returns the owner of a destination, and the text of the note that has the owner. text is nil if there is no
-// owner yet.
+// ownerOf returns the owner of a destination, and the text of the note that has the owner. If there is no owner yet,
+// text is nil.
 func (o *Opener) ownerOf(ctx context.Context, c *config.Config, note string) (of Owner, text []byte, err error) {
 	if text, err = o.State(c).Notes().Note(ctx, note); err != nil {
 		return of, nil, StateTrouble(err)
@@ -118,8 +118,8 @@ func (o *Opener) checkOwner(ctx context.Context, c *config.Config, d config.Dest
 	return true, text, nil
 }
 
-// Claim is called before a pipeline writes. If a path that the pipeline writes to has no owner yet, this host becomes its
-// owner. If another host owns a path, claim returns an error. // Invariant 13
+// Claim is called before a pipeline writes. If a path that the pipeline writes to has no owner yet, this host becomes
+// its owner. If another host owns a path, Claim returns an error. // Invariant 13
 func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline) error {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
@@ -142,7 +142,8 @@ func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline)
 	return nil
 }
 
-// setOwner makes this host the owner of a path. was is the text of the present note; nil if there is none.
+// setOwner makes this host the owner of a path. The parameter was has the text of the present note; it is nil if there
+// is none.
 func (o *Opener) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(Owner{o.Host(), o.State(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {

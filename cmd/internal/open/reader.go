@@ -26,8 +26,8 @@ type Reader struct {
 	Shared bool   // several sources share its tables
 }
 
-// Selection is what the command line selects. to is the name of a destination, or NAME@SOURCE; "" means
-// the only destination. source is the name of a source; "" means all sources.
+// Selection is what the command line selects. To is the name of a destination, or NAME@SOURCE; "" means the only
+// destination. Source is the name of a source; "" means all sources.
 type Selection struct {
 	To, Source string
 	Sources    bool // the verb needs sources as well
