@@ -52,7 +52,7 @@ func (st *streamRun) keepKey(ctx context.Context) error {
 	if len(st.known.Dropped)+len(st.known.RefutedKeys) == 0 {
 		return nil
 	}
-	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s. To load it again, drop the table and run again",
+	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s. To load the table again, drop it and run again",
 		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
 }
 

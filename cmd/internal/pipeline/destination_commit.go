@@ -41,7 +41,7 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 }
 
 // attempt writes g and commits it. It returns true, and commits nothing, if missing rows had to be requested first.
-// Once their answers are known, no second request follows.
+// Once the answers about the missing rows are known, no second request follows.
 func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again bool, err error) {
 	if err := k.write(ctx, p, g); err != nil {
 		return false, err
@@ -232,7 +232,7 @@ func (k *destinationRun) balance(g *group) error {
 }
 
 // conclude decides about the missing rows in the transaction of the last group of a pass. The caller must not commit
-// that transaction in two cases: the missing rows must first be requested, or the ending gives up.
+// that transaction in two cases: the missing rows must first be requested, or ending.givesUp returns true.
 func conclude(ctx context.Context, k *destinationRun, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := newEnding(k, p, g, out)
 	defer batch.Release(e.others)

@@ -146,8 +146,8 @@ func (e *ending) settle() {
 	}
 }
 
-// notePasses counts the pass. If the pass was contradicted or its missing rows are unknown, it is not counted, and
-// the next pass requests its parents again.
+// notePasses counts the pass. If the pass was contradicted or its missing rows are unknown, it is not counted, and the
+// next pass requests the same parents again.
 func (e *ending) notePasses() {
 	k := e.k
 	switch {

@@ -72,8 +72,8 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. It compares profiles only if believed is true. shut says that the deletions
-// wait for a person.
+// drifted returns the notices of the pass. It compares profiles only if believed is true. If shut is true, the
+// deletions wait for a person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)

@@ -29,7 +29,7 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates returns one gate for each surface. Streams in apart have no gate, because they use an origin or a
+// newGates returns one gate for each surface. Streams in the map apart have no gate, because they use an origin or a
 // credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}

@@ -34,8 +34,8 @@ type server struct {
 	one     sync.Mutex
 }
 
-// serveAPI serves answers by path. known are streams of the catalogue that the pipeline does not select, such as
-// parents.
+// serveAPI serves answers by path. The parameter known has streams of the catalogue that the pipeline does not select,
+// such as parents.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}

@@ -63,9 +63,9 @@ func newMissingRowCheck(from Source, catalogue []schemas.Stream, s schemas.Strea
 	return &missingRowCheck{source: source, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
 }
 
-// request requests the records with these keys, each at most once. control is the key of a record that the pass
-// contained. It is requested first and last. If the source does not return it both times, no answer is used.
-// Invariant 12
+// request requests the records with these keys, each at most once. The parameter control is the key of a record that
+// the pass contained. That record is requested first and last. The answers are used only if the source returns the
+// record both times. Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

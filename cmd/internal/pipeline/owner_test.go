@@ -106,7 +106,7 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// Two pipelines must not read a page: one whose source has another address, and another one that writes the same
+// A run reads no page if its source has another address than the table's, or if another source or pipeline owns the
 // table.
 func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}

@@ -41,7 +41,7 @@ type reader struct {
 	spills bool // each group is applied to the transaction as soon as it is complete: see reserve
 }
 
-// open starts the mapper with the tables of the destinations. settled says that every destination has tables of this
+// open starts the mapper with the tables of the destinations. If settled is true, every destination has tables of this
 // pipeline.
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p

@@ -27,8 +27,9 @@ type Recorded struct {
 	Settled map[string]bool  // the destinations in which an earlier run has ended
 }
 
-// Record records do as a run of c. It writes the run's row to the destinations, calls do, and writes the run's final
-// row with the reports that do returns. A report without a status gets the status of its error.
+// Record calls the function do, and records this as a run of c. First it writes the run's row to the destinations.
+// After the call it writes the run's final row, with the reports that the function has returned. A report without a
+// status gets the status of its error.
 func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {

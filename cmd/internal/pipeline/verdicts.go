@@ -23,12 +23,13 @@ func newVerdicts() *verdicts {
 // claim is what a pass over a stream proves about the parents of other streams.
 type claim struct {
 	verdict  Verdict
-	doubtful bool // the verdict may not concern the list that the children's parents come from
+	doubtful bool // the verdict may be on another list than the one that the children's parents come from
 	held     bool
 }
 
-// of returns the worse of two verdicts: on the last pass in any destination, and on the last pass in this
-// destination. Child streams take their parents from the one, and compare them with rows from the other. It returns
+// of(destination, stream) returns the worse of two verdicts: on the last pass in any destination, and on the last pass
+// in this destination. Child streams take their parents from the first of these passes, and compare them with rows that
+// the second has loaded. If the stream is held in this destination, the verdict is at best consistent. The verdict is
 // "" if there was no pass yet. // Invariant 12
 func (l *verdicts) of(destination, stream string) Verdict {
 	l.mu.Lock()

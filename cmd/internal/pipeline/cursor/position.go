@@ -119,5 +119,5 @@ type Refutation struct {
 	Why string `json:"why"` // the reason, as text for users
 }
 
-// IsSet reports whether there is one.
+// IsSet reports whether r records a reason.
 func (r Refutation) IsSet() bool { return r != Refutation{} }

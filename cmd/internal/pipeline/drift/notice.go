@@ -49,7 +49,7 @@ const (
 )
 
 // tolerances are the limits of a normal change from one run to the next. A loss of rows causes a notice only if it
-// exceeds both loss and share; growth only if it exceeds both growth and gained.
+// exceeds both loss and share. Growth causes a notice only if it exceeds both growth and gained.
 type tolerances struct {
 	evidence float64 // values to expect in a field before its absence counts as vanished
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice

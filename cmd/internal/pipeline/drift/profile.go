@@ -40,9 +40,10 @@ type Profiler struct {
 
 type columnName struct{ table, column string }
 
-// NewProfiler returns a Profiler. before is the previous profile; it may be nil. have are the tables as they are at the
-// beginning of the pass. Another source that shares a table may have widened a column of it. Then the type of the column
-// says nothing about this source, and the Profiler compares the values themselves with the type in before.
+// NewProfiler returns a Profiler. The parameter before is the previous profile; it may be nil. The parameter have has
+// the tables as they are at the beginning of the pass. Another source that shares a table may have widened a column of
+// it. Then the type of the column says nothing about this source, and the Profiler compares the values themselves with
+// the type in before.
 func NewProfiler(before *Profile, have []schemas.Table) Profiler {
 	f := Profiler{widened: map[columnName]arrow.DataType{}}
 	if before == nil {
@@ -86,7 +87,7 @@ func (f *Profiler) Add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-// sent returns the type of the values that the source sends. t is the type of the column.
+// sent returns the type of the values that the source sends. The parameter t is the type of the column.
 func (f *Profiler) sent(of columnName, t arrow.DataType, values arrow.Array) arrow.DataType {
 	was, widened := f.widened[of]
 	if widened && !allFit(values, t, was) {

@@ -56,8 +56,8 @@ type Knowledge struct {
 	History  map[string]History                          // by stream; only of streams that were read before
 	Sizes    map[string]Size                             // by stream; of lists without a history
 	Sent     int64                                       // requests that found out the sizes
-	Expected func(s schemas.Stream, parents int64) int64 // how many of so many unchanged parents a pass requests
-	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that the run does not read for itself
+	Expected func(s schemas.Stream, parents int64) int64 // how many of this number of unchanged parents a pass requests
+	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that is not a stream of the run
 	Lane     func(stream string) Lane                    // returns the lane of a stream
 	Last     RunDuration                                 // cost of the last complete run
 	PageSize float64                                     // bytes of a page in the last run; 0: unknown
@@ -201,8 +201,8 @@ func (k Knowledge) forecast(s schemas.Stream, before map[string]Size) Stream {
 	return one
 }
 
-// child forecasts a request for each record of the parent, and the reading of a parent that the run does not read for
-// itself.
+// child forecasts a request for each record of the parent. If the parent is not a stream of the run, child adds the
+// requests that read the parent's list.
 func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
 	of, sure := k.sizeOf(s.Parent, before, 0)
 	one := Stream{Stream: s.Name, Basis: Derived, Records: of.Records, Pages: of.Records, Requests: of.Records + of.Pages, AtLeast: of.AtLeast}
@@ -216,8 +216,8 @@ func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
 // maxGenerations limits the search for the first parent.
 const maxGenerations = 10
 
-// sizeOf returns the size of a parent's list. Pages are those that only its child streams need. sure is false if
-// nothing is known about it.
+// sizeOf returns the size of a parent's list. The field Pages has only the pages that the run reads for child streams.
+// The result sure is false if nothing is known about the list.
 func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int) (size Size, sure bool) {
 	if size, ok := before[parent]; ok {
 		return size, !size.guessed

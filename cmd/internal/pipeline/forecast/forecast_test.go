@@ -110,7 +110,7 @@ func TestForecastOfUnknownLists(t *testing.T) {
 	require.True(t, by["b.list"].AtLeast)
 	require.Equal(t, 1, f.Guessed)
 
-	k.Streams = k.Streams[1:2] // the run does not read the parent for itself
+	k.Streams = k.Streams[1:2] // the parent is not a stream of the run
 	require.Equal(t, int64(2+101), New(k).Requests, "the pages of the parent, and a request for each of its records")
 	k.Sizes = nil
 	require.Equal(t, 1, New(k).Guessed)

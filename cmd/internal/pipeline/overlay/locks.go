@@ -101,7 +101,7 @@ func (u *Lock) AllowDeltas(overlays map[string]*Overlay) {
 	u.Release()
 }
 
-// Leave ends a run's passes over the stream. locked says whether the run holds the lock.
+// Leave ends a run's passes over the stream. The parameter locked says whether the run holds the lock.
 func (u *Lock) Leave(locked bool, now time.Time) {
 	if u == nil {
 		return
@@ -115,8 +115,8 @@ func (u *Lock) Leave(locked bool, now time.Time) {
 	}
 }
 
-// Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try
-// waits up to patience for the current commit to end. overlays is nil if no pass is running.
+// Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try waits up to
+// patience for the current commit to end. If no pass is running, overlays is nil.
 func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[string]*Overlay, ok bool) {
 	if u == nil {
 		return nil, true

@@ -36,7 +36,7 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// Follow returns the cursor that deltas have moved the stored one to. If they have not moved it, Follow returns stored.
+// If deltas have moved the stored cursor, Follow returns the new cursor. Otherwise it returns the parameter stored.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored
@@ -64,8 +64,8 @@ func (l *Overlay) Close() {
 	}
 }
 
-// Admits reports whether deltas may commit through d. d must be the connection of the pass: another connection to the
-// same destination does not know which rows the pass has read.
+// Admits reports whether deltas may commit through d. The parameter d must be the connection of the pass: another
+// connection to the same destination does not know which rows the pass has read.
 func (l *Overlay) Admits(d load.Destination) bool {
 	return l.Open() && len(l.known) < maxDeltaRows && unwrap(l.dest) == unwrap(d)
 }
@@ -102,8 +102,8 @@ type Row struct {
 	Event      int64  // ordinal of the event
 }
 
-// New returns the overlay of a destination for a pass whose rows have this stamp. keys contains the keys that the
-// pass has read.
+// New returns the overlay of a destination for a pass whose rows have this stamp. The parameter keys has the keys that
+// the pass has read.
 func New(dest load.Destination, pass load.Pass, stamp string, keys *Keys) *Overlay {
 	return &Overlay{dest: dest, Pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
 }

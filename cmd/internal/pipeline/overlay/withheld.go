@@ -78,7 +78,7 @@ func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	h.Release()
 }
 
-// Give replaces the rows that are written with other copies of them.
+// Give exchanges Batches for another copy of the same rows.
 func (h *Withheld) Give(batches []transform.TableBatch) {
 	if h.own {
 		batch.ReleaseTables(h.Batches)

@@ -36,8 +36,8 @@ func (l *Left) Release() {
 	}
 }
 
-// Review finds the missing rows at the end of a pass. It reads the rows that are committed, so it must be called
-// before the transaction of the last rows begins. skipped says whether the pass has skipped parents.
+// Review finds the missing rows at the end of a pass. It reads the rows that are committed, so it must be called before
+// the transaction of the last rows begins. The parameter skipped says whether the pass has skipped parents.
 func (t Table) Review(ctx context.Context, k *Tracker, m *Stored, skipped bool, pass string, now time.Time) (*Left, error) {
 	l := &Left{Parents: map[uint64]bool{}}
 	if skipped {

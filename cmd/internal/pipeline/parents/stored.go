@@ -54,8 +54,8 @@ const (
 	barren // a parent of this stream may have no rows
 )
 
-// Recall reads which parents are stored. A parent is requested again if its rows were deleted or must be written
-// again, or if a file of its rows is missing. tables are the tables of the stream.
+// Recall reads which parents are stored. A parent is requested again if its rows were deleted or must be written again,
+// or if a file of its rows is missing. The parameter tables has the tables of the stream.
 func (t Table) Recall(ctx context.Context, k *Tracker, past Past, tables []schemas.Table) (*Stored, error) {
 	m := &Stored{passes: past.Passes, trusted: past.Trusted}
 	if err := t.entries(ctx, m, past.Unsure); err != nil || !m.trusted {
@@ -126,8 +126,8 @@ func (t Table) each(ctx context.Context, visit func(tuple string, print int64, p
 	})
 }
 
-// Write writes the parents in the transaction of their rows, so that no parent is stored without its rows. It writes
-// at most so many in one batch. Invariants 1, 2
+// Write writes the parents in the transaction of their rows, so that no parent is stored without its rows. A batch has
+// at most as many parents as the parameter most says. Invariants 1, 2
 func (t Table) Write(ctx context.Context, tx load.Tx, pass string, now time.Time, parents []Parent, most int) error {
 	for some := range slices.Chunk(parents, max(1, most)) {
 		var rows [][]any

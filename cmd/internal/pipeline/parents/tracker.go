@@ -78,7 +78,7 @@ func NewTracker(s schemas.Stream) *Tracker {
 	return k
 }
 
-// Expected returns how many of so many parents a pass requests if none of them has changed.
+// Expected returns how many parents a pass requests if none of them has changed. The parameter of is their number.
 func Expected(s schemas.Stream, of int64) int64 {
 	k := NewTracker(s)
 	if k == nil || of <= int64(k.few) {
@@ -122,7 +122,7 @@ func Definition(s schemas.Stream) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// Needs reports whether the pass must request the parent. of is the number of all parents.
+// Needs reports whether the pass must request the parent. The parameter of is the number of all parents.
 func (k *Tracker) Needs(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {

@@ -80,9 +80,9 @@ var doubts = []Doubt{
 	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "no records arrived, as for a user without permission" }},
 	{"round size", Consistent, lasts, (*Facts).Cut, func(f *Facts) string {
 		if f.steady() {
-			return fmt.Sprintf("it has %d records again although some of them are new, and may have been cut there", f.Listed())
+			return fmt.Sprintf("the list has %d records again although some of them are new, so it may have been cut at this number", f.Listed())
 		}
-		return fmt.Sprintf("it may have been cut at %d records", f.Listed())
+		return fmt.Sprintf("the list may have been cut at %d records", f.Listed())
 	}},
 	{"uneven pages", Consistent, lasts, func(f *Facts) bool { return f.Uneven > 0 && f.LastTotal < 0 }, func(f *Facts) string {
 		return fmt.Sprintf("%d pages before the last had fewer records than others", f.Uneven)

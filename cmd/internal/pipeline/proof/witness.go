@@ -11,8 +11,8 @@ type Witness struct {
 
 func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds(f) }
 
-// witnesses are the reasons for the verdict proven. One that holds is enough if no [Doubt] applies. Reports name the
-// first.
+// witnesses are the reasons for the verdict proven. One witness that holds is enough if no [Doubt] applies. Reports
+// name the first witness that holds.
 var witnesses = []Witness{
 	{"object", oneObject, func(*Facts) string { return "the stream is one object, not a list" }},
 	{"parents", everyParent, func(f *Facts) string {

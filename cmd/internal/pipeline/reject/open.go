@@ -118,7 +118,7 @@ func (m *Met) Add(rejects ...transform.Reject) {
 	}
 }
 
-// AsOpen returns the rejects of the pass as those that a destination without open rejects has after it.
+// AsOpen returns the open rejects after the pass, for a destination that had none before the pass.
 func (m *Met) AsOpen() *Open { return &Open{all: m.all, more: m.more} }
 
 // Watch notes whether the pass stores the records of o.

@@ -48,10 +48,10 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"id":%s,"name":%q}`, id, r.Name), nil
 }
 
-// Records returns the records with the ids from from up to, but without, to.
-func Records(from, to int) []Record {
+// Records returns the records whose ids are at least first and less than end.
+func Records(first, end int) []Record {
 	var rs []Record
-	for i := from; i < to; i++ {
+	for i := first; i < end; i++ {
 		rs = append(rs, Record{i, "n" + strconv.Itoa(i)})
 	}
 	return rs
@@ -71,7 +71,7 @@ type List struct {
 	Wait  func(context.Context, int) // called before each page; may be nil
 }
 
-// Sized gives each record a size: a text for the records at these places, a number for the others.
+// Sized gives each record a size: a text for the records at these indexes, a number for the others.
 func (l *List) Sized(texts ...int) {
 	l.Numbers = true
 	for i := range l.Records {
