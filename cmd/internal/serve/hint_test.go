@@ -93,7 +93,7 @@ func TestRefusedHintIsKept(t *testing.T) {
 	}
 }
 
-// What applies events learns which of its refreshes were refused, once.
+// The code that applies events learns once which of its refreshes were refused.
 func TestRefusedRefreshIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -170,7 +170,7 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// A request for live updates announces a body but does not send it. Its deadline ends it.
+// A request for live updates announces a body but does not send the body. The deadline of the request ends the request.
 func TestEventsWithBody(t *testing.T) {
 	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unauthorized", http.StatusUnauthorized)

@@ -92,10 +92,10 @@ type Pipeline struct {
 	// when the whole run has ended.
 	Planned bool
 
-	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an
-	// event arrives. Calls of Deltas do not overlap each other. Unless Concurrent is set, they do not overlap
-	// calls of Run either. refused has the streams of earlier [Deltas].Refresh whose run could not begin, because another
-	// run was under way. The daemon requests it again.
+	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an event
+	// arrives. Calls of Deltas do not overlap each other. Unless Concurrent is set, they do not overlap calls of Run
+	// either. The argument refused has streams of earlier [Deltas].Refresh: their run could not begin, because another
+	// run was under way. The daemon requests that run again.
 	Deltas     func(ctx context.Context, refused []string) (Deltas, error)
 	Concurrent bool   // Deltas and Run may run at the same time, because they coordinate their commits
 	Close      func() // called after the last call of Deltas; may be nil

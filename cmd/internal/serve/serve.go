@@ -90,8 +90,8 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// How long a daemon that stops waits: for all of its work, and for HTTP requests. Of stopGrace, open commits may
-// use eight seconds. // Invariant 15
+// Limits of the wait when a daemon stops: for all of its work, and for HTTP requests. Open commits may use eight
+// seconds of stopGrace. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second

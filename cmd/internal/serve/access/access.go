@@ -157,8 +157,8 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 
 const logEvery = time.Minute
 
-// refused logs and reports a refused token. If the token was not compared, refused only counts it. These tokens
-// have one log line per minute, with their number.
+// refused logs and reports a refused token. If the token was not compared, refused only counts it. One log line per
+// minute states the number of such tokens.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})

@@ -65,7 +65,7 @@ func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, err
 	return lastSeen, err
 }
 
-// wait returns when there are more updates, or after d. Then elapsed is true.
+// wait returns when there are more updates, or after the time d. In the second case, elapsed is true.
 func (b *Board) wait(r *http.Request, d time.Duration, more <-chan struct{}) (elapsed bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()

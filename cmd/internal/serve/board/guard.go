@@ -67,7 +67,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity of the sender of a request. program is true if the request has a bearer token. Such a
+// visitor returns the identity of the sender of a request. If the request has a bearer token, program is true. Such a
 // request needs no CSRF mark, because no other site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (identity access.Identity, program bool, err error) {
 	if b.Access.Open() {
@@ -108,8 +108,8 @@ func (b *Board) vouched(r *http.Request) bool {
 	if b.sessions.marked(r) {
 		return true
 	}
-	// A browser sends the origin of a request, and a program does not. ownPages has checked the origins that were
-	// sent.
+	// A browser sends the origin of a request, and a program does not. The function ownPages has checked the origins
+	// that were sent.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
 }
@@ -123,8 +123,8 @@ func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	case isAPI(r):
 		b.problem(w, r, access.Status(w.Header(), access.ErrMissing), "a token is required: Authorization: Bearer …")
 	case !changes(r) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
-		// The visitor has followed a link on another site, so the browser did not send the session's cookie. It
-		// sends the cookie with the next request. The page again makes that request.
+		// The visitor has followed a link on another site, so the browser did not send the session's cookie. It sends
+		// the cookie with the next request. The page "again" makes the browser send that request.
 		b.render(w, http.StatusOK, "again", page{Title: "Dashboard", Here: r.URL.RequestURI()})
 	default:
 		http.Redirect(w, r, "/signin?next="+url.QueryEscape(local(r.URL.RequestURI())), http.StatusSeeOther)

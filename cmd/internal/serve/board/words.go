@@ -228,7 +228,7 @@ func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
 
-// streamOfPath returns the path of a stream's page. source is "" if the pipeline has only one source.
+// streamOfPath returns the path of a stream's page. The parameter source is "" if the pipeline has only one source.
 func streamOfPath(pipeline, source, s string) string {
 	return partPath(streamPath(pipeline, s), source)
 }

@@ -23,7 +23,7 @@ import (
 type Schedule struct {
 	text    string
 	zone    *time.Location
-	spec    *cron.SpecSchedule // the cron expression, for times of day in zone that are written as if they were UTC
+	spec    *cron.SpecSchedule // the cron expression; it gets times of day in zone as if they were UTC
 	every   time.Duration      // the period of @every; spec is then nil
 	repeats bool               // a time of day that occurs twice is due both times
 }

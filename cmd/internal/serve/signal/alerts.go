@@ -52,7 +52,7 @@ type AlertOptions struct {
 }
 
 const (
-	// DefaultDigest is how long an alert waits for others to join its message.
+	// DefaultDigest is how long an alert waits for other alerts to join its message.
 	DefaultDigest = 30 * time.Second
 
 	quiet        = 15 * time.Minute // minimum time between two messages to one target about one topic

@@ -165,7 +165,7 @@ func (m *Metrics) deltasApplied(n serve.DeltasApplied) {
 	m.oldest.WithLabelValues(p).Set(oldest)
 }
 
-// Request counts a request to a source, and how long it took. status is 0 if there was no response.
+// Request counts a request to a source, and how long it took. The parameter status is 0 if there was no response.
 func (m *Metrics) Request(source, surface string, status int, took time.Duration) {
 	source = m.source(source)
 	m.requests.WithLabelValues(source, surface, class(status)).Inc()
