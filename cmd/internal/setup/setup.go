@@ -144,8 +144,8 @@ func (s Setup) Render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Parse renders the configuration and parses it as every other verb would. A variable without a value is not a
-// fault: parseSetup uses a placeholder.
+// Parse renders the configuration and parses it as every other verb would. A variable without a value is not a fault:
+// Parse uses a placeholder.
 func Parse(o *open.Opener, s Setup) (*config.Config, error) {
 	s.Fill()
 	text, err := s.Render()
