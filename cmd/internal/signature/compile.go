@@ -35,7 +35,7 @@ type compiled struct {
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // the time, and the id, is a separate part of the signed content, not only within the body
+	signsTS, signsID bool // the time (or the id) is a separate part of the signed content, not only within the body
 	identified       bool // the id is signed: as a separate part, or within the body
 }
 
@@ -94,9 +94,9 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value at the source; "" if there is none. If the source is [Parsed], that is the argument
-// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a
-// value that is too long or not printable.
+// read returns the value at the source; "" if there is none. If the source is [Parsed], the value is the argument
+// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a value
+// that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:
