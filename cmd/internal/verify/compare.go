@@ -28,7 +28,7 @@ type comparison struct {
 
 type entry struct {
 	hash  uint64
-	place int64 // number of equal rows at the source; more than one only in a table without a key
+	place int64 // offset of the key in the hash file
 	want  int32 // number of equal rows at the source; more than one only without a key
 	got   int32
 
