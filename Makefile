@@ -97,9 +97,10 @@ bench: build ## measure speed and memory, each figure beside a baseline; fail if
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/jsondoc ./extract/wire ./state ./cmd/internal/serve/receive
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
+# Three kinds of destinations at once, because many trials wait for a stopped process.
 .PHONY: crash
 crash: ## kill runs at random moments and at every step; one more run must make the tables equal to the source (TRIALS=1000)
-	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
+	GOGC=400 $(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -parallel 3 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
 
 .PHONY: servers
 servers: ## fetch servers by other authors once; read their lists, with only the paths configured, and compare the counts

@@ -167,13 +167,16 @@ func (r *crashRig) looked(t *testing.T) {
 	t.Logf("readers looked %d times and saw %d rows in all", r.looks, r.rows)
 }
 
-// crashing runs a sweep of crashes for each kind of destination.
+// crashing runs a sweep of crashes for each kind of destination, several at once.
 func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
 	if *trials == 0 {
 		t.Skip("run by make crash")
 	}
-	onEach(t, f)
+	onEach(t, func(t *testing.T, to target) {
+		t.Parallel()
+		f(t, to)
+	})
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
@@ -213,11 +216,15 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 
 // TestCrashAtEveryStep kills the sync at each step of a destination: when it reaches the step for the first time, in
 // the middle, and for the last time. It does so on a warehouse with changes and deletions to apply, and on a new one.
+// The short form kills it once at each step, with few streams: they reach the same steps.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams
+		if *trials < 100 {
+			streams = fewStreams
+		}
 		if shortForm(to) {
-			scale, streams = 1, fewStreams
+			scale = 1
 		}
 		r := newCrashRig(t, to, scale, streams)
 		done := map[string]bool{}
