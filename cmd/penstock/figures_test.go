@@ -41,6 +41,7 @@ var (
 type figure struct {
 	what, base string
 	ours, than []float64 // pairs of measurements: penstock's and the baseline's, in seconds, bytes or counts
+	cpu        []float64 // for a figure of memory: the CPU seconds of penstock's processes, because less memory may cost CPU
 	unit       string
 	ratio      func(ours, than float64) float64
 	reach      string // the required ratio, for the report
@@ -77,8 +78,12 @@ func (f figure) verdict() string {
 func (f figure) print(w io.Writer) {
 	ratios := f.ratios()
 	r := median(ratios)
-	fmt.Fprintf(w, "| %-44s | %9.4g %-3s | %-42s | %9.4g | %6.3f (%.3f-%.3f) | %-8s | %s |\n",
-		f.what, median(f.ours), f.unit, f.base, median(f.than), r, slices.Min(ratios), slices.Max(ratios), f.reach, f.verdict())
+	what := f.what
+	if len(f.cpu) > 0 {
+		what += fmt.Sprintf(" (CPU %.1f s)", median(f.cpu))
+	}
+	fmt.Fprintf(w, "| %-60s | %9.4g %-3s | %-42s | %9.4g | %6.3f (%.3f-%.3f) | %-8s | %s |\n",
+		what, median(f.ours), f.unit, f.base, median(f.than), r, slices.Min(ratios), slices.Max(ratios), f.reach, f.verdict())
 }
 
 func median(v []float64) float64 {
@@ -383,7 +388,7 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return engine(t, ".duckdb"), engine(t, flat+".duckdb") }},
 		{name: "Parquet, zstd", base: "DuckDB COPY (read_json(local file)) TO Parquet", to: parquetTarget{dir}, reach: 1, bound: 300, like: "the same, into penstock's two tables",
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return engine(t, ".parquet"), engine(t, flat+".parquet") }},
-		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 100, like: "the same COPY, then the same keys",
+		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 160, like: "the same COPY, then the same keys",
 			runBaseline: func(t *testing.T, _ int) (float64, float64) { return pg.copyBack(t) }},
 	}
 }
@@ -428,7 +433,7 @@ func loadFigures(t *testing.T, dir, ndjson string) []figure {
 		ten := run(t, dir, bin, "sync", "-c", figuresConfig(t, dir, stop.url, l.to), "--no-progress")
 		t.Logf("%s, ten times: %.2fs cpu %.2f rss %.0f MB", l.name, ten.wall, ten.cpu, ten.rss/1e6)
 		out = append(out, figure{what: l.name + ": peak memory, ten times the records", base: "peak memory, once", unit: "MB",
-			ratio: share, reach: "<= 1.05", holds: func(r float64) bool { return r <= 1.05 }, ours: []float64{ten.rss / 1e6}, than: peaks[i : i+1]})
+			ratio: share, reach: "<= 1.05", holds: func(r float64) bool { return r <= 1.05 }, ours: []float64{ten.rss / 1e6}, than: peaks[i : i+1], cpu: []float64{ten.cpu}})
 		l.to.reset(t, false)
 	}
 	return out
@@ -447,8 +452,12 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 		ratio: share, reach: "~ 0", holds: func(r float64) bool { return r <= 0.002 }}
 	peak := figure{what: l.name + ": peak memory, whole process", base: "the bound", unit: "MB",
 		ratio: share, reach: "<= 1", holds: func(r float64) bool { return r <= 1 }}
+	spare := figure{what: l.name + ": CPU of the first run", base: "the first run with a heap of 1 GiB", unit: "s",
+		ratio: share, reach: "<= 1.1", holds: func(r float64) bool { return r <= 1.1 }}
 	config := figuresConfig(t, dir, url, l.to)
 	for i := range *pairs {
+		l.to.reset(t, false)
+		ample := run(t, dir, "env", heapEnv+"=1GiB", bin, "sync", "-c", config, "--no-progress")
 		l.to.reset(t, false)
 		first := run(t, dir, bin, "sync", "-c", config, "--no-progress")
 		second := run(t, dir, bin, "sync", "-c", config, "--no-progress")
@@ -458,14 +467,16 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 		again.ours, again.than = append(again.ours, second.wall), append(again.than, first.wall)
 		bytesAgain.ours, bytesAgain.than = append(bytesAgain.ours, second.written/1e6), append(bytesAgain.than, first.written/1e6)
 		peak.ours, peak.than = append(peak.ours, max(first.rss, second.rss)/1e6), append(peak.than, l.bound)
+		peak.cpu = append(peak.cpu, first.cpu+second.cpu)
+		spare.ours, spare.than = append(spare.ours, first.cpu), append(spare.than, ample.cpu)
 		t.Logf("%s, pair %d: baseline %.2fs, second baseline %.2fs; first %.2fs cpu %.2f rss %.0f MB; second %.2fs cpu %.2f rss %.0f MB", l.name, i,
 			base, alike, first.wall, first.cpu, first.rss/1e6, second.wall, second.cpu, second.rss/1e6)
 	}
-	figures = []figure{load, again, peak}
+	figures = []figure{load, again, peak, spare}
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 100 { // not for Postgres, because its server writes the bytes
+	if l.bound > 160 { // not for Postgres, because its server writes the bytes
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

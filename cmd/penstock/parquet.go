@@ -26,7 +26,7 @@ func parquetKind() open.Kind {
 		OnHost: func(d config.Destination) bool { path, _ := open.FilePath(d); return !inBucket(path) },
 		// The heap has the columns of all files that are being written. With a lower limit, garbage collection
 		// takes a third of the CPU.
-		Memory: open.MemoryPlan{Heap: 208 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
+		Memory: open.MemoryPlan{Heap: 208 << 20, List: 4 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
 		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
 			path, _ := open.FilePath(d)
 			if inBucket(path) {

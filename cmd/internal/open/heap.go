@@ -1,14 +1,30 @@
 package open
 
 import (
+	"io/fs"
+	"math"
 	"os"
+	"path"
 	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
 )
 
-// DefaultHeap is the size of the Go heap that the garbage collector aims for, in bytes. GOMEMLIMIT or a destination may
-// set another size. Most of the heap is column buffers. They are large, short-lived and without pointers, so frequent
-// collections are cheap. // Invariant 6
+// DefaultHeap is the size of the Go heap that the garbage collector aims for while no run is at work, in bytes. Most of
+// the heap is column buffers. They are large, short-lived and without pointers, so frequent collections are cheap.
+// Invariant 6
 const DefaultHeap = 128 << 20
+
+// leastHeap is the smallest heap size that a limit of a cgroup leads to. A smaller one would only cost CPU.
+const leastHeap = 32 << 20
+
+// heapUse are the runs at work, whose needs decide the size of the heap.
+type heapUse struct {
+	mu   sync.Mutex
+	runs map[*Run]MemoryPlan
+	most int64 // the most that the limit of the cgroup allows; 0 until it is read
+}
 
 // KeepHeap sets the size of the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
 func KeepHeap(bytes int64) {
@@ -17,16 +33,103 @@ func KeepHeap(bytes int64) {
 	}
 }
 
-// raiseHeap raises the heap size to what a run needs. It never lowers it, so in a daemon the largest run decides.
-func (o *Opener) raiseHeap(bytes int64) {
-	for {
-		was := o.heap.Load()
-		if bytes <= was {
-			return
+// add sets the heap size for the runs at work and r.
+func (u *heapUse) add(r *Run) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.runs == nil {
+		u.runs, u.most = map[*Run]MemoryPlan{}, heapShare(memoryLimit(os.DirFS("/")))
+	}
+	u.runs[r] = r.Memory
+	u.keep()
+}
+
+// remove sets the heap size for the runs at work without r.
+func (u *heapUse) remove(r *Run) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, ok := u.runs[r]; ok {
+		delete(u.runs, r)
+		u.keep()
+	}
+}
+
+func (u *heapUse) keep() {
+	var plans []MemoryPlan
+	for _, p := range u.runs {
+		plans = append(plans, p)
+	}
+	KeepHeap(min(heapFor(plans), u.most))
+}
+
+// heapFor returns the heap size for runs at work: what the most demanding destination needs, and a share for each list
+// that is read at the same time. If the heap did not grow with the lists, the collector would run all the time.
+func heapFor(plans []MemoryPlan) (bytes int64) {
+	var lists int64
+	for _, p := range plans {
+		bytes = max(bytes, p.Heap)
+		lists += int64(p.Lists) * p.List
+	}
+	if bytes == 0 {
+		bytes = DefaultHeap
+	}
+	return bytes + lists
+}
+
+// heapShare returns the most that the heap may take of the memory that the process may use. The other half is for the
+// program itself and for the engine of a DuckDB destination. 0 means that there is no limit.
+func heapShare(memory int64) int64 {
+	if memory == 0 {
+		return math.MaxInt64
+	}
+	return max(memory/2, leastHeap)
+}
+
+// memoryLimit returns the lowest limit of the cgroups of this process, of version 1 or 2, or 0 if there is none. root
+// is the root of the file system.
+func memoryLimit(root fs.FS) (lowest int64) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
 		}
-		if o.heap.CompareAndSwap(was, bytes) {
-			KeepHeap(bytes)
-			return
+		var folder, file string
+		switch {
+		case parts[1] == "":
+			folder, file = "sys/fs/cgroup", "memory.max"
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			folder, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		// In a container, the group may be the root of what it sees, so the parents are read too.
+		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
+			if n := readLimit(root, path.Join(folder, group, file)); n > 0 && (lowest == 0 || n < lowest) {
+				lowest = n
+			}
+			if group == "/" {
+				break
+			}
 		}
 	}
+	return lowest
+}
+
+// noLimit is less than the number by which version 1 says that there is no limit.
+const noLimit = 1 << 60
+
+func readLimit(root fs.FS, name string) int64 {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n >= noLimit {
+		return 0 // the text is max
+	}
+	return n
 }

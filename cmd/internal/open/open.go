@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/wire/budget"
@@ -29,7 +28,7 @@ type Opener struct {
 
 	stores    stores           // open state stores
 	governors budget.Governors // governors of the accounts of sources
-	heap      atomic.Int64     // largest heap limit that a run of this process has set; see raiseHeap
+	heap      heapUse          // the runs that decide the size of the heap
 }
 
 // processContext returns a context that ends when the process is stopped. Reading a configuration needs such a

@@ -40,7 +40,8 @@ func (o *Opener) Pipeline(ctx context.Context, c *config.Config, p config.Pipeli
 		return nil, errors.Join(err, r.Source.Close())
 	}
 	r.Memory = o.MemoryFor(c, p)
-	o.raiseHeap(r.Memory.Heap)
+	r.Memory.Lists = min(len(streams), pipeline.DefaultWorkers)
+	o.heap.add(r)
 	return r, nil
 }
 
@@ -104,6 +105,7 @@ func (r *Run) Forget() {
 
 // Close closes the destinations and the source. A run can be closed before its destinations are open.
 func (r *Run) Close() {
+	r.opener.heap.remove(r)
 	r.closeDestinations()
 	_ = r.Source.Close() // closing a connection loses nothing
 }
