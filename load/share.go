@@ -40,8 +40,8 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return it from Share if its
-// methods take the source from their [state.Key].
+// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return a SourcePart from Share if
+// the methods of the Sharer take the source from their [state.Key].
 type SourcePart struct {
 	Destination
 	Source string

@@ -17,21 +17,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Surveyor is implemented by destinations that can read at once what a run has to know of many streams, and can commit
-// at once the bookkeeping of streams whose rows have not changed.
+// Surveyor is implemented by destinations that can handle many streams at once. Survey reads what a run must know about
+// the streams. Settle commits the bookkeeping of those streams whose rows have not changed.
 type Surveyor interface {
 	// Survey reads the streams, in one snapshot of the destination. They belong to one pipeline and one source. It
 	// returns an error that wraps [errors.ErrUnsupported] if the destination cannot do so.
 	Survey(ctx context.Context, streams []Surveyed) error
 
-	// SurveyOf returns what Survey has found of a stream. It returns false if a transaction of the stream has
-	// ended in this process since.
+	// SurveyOf returns the results of the last Survey for a stream. It returns false if a transaction of the stream has
+	// ended in this process since then.
 	SurveyOf(k state.Key) (StreamSurvey, bool)
 
 	// Settle commits rows of penstock's own tables and new cursors, for many streams in one transaction. It changes no
-	// other rows. The result has an error for each settlement. If the stored cursor differs from the expected one, or
-	// the stream has changed since the survey, the error is state.ErrMoved (wrapped), and the other settlements are
-	// committed. Invariants 1, 2, 13
+	// other rows. The result has an error, or nil, for each settlement. The error is state.ErrMoved (wrapped) if the
+	// stored cursor differs from the expected one, or if the stream has changed since the survey. The other settlements
+	// are still committed. Invariants 1, 2, 13
 	Settle(ctx context.Context, all []Settlement) []error
 }
 
@@ -41,7 +41,7 @@ type Surveyed struct {
 	Table string
 }
 
-// StreamSurvey is what a destination has of a stream.
+// StreamSurvey has the results of a survey for one stream.
 type StreamSurvey struct {
 	Cursor state.Cursor
 	Tables []schemas.Table // as [Destination].Tables returns them
@@ -53,7 +53,7 @@ type StreamSurvey struct {
 	Rows   int64 // number of the rows in Digest
 
 	// Forgotten says that a current row has no hash, so it must be written again; see [Tx]. It is known only if Digest
-	// is.
+	// is known.
 	Forgotten bool
 }
 

@@ -46,7 +46,8 @@ func crashTables(mode schemas.Mode, p int) (root, items schemas.Table) {
 	return root, items
 }
 
-// crashRows returns the records of pass p. Each pass changes a third of them, and one is missing.
+// crashRows returns the records of pass p. In each pass, a third of the records have changed, and one record is
+// missing.
 func crashRows(p int) (root, items []loadtest.Row) {
 	for id := range 30 {
 		if id == p {
@@ -129,8 +130,9 @@ func crashCheck(t *testing.T, d *DB) state.Cursor {
 	return c
 }
 
-// TestCrash kills a process at each step of five passes in turn, with a table of one row per record and with one that
-// keeps all versions. The file must open, hold what its cursor says, and be completed by the next process.
+// TestCrash kills a process at each step of five passes. It tests a table with one row per record, and a table that
+// keeps all versions. After a kill, the file must open, and must have the rows of the pass that its cursor names. The
+// next process must complete it.
 func TestCrash(t *testing.T) {
 	if path := os.Getenv("PENSTOCK_TEST_CRASH"); path != "" {
 		crashChild(t, path)

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// freshName is a file in the engine's private folder. A database is created there before it appears under its own
-// name.
+// freshName is the name of a file in the engine's private folder. A new database is created under this name, and then
+// moved to its own path.
 const freshName = "fresh.duckdb"
 
-// create creates a database file without tables. The engine writes such a file in several steps, and cannot open one
-// that a crash or a full disk left incomplete. So create builds the file elsewhere, and then moves it to its path in
-// one step.
+// create creates a database file without tables. The engine writes such a file in several steps. It cannot open a file
+// that a crash or a full disk has left incomplete. So create builds the file elsewhere, and then moves it to its path
+// in one step.
 func (d *DB) create(ctx context.Context) error {
 	e := d.window.engine
 	fresh := filepath.Join(e.temp, freshName)

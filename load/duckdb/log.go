@@ -13,8 +13,8 @@ import (
 // Commits since the last checkpoint are in a log beside the file. The engine replays the log each time the file is
 // attached.
 const (
-	// A log longer than longLog is merged into the file when the file is detached, and one longer than finalLog when
-	// the destination is closed.
+	// When the file is detached, a log longer than longLog is merged into the file. When the destination is closed, a
+	// log longer than finalLog is merged.
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
@@ -38,8 +38,8 @@ func unreadableLog(err error) bool {
 }
 
 // withoutLog opens a file whose log cannot be replayed. It moves the log aside, which returns the file to its last
-// checkpoint. No data is lost: rows and cursors go back together, and the next run reads the rest again. If the file
-// still cannot be opened, withoutLog restores the log and returns the cause.
+// checkpoint. No data is lost: the rows and the cursors are then those of the last checkpoint, and the next run reads
+// the later records again. If the file still cannot be opened, withoutLog restores the log and returns the cause.
 func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	log := d.o.Path + ".wal"
 	if info, err := os.Stat(log); err != nil || info.Size() == 0 {

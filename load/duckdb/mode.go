@@ -68,8 +68,8 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 const maxLinks = 40
 
 // resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
-// The engine needs this path, because its settings allow it to open only files of that name, and because it writes its
-// log beside the real file. An open database also stays where it is when the link of a folder changes.
+// The engine needs this path for two reasons: its settings allow it to open only files with this path, and it writes
+// its log beside the real file. An open database also stays where it is when the link of a folder changes.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {

@@ -14,8 +14,8 @@ import (
 )
 
 // Publish writes a copy of the file to path, for readers that may keep it open for any time. A rename replaces the
-// previous copy: readers that have it open continue with it, and readers that open the path later get the whole new
-// copy. // Invariant 7
+// previous copy. Readers that have the previous copy open continue to read it. Readers that open the path later get the
+// whole new copy. // Invariant 7
 //
 // Publish does nothing if the copy is up to date. It returns an error if a log exists beside path: another program
 // has written to the copy, and the engine would replay that log into the new copy.

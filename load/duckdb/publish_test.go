@@ -144,7 +144,8 @@ func TestPublishFails(t *testing.T) {
 	r.tidy()
 }
 
-// TestPublishUnderReaders opens the copy repeatedly while it is replaced. Each time it finds one complete commit.
+// TestPublishUnderReaders opens the copy repeatedly while it is replaced. Each time, the copy must have one complete
+// commit.
 // Invariant 7
 func TestPublishUnderReaders(t *testing.T) {
 	r := newPublishRig(t)

@@ -45,8 +45,8 @@ const (
 )
 
 const (
-	// After a use, the file stays attached for idleTime. If it was attached more than openTime ago, it is detached at
-	// once. If uses overlap, it stays attached until the last of them ends. // Invariant 7
+	// After a use, the file stays attached for idleTime. If the file was attached more than openTime ago, it is
+	// detached at once. If uses overlap, the file stays attached until the last use ends. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 )

@@ -43,9 +43,10 @@
 // source, the commit fails. Invariants 2, 13
 //
 // A shared table has the columns of all sources. Field IDs are hashes of the columns' names and types. So if two
-// sources add the same column at the same time, both give it the same ID. If the table's column cannot hold the
-// values of a commit, the files of all sources are rewritten with a wider type. This is one commit for each source,
-// all in one swap. The other sources keep their cursors, and their transactions in progress can continue.
+// sources add the same column at the same time, both give it the same ID. If the table's column cannot hold the values
+// of a commit, the files of all sources are rewritten with a wider type. For this, each source gets a commit, and one
+// swap publishes all of these commits. The other sources keep their cursors, and their transactions in progress can
+// continue.
 //
 // The commits of all sources are numbered together. The names of metadata files, manifest lists and Iceberg manifests
 // begin with the number of the commit that wrote them. A commit in progress has a higher number than all finished

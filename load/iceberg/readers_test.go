@@ -110,7 +110,7 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 }
 
 // The summaries of the snapshots have the cursor, in all tables that a commit has changed. If a commit deletes and
-// appends rows, it makes one snapshot per table all the same.
+// appends rows, it still makes only one snapshot per table.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

@@ -286,8 +286,8 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}
 }
 
-// A transaction has written its files. Then another source widens the transaction's columns. The transaction can
-// commit all the same.
+// A transaction has written its files. Then another source widens the transaction's columns. The transaction can still
+// commit.
 func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
 
 func sharedTypesAmid(t *testing.T, warehouse place) {

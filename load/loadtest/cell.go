@@ -16,7 +16,7 @@ import (
 
 // Row is a row of a table: the canonical text of each value, by column. A null has no entry. A number is written in
 // decimal digits with the scale of its column, a date as 2006-01-02, and a list as a JSON array. A time is written as
-// 2006-01-02T15:04:05Z; if it has a fraction of a second, with six digits of it.
+// 2006-01-02T15:04:05Z. If it has a fraction of a second, six digits of the fraction follow the seconds.
 type Row map[string]string
 
 // RowsOf returns the rows of a batch.

@@ -15,7 +15,7 @@ import (
 )
 
 // follower keeps a copy of a table and its child tables. It reads only rows whose [schemas.ColSyncedAt] is later than
-// the latest that it has seen.
+// the latest time that it has seen.
 type follower struct {
 	family
 	seen map[string]time.Time

@@ -223,7 +223,7 @@ func testSweepCounts(t *testing.T, d Driver) {
 }
 
 // testIncrementalPass calls Apply several times in one transaction. First it merges rows that should already exist.
-// Then it merges other rows, whose ordinals may be smaller. Last it deletes rows by their keys.
+// Then it merges other rows, whose ordinals may be smaller. Finally it deletes rows by their keys.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})

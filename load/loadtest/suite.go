@@ -20,7 +20,7 @@ type Driver struct {
 	// commit. If it returns an error, the step fails. The suite closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
-	// Rows reads a table or a view. If there is none of that name, it returns no rows.
+	// Rows reads a table or a view. If no table or view has that name, it returns no rows.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 
 	// Alter changes a table by hand, as a user would. If newType is nil, Alter drops the column; otherwise it changes

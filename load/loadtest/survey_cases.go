@@ -35,8 +35,8 @@ func digestOf(t testing.TB, table schemas.Table, rows ...Row) string {
 	return d.Sum()
 }
 
-// testSurvey compares what a survey finds with what the other methods return, and its digest with that of the current
-// rows.
+// testSurvey compares the results of a survey with the results of the other methods, and its digest with the digest of
+// the current rows.
 func testSurvey(t *testing.T, d Driver) {
 	number := root("numbers", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 	bare := root("bare", nil, column("name", schemas.Text))
@@ -125,7 +125,7 @@ func testSettle(t *testing.T, d Driver) {
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
 }
 
-// testSettleStops lets a settlement fail at each step. It must then leave either all of its effects or none.
+// testSettleStops lets a settlement fail at each step. The settlement must then have either all of its effects or none.
 func testSettleStops(t *testing.T, d Driver) {
 	for _, at := range []string{"begin", "ledger", "state", "precommit", "committed"} {
 		t.Run(at, func(t *testing.T) {

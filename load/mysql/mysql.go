@@ -4,18 +4,19 @@
 //
 // MySQL commits a transaction before each statement that creates or alters a table. So such statements run in a second
 // session, before the transaction touches the table, and one statement makes all changes of a table. A row for each
-// change is first committed to the table _penstock_pending, and is deleted in the transaction. After a crash, the rows
-// that are left name the changes that were made for a commit that never happened. To penstock, these changes do not
-// exist: an empty table and a new column are hidden, and a wider column has its old type. The next commit that needs
-// them makes them again. So the rows, the recorded changes of tables and the cursor become durable in one step.
+// change is first committed to the table _penstock_pending, and is deleted in the transaction. After a crash, the
+// remaining rows name the changes of transactions that did not commit. To penstock, these changes do not exist: an
+// empty table and a new column are hidden, and a wider column has its old type. The next commit that needs these
+// changes makes them again. So the rows, the recorded changes of tables and the cursor become durable in one step.
 // Invariants 1, 2, 16
 //
 // A table whose rows the transaction has used cannot be altered in a second session. Then the transaction is rolled
 // back and repeated. The repetition first alters all tables for all of its rows; see [sqlmerge.Store.BeginRepeatable].
 //
-// One process writes at a time. It holds a lock of the server (GET_LOCK), which ends with its session. The row of the
-// stream in _penstock_state is replaced only if it has not changed, so a process without the lock cannot commit. If the
-// answer to a COMMIT is lost, the row shows the outcome, once the lost session has ended.
+// One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
+// session ends. The row of the stream in _penstock_state is replaced only if it has not changed, so a process without
+// the lock cannot commit. If the answer to a COMMIT is lost, the row shows the outcome, once the lost session has
+// ended.
 //
 // Temporary tables are created without a commit. They have an index, because without one MySQL would compare long texts
 // row by row.
@@ -350,8 +351,8 @@ func (b *backend) poll(ctx context.Context, conn *sql.Conn, query string, pause 
 }
 
 // changer returns the session that creates and alters tables. It has a lock of its own from the first change to the end
-// of the transaction. If the process stalls and the server ends the session that writes, the next process waits for
-// that lock, so that no late change hits its tables. // Invariant 13
+// of the transaction. If the process stalls, the server may end the session that writes. The next process then waits
+// for that lock, so a late change of the stalled process cannot hit its tables. // Invariant 13
 func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 	if b.ddl != nil {
 		return b.ddl, nil
@@ -399,8 +400,9 @@ func (b *backend) end() {
 	}
 }
 
-// disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token.
-// KILL ends the session on the server, which does not notice while it runs a statement that the connection is closed.
+// disconnect ends the session that writes, and with it the temporary tables. The caller holds the writer's token. KILL
+// is needed to end the session on the server: while the server runs a statement, it does not notice that the connection
+// is closed.
 func (b *backend) disconnect() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

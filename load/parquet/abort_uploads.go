@@ -12,8 +12,8 @@ import (
 // abandonedAfter is the age after which an unfinished multipart upload counts as abandoned.
 const abandonedAfter = 24 * time.Hour
 
-// unfinishedUploads lists the uploads of this and other processes that are not finished. Stores charge for listing,
-// so it requests a list at most once a day, and otherwise returns the last one.
+// unfinishedUploads lists the uploads of this and other processes that are not finished. Stores charge for listing. So
+// unfinishedUploads requests a list at most once a day, and otherwise returns the previous list.
 func (b *bucket) unfinishedUploads(ctx context.Context) []objects.Upload {
 	b.mu.Lock()
 	defer b.mu.Unlock()

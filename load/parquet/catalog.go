@@ -61,8 +61,8 @@ type Files interface {
 	Write(ctx context.Context, name string, text []byte) error
 	// Read reads a file. If there is none, the error wraps fs.ErrNotExist.
 	Read(ctx context.Context, name string) ([]byte, error)
-	// Location returns the address under which other engines find a file. Name is the inverse: it returns the name of a
-	// file at an address; ok is false if the address is not in the lake.
+	// Location returns the address under which other engines find a file. Name is the inverse: it returns the name of
+	// the file at an address, or false if the address is not in the lake.
 	Location(name string) string
 	Name(location string) (name string, ok bool)
 }

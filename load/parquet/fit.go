@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit changes the columns of tables. It rewrites all files of a table whose columns change, but not if
-// [table.evolves] says that readers can use the old files.
+// fit changes the columns of tables. It rewrites all files of a table whose columns change, unless readers can use the
+// old files: see [table.evolves].
 func (m *merge) fit(ctx context.Context, pending []*load.Staged) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, or one source's part of a shared stream. It also has what this process remembers
-// about it.
+// folder is a stream of the lake, or one source's part of a shared stream. It also has the data that this process keeps
+// in memory for it.
 type folder struct {
 	name     string
 	pipeline string // the pipeline that loads the source; set only for the folder of a source
@@ -33,7 +33,7 @@ func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.store.head(ctx)
 }
 
-// recentManifest returns the manifest. If it is expensive to read, it may be a few seconds old.
+// recentManifest returns the manifest. If reading the manifest is expensive, the result may be a few seconds old.
 func (f *folder) recentManifest(ctx context.Context) (*manifest, error) {
 	if r, ok := f.store.(interface {
 		recent(ctx context.Context) (*manifest, error)

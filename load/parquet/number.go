@@ -14,7 +14,7 @@ import (
 )
 
 // number gives each column a field ID. A column keeps its ID if [stays] allows it. An ID that a column had is never
-// given to another one.
+// given to another column.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()

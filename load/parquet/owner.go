@@ -14,7 +14,7 @@ import (
 func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	m, err := l.folder(k).manifest(ctx)
 	if err != nil {
-		return s, fmt.Errorf("look at table %s: %w", table, err)
+		return s, fmt.Errorf("check table %s: %w", table, err)
 	}
 	if m == nil {
 		return s, nil
@@ -28,7 +28,7 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 		if !m.store.costly() { // in a bucket it takes long to list all files, and users hardly drop tables there by hand
 			c, err := m.condition(ctx, t)
 			if err != nil {
-				return s, fmt.Errorf("look at table %s: %w", t.Name, err)
+				return s, fmt.Errorf("check table %s: %w", t.Name, err)
 			}
 			if c.dropped {
 				s.Gone = append(s.Gone, t.Name)

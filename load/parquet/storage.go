@@ -28,7 +28,7 @@ type streamStore interface {
 	// [pendingGeneration].publish detects a conflicting commit.
 	hold(ctx context.Context) (release func() error, err error)
 
-	// tidy removes outdated generations, and what killed processes have left behind. The parameter m is the current
+	// tidy removes outdated generations, and the files that killed processes have left. The parameter m is the current
 	// manifest; nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 

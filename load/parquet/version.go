@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follow makes staged rows new versions of the rows that they match. A pass writes only one version of a record: if
-// the same pass wrote the matching row, the staged row replaces it.
+// follow makes staged rows new versions of the rows that they match. A pass writes only one version of a record. So if
+// the same pass wrote the matching row, the staged row replaces that row.
 func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	slices.SortFunc(versions, func(a, b int32) int {
 		x, y := &f.supplied.rows[a], &f.supplied.rows[b]

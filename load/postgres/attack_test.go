@@ -291,8 +291,8 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
 
-// The server's log contains no parse trees of queries, if penstock's role can prevent that: as a superuser, or by a
-// right that can be granted since Postgres 15.
+// The server's log contains no parse trees of queries if penstock's role can prevent that. It can if it is a superuser,
+// or if it has a right that can be granted since Postgres 15.
 func TestParseTreesNotLogged(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")
 	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")

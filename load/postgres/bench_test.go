@@ -27,7 +27,7 @@ import (
 // contacts generates records of about 500 bytes, in batches like the ones of package transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // all columns but those that identify rows
+	shared []arrow.Array // all columns except those that identify rows
 }
 
 const batchRows = 10_000
@@ -141,8 +141,8 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// serverCPU returns the CPU time of all processes of the server, with those that have ended. It returns 0 if the
-// system does not report it.
+// serverCPU returns the CPU time of all processes of the server, including the processes that have ended. It returns 0
+// if the system does not report it.
 func serverCPU(s *pgtest.Server) time.Duration {
 	master, _, _ := strings.Cut(s.Text("SELECT pg_read_file('postmaster.pid')"), "\n")
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

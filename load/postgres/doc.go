@@ -70,8 +70,8 @@ const Columns = 400
 // ErrNotReadOnly is returned by Query for a statement that may do more than read.
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN is allowed")
 
-// ErrUnsafe is returned if another role owns one of penstock's own tables, or has attached functions to it. Such
-// functions would run with the rights of penstock's role.
+// ErrUnsafe is returned if another role owns one of penstock's own tables, or has attached functions to such a table.
+// Such functions would run with the rights of penstock's role.
 var ErrUnsafe = errors.New("penstock's own tables are not safe to use")
 
 // ErrPooled is returned by [Open] if a connection pooler may give each transaction another session. penstock does not

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// faultParts returns the records of pass p. In each pass, a third of them changes and one is missing. The second pass
-// adds a column, the third a child table.
+// faultParts returns the records of pass p. In each pass, a third of the records have changed, and one record is
+// missing. The second pass adds a column, the third a child table.
 func faultParts(p, records int) []part {
 	columns := []string{"name"}
 	table := rootTable("crm_leads", field("name", schemas.Text))

@@ -134,7 +134,7 @@ func wholeRows(t schemas.Table) []codec.Column {
 }
 
 // upsertSQL returns the statement that writes rows to t. If several rows have the same key, it writes the last one. The
-// parameter where is "" or a WHERE clause that selects which existing rows are replaced.
+// parameter where is a WHERE clause that selects the existing rows to replace; "" selects all.
 func upsertSQL(sql dialect, table schemas.Table, from, where string) string {
 	names := load.Names(table.Columns)
 	set := make([]string, 0, len(names))

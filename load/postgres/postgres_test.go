@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// TestConformance uses json for documents, because the suite compares their spelling, and jsonb does not keep it.
-// TestDocuments covers jsonb.
+// TestConformance uses json for documents, because the suite compares the spelling of documents, and jsonb does not
+// keep the spelling. TestDocuments covers jsonb.
 func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(pgtest.Start(t), Options{JSON: "json"}))
 }
@@ -74,7 +74,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	}
 }
 
-// rowsOf reads a table or view with a query. If it does not exist, there are no rows.
+// rowsOf reads a table or view with a query. If the table or view does not exist, rowsOf returns no rows.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	return collect(t, func(each func(arrow.RecordBatch) error) error {

@@ -75,9 +75,9 @@ func (q readQuery) run(ctx context.Context, s *session, schema string, visit fun
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepare prepares a query. Other roles may have created functions and operators in the destination's schema
-// with the names of built-in ones. A query that calls them runs them with the rights of penstock's role. So the
-// server first parses the query, and penstock checks which functions it calls. The server then runs what it has
+// prepare prepares a query. Other roles may have created functions and operators in the destination's schema with the
+// names of built-in ones. If a query calls such a function, the function runs with the rights of penstock's role. So
+// the server first parses the query, and penstock checks which functions it calls. The server then runs what it has
 // parsed. So the meaning of a name cannot change in between.
 func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
@@ -159,8 +159,8 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 }
 
 // showTrees returns SQL that makes the server send the parse tree of the next statement. The server also writes the
-// tree to its log. A role that may set log_min_messages can prevent that. A superuser may, and since Postgres 15
-// other roles can be given this right.
+// tree to its log. A role that may set log_min_messages can prevent that. Superusers have this right, and since
+// Postgres 15 it can be granted to other roles.
 func showTrees(version int) string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"
 	if version >= 15 {

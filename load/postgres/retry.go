@@ -63,8 +63,8 @@ func (p *pool) retry(ctx context.Context, f func() error) error {
 	return p.retryExcluding(ctx, new(time.Duration), f)
 }
 
-// retryExcluding is like retry, but does not count the time that f waits for other sources that change the same
-// tables. f adds this time to queued.
+// retryExcluding is like retry, but does not count the time that f waits for other sources that change the same tables.
+// The function f adds this time to queued.
 func (p *pool) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
 	// The waits are random, so that two sessions do not always try at the same time.
 	policy := retry.Policy{First: 50 * time.Millisecond, Longest: 5 * time.Second, Jitter: 0.5, Attempts: 20, Total: p.o.Wait}

@@ -171,7 +171,7 @@ func TestHostileServer(t *testing.T) {
 	require.Equal(t, "t", server.Text("SELECT (SELECT max(_penstock_synced_at) FROM s.people) = updated_at FROM s._penstock_state"))
 }
 
-// TestRights begins with a role without rights. Check names the missing ones, which are granted one after another.
+// TestRights begins with a role without rights. Check names the missing rights, which the test grants one by one.
 func TestRights(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE penny LOGIN; REVOKE TEMP ON DATABASE postgres FROM PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC")

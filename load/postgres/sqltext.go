@@ -93,8 +93,8 @@ func (dialect) Traits() sqlmerge.Traits {
 	return sqlmerge.Traits{PrimaryKeys: true, RowID: "ctid", ExactNames: true, Bytewise: ` COLLATE "C"`, JSON: "json", ViewsBlock: true}
 }
 
-// LastRows implements [sqlmerge.Dialect]. The planner assumes that the result has few rows. So it finds their stored rows
-// by an index.
+// LastRows implements [sqlmerge.Dialect]. The planner assumes that the result has few rows. So it uses an index to find
+// the stored rows that belong to them.
 func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 	numbers, columns := make([]string, len(r.Key)), make([]string, len(r.Key))
 	for i, k := range r.Key {

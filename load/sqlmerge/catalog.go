@@ -162,11 +162,12 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// mostFamilies is the number of families up to which a query names them. For more, it is cheaper to read what is
-// recorded about all tables.
+// mostFamilies is the number of families up to which a query names them. For more families, it is cheaper to read the
+// recorded changes of all tables.
 const mostFamilies = 20
 
-// readChanges adds what is recorded about the families of the named tables, without what concerns only the source.
+// readChanges adds what is recorded about the families of the named tables, except for changes that concern only the
+// source.
 func (c *catalog) readChanges(ctx context.Context, names []string) error {
 	c.stale = true
 	if c.live[load.Changes.Name] == nil {
@@ -227,7 +228,7 @@ func (c *catalog) targets(in *scope, names []string) targets {
 	return all
 }
 
-// userColumns returns the names of the columns of a table that penstock did not make, without those that the database
+// userColumns returns the names of a table's columns that penstock did not make, except columns that the database
 // computes.
 func (c *catalog) userColumns(t schemas.Table) []string {
 	var out []string

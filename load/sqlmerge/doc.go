@@ -5,9 +5,9 @@
 // longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, its
 // sessions, and the fast way to bring rows in.
 //
-// A transaction ([Store.Begin], tx.go) collects rows until Apply. Then it fits tables (fit.go), merges the rows of tables
-// with a key (merge.go, status.go) or without one (keyless.go), and sweeps (sweep.go). What a pass knows of the keys that
-// it has read is in seen.go and order.go. The SQL of one table is in target.go and family.go.
+// A transaction ([Store.Begin], tx.go) collects rows until Apply. Then it fits tables (fit.go), merges the rows of
+// tables with a key (merge.go, status.go) or without one (keyless.go), and sweeps (sweep.go). The files seen.go and
+// order.go keep track of the keys that a pass has read. The SQL of one table is in target.go and family.go.
 //
 // In all SQL of this package, t is a row of a table and s is a row of the status table or of another temporary table.
 // In temporary tables, columns have short names that no source column can hide.
@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Dialect is how a database writes what SQL databases write in different ways.
+// Dialect has the parts of SQL that differ between databases.
 type Dialect interface {
 	// Place returns the qualified name of a table of the destination, and Temp that of a temporary table.
 	Place(table string) string
@@ -61,11 +61,11 @@ type Dialect interface {
 	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
 	Greatest(first string, more ...string) string
 
-	// Traits returns what else distinguishes the database.
+	// Traits returns other properties in which databases differ.
 	Traits() Traits
 }
 
-// Traits distinguish a database from most others.
+// Traits are properties in which databases differ.
 type Traits struct {
 	// PrimaryKeys says that each table with one row per key has a primary key. Then sessions are [Keyed].
 	PrimaryKeys bool
@@ -88,8 +88,8 @@ type Backend interface {
 	// Read calls f with a session that reads what is committed. It does nothing if the database does not exist yet.
 	Read(ctx context.Context, f func(Reader) error) error
 
-	// Write begins a transaction. It waits until all other transactions have ended, and creates the database if that
-	// does not exist.
+	// Write begins a transaction. It waits until all other transactions have ended, and creates the database if it does
+	// not exist.
 	Write(ctx context.Context) (Session, error)
 
 	// Exists reports whether the database exists.
@@ -146,8 +146,8 @@ type Session interface {
 	// View creates or replaces a view. If the view has no query, it drops the view.
 	View(ctx context.Context, v View) error
 
-	// Commit commits. Rollback discards the transaction, and does nothing if there is none. One of them is called, then
-	// End, which lets the next transaction begin.
+	// Commit commits. Rollback discards the transaction, and does nothing if there is none. The caller calls either
+	// Commit or Rollback, and then End, which lets the next transaction begin.
 	Commit(ctx context.Context) error
 	Rollback() error
 	End()
@@ -155,8 +155,9 @@ type Session interface {
 
 // PooledSession is a [Session] of a [Pooled] backend.
 type PooledSession interface {
-	// Position returns what the stream's row of [load.State] had when the session began. The session has locked that row.
-	// The time of the last commit is in microseconds since 1970. Before the first commit, the sequence is 0.
+	// Position returns the values that the stream's row of [load.State] had when the session began. The session has
+	// locked that row. The time of the last commit is in microseconds since 1970. Before the first commit, the sequence
+	// is 0.
 	Position() (cursor state.Cursor, sequence, moved int64)
 
 	// Lock waits for the locks with the given names. The session holds the locks until the transaction ends, or until
@@ -182,7 +183,7 @@ type Keyed interface {
 // View is a view to create. It may have a comment.
 type View struct{ Name, Query, Comment string }
 
-// Object is a table or a view in the database, or something else that has its name there.
+// Object is a table, a view or another kind of object with a name in the database.
 type Object struct {
 	View     bool
 	Other    string            // what the object is, such as "a foreign table", if it is neither a table nor a view

@@ -81,8 +81,8 @@ func (m *merge) internal(t *target) error {
 const maxListed = 100
 
 // replaceListed writes a few rows to one of penstock's own tables, in place of those with the same keys. It takes two
-// statements, instead of the ten of compareAndWrite. It returns false, and does nothing, if there are many rows, if two
-// have the same key, or if users have added columns to the table.
+// statements, instead of the ten of compareAndWrite. It does nothing and returns false in three cases: there are many
+// rows, two rows have the same key, or users have added columns to the table.
 func (m *merge) replaceListed(t *target) (done bool, err error) {
 	if t.staged.Rows > maxListed || len(t.userColumns) > 0 {
 		return false, nil
@@ -142,8 +142,8 @@ func (m *merge) keyed(t *target) error {
 }
 
 // insertUncompared appends the rows to a table with a primary key, without comparing them, if the table probably has
-// none of them. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the insertion. It
-// reports whether the rows were inserted.
+// none of these records. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the
+// insertion. It reports whether the rows were inserted.
 func (m *merge) insertUncompared(t *target) (bool, error) {
 	if err := m.seen.track(m.sql, t); err != nil {
 		return false, err

@@ -23,8 +23,8 @@ type order struct {
 	begun     bool
 	last      int64
 
-	// If hasRange is true, the pass has seen every current row whose key is from first to to: it has written the row or
-	// found it unchanged. The keys in exceptions are not included.
+	// If hasRange is true, the pass has written or found unchanged every current row whose key is in a range. The
+	// fields first and to are the ends of the range, and belong to it. The keys in exceptions are not included.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
@@ -102,7 +102,7 @@ type walk struct {
 	rest   []compared
 }
 
-// compared is what a comparison needs of a staged row.
+// compared has the values of a staged row that a comparison needs.
 type compared struct {
 	key, ordinal int64
 	hash         string

@@ -31,8 +31,8 @@ type Repetition struct {
 	// Open begins the database's transaction. If it is nil, [Backend].Write does.
 	Open func(context.Context) (Session, error)
 
-	// Retry calls f, and calls it again if it returns an error that may pass, such as a lost connection. If Retry is
-	// nil, f is called once.
+	// Retry calls f, and calls it again after a transient error, such as a lost connection. If Retry is nil, f is
+	// called once.
 	Retry func(ctx context.Context, f func() error) error
 }
 
@@ -40,7 +40,7 @@ type Repetition struct {
 // and the next attempt gets the same rows.
 //
 // Some databases cannot alter a table whose rows the transaction has used. If rows of a later Apply need that, the next
-// attempt first gets empty batches with the shapes of all rows, so that its first Apply alters all tables.
+// attempt first gets empty batches with the columns of all rows. So its first Apply alters all tables.
 //
 // Rows of an earlier Apply are kept in a temporary file if there are more than maxHeld bytes. // Invariant 6
 type repeatable struct {

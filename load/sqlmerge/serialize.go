@@ -8,9 +8,9 @@ import (
 )
 
 // serialize makes sources that share a table change its columns one after another, so that each change is made only
-// once. Each root table has a lock for this. While a source waits for it, it holds no lock on the table. If the other
-// sources have already made the changes, serialize releases the lock at once. Otherwise the commit releases it. The
-// catalog is read again after the wait.
+// once. Each root table has a lock for this. While a source waits for this lock, the source holds no lock on the table.
+// If the other sources have already made the changes, serialize releases the lock at once. Otherwise the commit
+// releases it. The catalog is read again after the wait.
 //
 // Several queries read the catalog, and another source may commit a change between them. So a table that seems to
 // have been changed by hand is checked again under the lock. // Invariants 15, 16

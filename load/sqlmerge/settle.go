@@ -20,9 +20,9 @@ type settling struct {
 	index    int // of the settlement in the arguments of Settle
 }
 
-// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry calls its
-// argument, and calls it again if it returns an error that may pass. An attempt whose commit was not answered may have
-// succeeded. The next attempt then finds the new positions. // Invariants 1, 2
+// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry is a
+// function that calls its argument, and calls it again after a transient error. An attempt whose commit was not
+// answered may have succeeded. The next attempt then finds the new positions. // Invariants 1, 2
 func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ctx context.Context, f func() error) error) []error {
 	errs := make([]error, len(all))
 	var due []settling
@@ -62,7 +62,8 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	return errs
 }
 
-// settleOnce makes one attempt. It returns the streams whose position has changed; the others are settled.
+// settleOnce makes one attempt. It returns the settlements of the streams whose position has changed. All other
+// settlements are committed.
 func (d *Store) settleOnce(ctx context.Context, due []settling) (moved []settling, err error) {
 	if err := d.b.Step("begin"); err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (m
 	return now, nil
 }
 
-// settleScope returns what the statements have in common. The time of the commit is later than that of the last commit
-// of each stream.
+// settleScope returns the scope that all statements of a settlement share. The time of the commit is later than that of
+// the last commit of each stream.
 func (d *Store) settleScope(open []settling) *scope {
 	in := &scope{Dialect: d.b, traits: d.b.Traits(), source: open[0].Key.Source}
 	for _, x := range open {

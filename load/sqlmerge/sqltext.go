@@ -136,7 +136,8 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 }
 
 // Spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
-// have been one before its column was widened. The parameter bare is the condition that the text expr looks so.
+// have been a number or a boolean before its column was widened. The parameter bare is the condition that the text expr
+// looks so.
 func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	text := KeyText(d, expr, t)
 	if !schemas.SameType(t, schemas.Text) {

@@ -117,8 +117,8 @@ func versionColumns(t *target) (stored, st, revived, begin string) {
 // row. The records are a query with the columns k0, k1… and o. The item has the column lk, which is null if there is no
 // stored row, and the given columns of the row t. If a record has several rows, the join takes the last one.
 //
-// Most databases read few rows of a large table by an outer join. DuckDB would materialize the hashes of the whole table
-// in it. An inner join before it saves a third of the work there.
+// Most databases read few rows of a large table by an outer join. In an outer join, DuckDB would materialize the hashes
+// of the whole table. In DuckDB, an inner join before the outer join saves a third of the work.
 func storedSQL(t *target, records, columns string) (with, item string) {
 	match := t.place() + " AS t ON " + on("s", t.Key) + t.own("t.")
 	columns = "t." + Ident(t.Key[0]) + " AS lk" + columns

@@ -15,8 +15,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Store is a destination in an SQL database. Its methods are safe for concurrent use. Unless the backend is [Pooled], a
-// transaction makes the first Apply of every other transaction wait, from its own first Apply to its end.
+// Store is a destination in an SQL database. Its methods are safe for concurrent use. Unless the backend is [Pooled],
+// only one transaction at a time can be between its first Apply and its end. The first Apply of every other transaction
+// waits.
 type Store struct {
 	b      Backend
 	pooled Pooled       // nil: transactions exclude each other

@@ -16,8 +16,8 @@ import (
 
 // Digester is a [Pooled] backend that computes digests of rows.
 type Digester interface {
-	// Length returns an expression for the number of characters of a text, as text. Text returns one for the text of a
-	// key's value, an integer or a text.
+	// Length returns an expression for the number of characters of a text, as text. Text returns an expression that
+	// converts the value of a key, which is an integer or a text, to text.
 	Length(text string) string
 	Text(expr string) string
 
@@ -26,7 +26,7 @@ type Digester interface {
 	Digest(text string) string
 }
 
-// surveyed is what a survey has found of a stream, and the stream's position at that time.
+// surveyed has the results of a survey for one stream, and the stream's position at that time.
 type surveyed struct {
 	load.StreamSurvey
 	at position
@@ -72,7 +72,7 @@ func (d *Store) expect(streams []load.Surveyed) {
 	}
 }
 
-// SurveyOf returns what the survey has found of a stream; see [load.Surveyor].
+// SurveyOf returns the results of the last survey for a stream; see [load.Surveyor].
 func (d *Store) SurveyOf(k state.Key) (load.StreamSurvey, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,7 @@ func (d *Store) runsThatMade(ctx context.Context, r Reader) (map[string]string, 
 	})
 }
 
-// digests adds to the streams whether their root tables are empty, and the digests of their rows. It needs one
+// digests adds to the streams whether their root tables are empty, and the digests of their rows. It uses one
 // statement.
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
@@ -198,8 +198,9 @@ func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []loa
 	})
 }
 
-// digestSQL returns a query for the number i, whether the table has a row, the number of its current rows, their digest,
-// and how many of them have no hash. The last three are null if the table can have no digest.
+// digestSQL returns a query with five columns: the number i, whether the table has a row, the number of its current
+// rows, their digest, and the number of them without a hash. The last three columns are null if the table cannot have a
+// digest.
 func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) string {
 	from := rowsSQL(d.b, t, source)
 	some := fmt.Sprintf("%d, (SELECT count(*) FROM (SELECT 1 FROM %s LIMIT 1) AS t)", i, from)

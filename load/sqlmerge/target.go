@@ -30,8 +30,8 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// The method until returns an expression for the end of a row t of a table in mode History: the time at, but not before
-// the row began.
+// The method until returns an expression for the end of a row t of a table in mode History: the time in the parameter
+// at, or the start of the row if that is later.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
 // target is a table of the destination that fits the staged rows. Its methods return SQL. In them, the parameter prefix
@@ -84,7 +84,7 @@ func (t *target) open(prefix string) string {
 	return " AND " + t.current(prefix)
 }
 
-// run returns an expression for the run of a row. It compares by its bytes.
+// run returns an expression for the run of a row. The expression compares texts by their bytes.
 func (t *target) run(prefix string) string { return prefix + schemas.ColRun + t.in.traits.Bytewise }
 
 // written returns the condition that the pass has written a row.

@@ -204,8 +204,8 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	return out, m.sweep(s)
 }
 
-// fit creates and alters tables so that the staged rows fit. It returns the tables of their families, and of that of the
-// table to sweep.
+// fit creates and alters tables so that the staged rows fit. It returns all tables in the families of the staged tables
+// and of the table to sweep.
 func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (targets, error) {
 	if err := x.sql.step("ddl"); err != nil {
 		return nil, err

@@ -38,8 +38,9 @@ func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page returns at most two names that begin with prefix and come after the name in after. A name that contains the
-// delimiter after the prefix is cut after this delimiter. If there are more names, next is the last name of the page.
+// page returns at most two names that begin with prefix and come after the name in the parameter after. A name that
+// contains the delimiter after the prefix is cut after this delimiter. If there are more names, next is the last name
+// of the page.
 func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,8 +33,8 @@ func AppendText(dst []byte, a arrow.Array, i int) []byte {
 	return append(dst, a.ValueStr(i)...)
 }
 
-// appendInstant appends a time, given in microseconds. If it has a fraction of a second, it is written with six
-// digits of it.
+// appendInstant appends a time, given in microseconds. If the time has a fraction of a second, six digits of the
+// fraction are written.
 func appendInstant(dst []byte, micros int64) []byte {
 	layout := "2006-01-02T15:04:05Z"
 	if micros%1_000_000 != 0 {

@@ -103,8 +103,8 @@ func (c *Batches) passOn() error {
 	return c.visit(b)
 }
 
-// decoderFor returns a decoder that appends values to b. t is penstock's type of the values. The values have the form
-// that an [encoder] writes. In the result of a query, integers and floats may also have fewer bytes.
+// decoderFor returns a decoder that appends values to b. The parameter t is penstock's type of the values. The values
+// have the form that an [encoder] writes. In the result of a query, integers and floats may also have fewer bytes.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:

@@ -18,7 +18,8 @@ import (
 // payload appends the binary form of a non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote is called for a value that a column cannot store unchanged. reason says what is stored instead.
+// valueNote is called for a value that a column cannot store unchanged. The argument reason says what is stored
+// instead.
 // Invariant 11
 type valueNote func(row int, raw, reason string)
 
@@ -43,7 +44,7 @@ func (e *encoder) append(b []byte, row int) []byte {
 	return b
 }
 
-// format is what an encoder must know about the column of the table.
+// format has the properties of the table's column that an encoder needs.
 type format struct {
 	jsonb bool
 	note  valueNote // may be nil

@@ -61,7 +61,7 @@ func (q quotient) by19() (quotient, uint64) {
 }
 
 // appendGroups appends the digits from the index first on, in groups of four. It omits groups of zeros at both ends.
-// point is the index of the first digit after the decimal point.
+// The parameter point is the index of the first digit after the decimal point.
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16

@@ -51,9 +51,9 @@ const (
 	mostDigits   = 10000
 )
 
-// fits reports whether a JSON column can hold the document unchanged. binary says that the column's type is jsonb. A
-// json column can hold any JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a duplicate
-// name, a negative zero, or a number beyond the limits. // Invariant 11
+// fits reports whether a JSON column can hold the document unchanged. The parameter binary is true if the column's type
+// is jsonb. A json column can hold any JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a
+// duplicate name, a negative zero, or a number beyond the limits. // Invariant 11
 func fits(doc []byte, binary bool) bool {
 	if plain(doc) {
 		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || Storable(doc))
