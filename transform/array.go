@@ -50,7 +50,7 @@ func (r *reader) emptyList(c *column, row int) {
 	}
 }
 
-// list reads an array of scalars. i is the position of the first element.
+// list reads an array of scalars. The parameter i is the position of the first element.
 func (r *reader) list(f *field, i, row int) (end int) {
 	b := r.b
 	c := f.column
@@ -107,8 +107,9 @@ func (r *reader) element(e *vector, i, n int) (end int) {
 	return end
 }
 
-// children reads an array of objects into child rows. i is the position of the first element. Each null among the
-// objects becomes a reject. If an element is neither an object nor null, children stores nothing and returns decline.
+// children reads an array of objects into child rows. The parameter i is the position of the first element. Each null
+// among the objects becomes a reject. If an element is neither an object nor null, children stores nothing and returns
+// decline.
 func (r *reader) children(f *field, i, row int) (end int) {
 	b := r.b
 	if f.rows == nil {
@@ -187,8 +188,8 @@ func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns the type of the list at i. list is nil if an element is not a scalar. end is the position after
-// the array, or a negative code.
+// elementType returns the type of the list at i. The result list is nil if an element is not a scalar. The result end
+// is the position after the array, or a negative code.
 func (r *reader) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := r.b
 	elem := schemas.Null

@@ -143,7 +143,7 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	require.EqualValues(t, 1, m.Repeats().Rejected)
 }
 
-// The table of keys takes limited memory. It reports when it has replaced keys. // Invariant 6
+// The table of keys takes limited memory. The table reports that it has replaced keys. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}
 	for i := range uint64(MostKeySlots / 2) {

@@ -117,8 +117,8 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met reports whether a row meets the condition. src is nil if no row has a value. The result depends only on the
-// row's value, not on the type to which other values have widened the column. // Invariant 8
+// met reports whether a row meets the condition. The parameter src is nil if no row has a value. The result depends
+// only on the row's value, not on the type to which other values have widened the column. // Invariant 8
 func (c *condition) met(src *vector, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil
@@ -167,7 +167,8 @@ func (c *vector) isEmpty(row int) bool {
 	return false
 }
 
-// compare compares the value of a row with the limit. ok is false if they are not comparable, for example a number and a date.
+// compare compares the value of a row with the limit. It returns false if the two are not comparable, for example a
+// number and a date.
 func (l *limit) compare(c *vector, row int) (order int, ok bool) {
 	switch c.kind {
 	case kindText:
@@ -198,7 +199,7 @@ func compareTime(micros int64, l *limit) (order int, ok bool) {
 
 // compareText compares a text with a limit by meaning. Two numbers are compared as numbers, and two instants as
 // instants. The texts true and false equal the numbers 1 and 0. If neither side is a number or an instant, both are
-// compared as texts. In all other cases, ok is false.
+// compared as texts. In all other cases, compareText returns false.
 func compareText(text []byte, l *limit) (order int, ok bool) {
 	number, time := numberIn(text), timeIn(text)
 	switch {

@@ -10,8 +10,8 @@ const (
 	fullBytes      = 32 << 20  // size of the columns at which a batch ends
 	maxColumnBytes = 128 << 20 // maximum size of the columns for one record
 	measuredRows   = 256       // number of rows between two measurements
-	childRowBytes  = 40        // about what penstock's own columns take per row of a child table
-	elementBytes   = 24        // about what a destination takes per element of a list, besides the element's value
+	childRowBytes  = 40        // approximate size of penstock's own columns, per row of a child table
+	elementBytes   = 24        // approximate memory that a destination needs per element of a list, in addition to the element's value
 )
 
 type capacity struct {

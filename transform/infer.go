@@ -37,9 +37,9 @@ func (s *tableSet) inferDecimals() bool {
 	return s.stale
 }
 
-// decimalOfTexts returns the decimal type for the texts of a column. It returns false if there are too few texts, if
-// one is not a plain decimal, or if they differ in the number of digits after the point. It also does if no decimal
-// type has enough digits.
+// decimalOfTexts returns the decimal type for the texts of a column. It returns false in four cases: there are too few
+// texts, a text is not a plain decimal, the texts differ in the number of digits after the point, or no decimal type
+// has enough digits.
 func (c *column) decimalOfTexts() (arrow.DataType, bool) {
 	texts, scale, whole := 0, 0, 0
 	for row := range c.n {

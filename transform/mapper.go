@@ -51,8 +51,8 @@ type span struct {
 	first      int64 // ordinal of the page's first record
 }
 
-// NewMapper returns a mapper for one pass over s. known has the tables of the stream that the destination already
-// has. The mapper starts with their columns and types. It ignores invalid types in s.
+// NewMapper returns a mapper for one pass over s. The parameter known has the tables of the stream that the destination
+// already has. The mapper starts with their columns and types. It ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{tables: newTableSet(s, known), fixed: constants{stamp: stamp}}
 	m.rejects = rejects{stream: s.Name, rules: m.tables.rules}
@@ -72,9 +72,9 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.own = newRootColumns(mem)
 }
 
-// Append adds the records of one page, a JSON array. If the columns are full, it stops and returns the part of the
-// page that it did not add: see [Mapper.AppendParts], which adds all of it. Append copies the page, so the caller may
-// reuse its bytes.
+// Append adds the records of one page, a JSON array. If the columns are full, Append stops and returns the part of the
+// page that it did not add. [Mapper.AppendParts] adds whole pages. Append copies the page, so the caller may reuse its
+// bytes.
 //
 // If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error
 // if the pages since the last Flush have more than 1 GiB. A record that cannot be stored is a [Reject], not an error.

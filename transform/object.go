@@ -149,9 +149,9 @@ func (r *reader) name(o *object, i int) (f *field, end int) {
 	return f, end + 1
 }
 
-// learn creates the field for a new member with the given name and a value at i. If the name is too long or the
-// stream has too many fields, there is no field of its own: learn returns a shared field if the value is empty, and
-// nil if it is not. Invariant 6
+// learn creates the field for a new member with the given name and a value at i. If the name is too long or the stream
+// has too many fields, learn creates no field. Then it returns a shared field if the value is empty, and nil if it is
+// not. Invariant 6
 func (r *reader) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !r.tables.bound.roomFor(name, r.tables.bound.maxColumns+spareFields) {

@@ -19,8 +19,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p until the columns are full. p is an array or the rest of an array. taken is the
-// position at which page stopped: the end of p, or the comma before a record.
+// page reads the records of p until the columns are full. The parameter p is an array or the rest of an array. The
+// result taken is the position at which page stopped: the end of p, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
@@ -69,8 +69,9 @@ func (m *Mapper) page(p span) (taken int, err error) {
 }
 
 // record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
-// read.capacity.full is set and end is begin. If the JSON is invalid, end is the position of the error. long is true if the page
-// is longer than maxRecord. A record longer than maxRecord is then rejected before it fills the buffers.
+// read.capacity.full is set, and the result end equals begin. If the JSON is invalid, end is the position of the error.
+// The parameter long is true if the page is longer than maxRecord. A record longer than maxRecord is then rejected
+// before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	r, root, key := &m.read, m.tables.root, &m.tables.key
 	row := root.rows

@@ -66,7 +66,8 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 
 func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// require sets what the contract requires of a column. have is the table in the destination.
+// require sets the fields that say what the contract requires of a column. The parameter have is the table in the
+// destination.
 func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
 		return

@@ -11,6 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
+// place is a position in the records, given by a JSON pointer without array positions. It has the rules for the field
+// at this position, and caches the places of its members.
 type place struct {
 	pointer string
 	verdict schemas.Verdict
@@ -83,7 +85,7 @@ type redactor struct {
 	text    []byte
 }
 
-// value appends the value at i, which belongs to place p. end is the position after the value.
+// value appends the value at i, which belongs to place p. The result end is the position after the value.
 func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	switch {
 	case depth > maxLevels:
@@ -172,7 +174,7 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// redacted returns the record in the form that a reject may show. lossy is true if a value was hidden.
+// redacted returns the record in the form that a reject may show. The result lossy is true if a value was hidden.
 func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !r.any() {
 		return raw[begin:end], false
@@ -185,8 +187,8 @@ func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy 
 	return out, true
 }
 
-// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, note
-// says so.
+// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, the
+// result note says so.
 func (r *fieldRules) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := r.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)

@@ -29,8 +29,8 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether the reject of a whole record has the original record. reason is the reason of the
-// reject. If the record is appended to a mapper again, it may be stored.
+// HasWholeRecord reports whether the reject of a whole record has the original record. The parameter reason is the
+// reason of the reject. If the record is appended to a mapper again, it may be stored.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

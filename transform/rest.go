@@ -93,8 +93,9 @@ type restMember struct {
 	value []byte // nil if nothing of the value is in the rest
 }
 
-// object splits the object at i. kept is nil if everything is in the rest, and rest is nil if nothing is. A value
-// that is kept completely keeps its bytes, so that the hash of the record is the same as without splitting.
+// object splits the object at i. The result kept is nil if everything is in the rest. The result rest is nil if nothing
+// is in the rest. A value that is kept completely keeps its bytes, so that the hash of the record is the same as
+// without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -244,8 +245,8 @@ func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end in
 	return append(kept, ']'), append(rest, ']'), i + 1
 }
 
-// rows reports whether the array at i becomes rows of a child table. It must have at least one object, and besides
-// objects only nulls.
+// rows reports whether the array at i becomes rows of a child table. The array must have at least one object, and all
+// its other elements must be objects or nulls.
 func (x *splitter) rows(i int) bool {
 	objects := false
 	for i = jsonscan.Space(x.b, i+1); ; i = jsonscan.Space(x.b, i+1) {

@@ -150,7 +150,7 @@ func (k *fieldRule) leavesOut(b []byte, i int) bool {
 
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
-// maskText appends the masked text. ok is false if the mask gives no text.
+// maskText appends the masked text. It returns false if the mask gives no text.
 func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:

@@ -29,9 +29,9 @@ type Shaper struct {
 }
 
 // NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
-// applies the rules of m's stream. The contract compares with the tables that [NewMapper] was given. settled says
-// that the destination already has tables of this pipeline. A root table that is not among them is then new.
-// NewShaper returns an error for invalid rules.
+// applies the rules of m's stream. The contract compares with the tables that [NewMapper] was given. The parameter
+// settled is true if the destination already has tables of this pipeline. A root table that is not among them is then
+// new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.tables.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)

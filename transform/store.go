@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. A numeric column stores
-// negative zero as zero, and store adds a reject. store returns false if the column has become a JSON column. The
+// store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. A numeric column
+// stores negative zero as zero, and a reject is added. The result is false if the column has become a JSON column. The
 // caller then stores the value. // Invariant 11
 func (r *reader) store(f *field, row int) bool {
 	c, t := f.column, &r.scan.Token
@@ -70,8 +70,8 @@ func (c *column) store(row int, t *jsonscan.Token) bool {
 	return c.kind > kindStale && c.kind != kindList && c.put(row, t, c.scalarType(t))
 }
 
-// put stores t in a row. typ is the narrowest type for t. It is not needed if the vector has texts or JSON. put returns
-// false if the type of the vector cannot hold t.
+// put stores t in a row. The parameter typ is the narrowest type for t. It is not needed if the vector has texts or
+// JSON. The result is false if the type of the vector cannot hold t.
 func (c *vector) put(row int, t *jsonscan.Token, typ arrow.DataType) bool {
 	switch c.kind {
 	case kindText:

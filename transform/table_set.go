@@ -110,8 +110,8 @@ func (s *tableSet) newTable(name, path string, parent *table) *table {
 	return t
 }
 
-// stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have
-// two columns for it. other is the column that was found before f.
+// stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have two
+// columns for it. The parameter other is the column that was found before f.
 func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := s.rules.renamed(pointer)
 	if name == "" {
@@ -120,7 +120,8 @@ func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// child returns the table for the objects of an array. The array is at the pointer within in the rows of parent.
+// child returns the table for the objects of an array. The parameter within is the pointer to the array from a row of
+// parent.
 //
 // A member such as /items may be an array of objects in one record and an object in another. The arrays in it, such
 // as /items/taxes, then have rows with different kinds of parents. Such rows are stored in two tables with the same
@@ -144,7 +145,7 @@ func (s *tableSet) child(parent *table, within string, depth, level int) *table 
 }
 
 // taken reports whether a table of the other kind already has this path. There are two kinds: children of the root
-// table, and children of child tables. deep is true for the second kind.
+// table, and children of child tables. The parameter deep is true for the second kind.
 func (s *tableSet) taken(path string, deep bool) (taken bool) {
 	s.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -172,7 +173,7 @@ func (s *tableSet) knownFields(name string) (fields []arrow.Field, found bool) {
 	return s.known[i].Columns.Fields(), true
 }
 
-// sourceOf returns the pointer of the field that a column holds. ok is false for penstock's own columns and for
+// sourceOf returns the pointer of the field that a column holds. It returns false for penstock's own columns and for
 // columns that users have added. The column for records that are not objects has the pointer "" and a fixed name.
 func sourceOf(f arrow.Field) (source string, ok bool) {
 	source = schemas.Source(f)

@@ -1,6 +1,7 @@
 package jsonscan
 
-// EscapeControls escapes raw control characters in strings, as JSON requires. It needs no padding. ok is false if there are none.
+// EscapeControls escapes raw control characters in strings, as JSON requires. It needs no padding. It returns false if
+// there are none.
 func EscapeControls(page []byte) (out []byte, ok bool) {
 	inside := false
 	for i := 0; i < len(page); i++ {

@@ -86,7 +86,7 @@ func (n *Numeral) Whole() int { return max(1, len(n.Digits)-n.Scale) }
 // MinusZero reports whether n is a negative zero.
 func (n *Numeral) MinusZero() bool { return n.Negative && len(n.Digits) == 0 }
 
-// Int64 returns n as an integer. ok is false if n is written as a fraction, or does not fit.
+// Int64 returns n as an integer. It returns false if n is written as a fraction, or does not fit.
 func (n *Numeral) Int64() (v int64, ok bool) {
 	if !n.integer() || n.Whole() > 19 {
 		return 0, false
@@ -129,7 +129,7 @@ func (n *Numeral) Int128(scale int32) (high int64, low uint64) {
 	return int64(hi), lo
 }
 
-// Float returns n as a float. ok is true only if the shortest form of the float has the same digits as n.
+// Float returns n as a float. It returns true only if the shortest form of the float has the same digits as n.
 func (n *Numeral) Float() (v float64, ok bool) {
 	v, err := strconv.ParseFloat(string(n.Raw), 64)
 	if err != nil || n.MinusZero() {
@@ -149,8 +149,8 @@ func (n *Numeral) Float() (v float64, ok bool) {
 // int64.
 const ShortDigits = 18
 
-// ShortDecimal returns the digits of a plain number as one integer, and how many digits are before and after the
-// point. whole is 0 for anything else, for negative zero, and for a number with more than ShortDigits digits.
+// ShortDecimal returns the digits of a plain number as one integer, and how many digits are before and after the point.
+// The result whole is 0 if the value is not a plain number, is negative zero, or has more than ShortDigits digits.
 func ShortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {

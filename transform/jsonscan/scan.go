@@ -51,8 +51,8 @@ func Space(b []byte, i int) int {
 	return i
 }
 
-// Text scans a string. i is the position after the opening quote. end is the position after the closing quote, or a
-// code. plain is true if the string has no escape sequences.
+// Text scans a string. The parameter i is the position after the opening quote. The result end is the position after
+// the closing quote, or a code. The result plain is true if the string has no escape sequences.
 func Text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64
@@ -167,8 +167,8 @@ func LooseText(b []byte, i int) (end int, ok bool) {
 	}
 }
 
-// Unescape appends the content of a string. i is the position after the opening quote. The caller must have scanned
-// the string with [Text] or [LooseText].
+// Unescape appends the content of a string. The parameter i is the position after the opening quote. The caller must
+// have scanned the string with [Text] or [LooseText].
 func Unescape(dst, b []byte, i int) []byte {
 	for b[i] != '"' {
 		if b[i] != '\\' {

@@ -44,7 +44,7 @@ func (s *Scanner) Scan(b []byte, i int) (end int) {
 }
 
 // String scans the string at i, and returns its content and the position after it. The content is valid until the next
-// scan. end may be a code.
+// scan. The result end may be a code.
 func (s *Scanner) String(b []byte, i int) (content []byte, end int) {
 	end, plain := Text(b, i+1)
 	if end < 0 {
