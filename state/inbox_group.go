@@ -64,7 +64,7 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 // unknown. The next call then reads the account again from the file.
 func (b *InboxFile) change(ctx context.Context, update func(inboxTx, *account) error) error {
 	if b.file.write == nil {
-		return errors.New("it was opened for reading")
+		return errors.New("the inbox was opened for reading")
 	}
 	err := b.file.checkFile()
 	if err == nil && b.account == nil {

@@ -14,9 +14,9 @@ const eventsBytes = 16 << 20
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
-// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. It
-// returns fewer if they exceed 16 MiB together, but at least one if there is any. Dead letters are included: one
-// reader may have given up an event that another reader still has to apply. // Invariant 3
+// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. It returns
+// fewer events if they have more than 16 MiB together, but at least one event if there is any. Dead letters are
+// included: one reader may have given up an event that another reader still has to apply. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {

@@ -32,7 +32,7 @@ func bind(b binding, text []byte) ([]byte, error) {
 }
 
 // unbind removes what bind has added. It returns [ErrBound] if the text was stored for another slot or origin. Older
-// versions stored texts without slot and origin. unbind returns such a text unchanged, and bound is false.
+// versions stored texts without slot and origin. unbind returns such a text unchanged, and false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {
@@ -48,7 +48,7 @@ func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 
 const sealedMark = "age-encryption.org/"
 
-// Seal encrypts text with the first age identity in keys. keys has one identity per line.
+// Seal encrypts text with the first age identity in the parameter keys, which has one identity per line.
 func Seal(keys string, text []byte) ([]byte, error) {
 	all, err := Identities(keys)
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 var ErrNewer = errors.New("written by a newer version of this program")
 
 // sqliteFile is an SQLite database in the state folder. Only the owner can access the file. One process at a time has
-// it open for writing, through one connection, and holds a lock file beside it. Exception: several processes can open
-// a shared file, and their transactions take turns (see [shareSQLite]). Readers and writers never wait for each
-// other. Committed transactions are durable.
+// the file open for writing, through one connection, and holds a lock on another file beside it. Exception: several
+// processes can open a shared file, and their transactions take turns (see [shareSQLite]). Readers and writers never
+// wait for each other. Committed transactions are durable.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions lock the file when they begin; nil for a reader

@@ -31,8 +31,8 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 	return b, nil
 }
 
-// writers is the number of groups that one process writes concurrently. With two, it can fill one group while the
-// other is synced.
+// writers is the number of groups that one process writes concurrently. With two groups, the process can fill one group
+// while the other one is synced.
 const writers = 2
 
 func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {

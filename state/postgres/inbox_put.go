@@ -219,4 +219,4 @@ func blob(b []byte) []byte {
 	return b
 }
 
-var errReading = errors.New("it was opened for reading")
+var errReading = errors.New("the inbox was opened for reading")

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sources stores the state of sources in tables. If one process pauses a source, it is paused for all processes.
+// sources stores the state of sources in tables. If one process pauses a source, the source is paused for all
+// processes.
 type sources struct{ s *Store }
 
 var _ state.Sources = sources{}
