@@ -93,8 +93,8 @@ func maskKey(v value) wire.Secret {
 	return key
 }
 
-// masksFor returns the masks of a stream. If two masks match a column, the later one has priority. So they are
-// ordered from the general to the special:
+// masksFor returns the masks of a stream. If two masks match a column, the later one has priority. So masksFor orders
+// the masks from the general to the special:
 //   - presets, such as personal
 //   - patterns of columns: "*.*_email"
 //   - the built-in preset that drops credentials

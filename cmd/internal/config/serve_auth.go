@@ -43,7 +43,7 @@ func readServeAuth(v value) []ServeToken {
 	return all
 }
 
-// readServeToken reads one named token. Its name and its secret must differ from those of the others.
+// readServeToken reads one named token. Its name and its secret must differ from those of the other tokens.
 func readServeToken(v value, others []ServeToken) (t ServeToken, ok bool) {
 	t.Role = "read"
 	ok = v.mapping(fields{

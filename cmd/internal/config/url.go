@@ -26,7 +26,7 @@ func baseURL(v value) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// address reads an absolute URL. It must be safe to send secrets to it.
+// address reads an absolute URL to which secrets can be sent safely.
 func address(v value) string {
 	if u := credentialURL(v, func(*url.URL) string { return "" }); u != nil {
 		return u.String()

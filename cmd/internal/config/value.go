@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// wholeFile is what messages call a configuration. The names of its keys do not contain it.
+// wholeFile is the name of a configuration in messages. Messages about a key do not contain this name.
 const wholeFile = "the configuration"
 
 // value is a value of the file, and where it is.
