@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// For each source, ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature
+// ReadOnHint returns, for each source, the streams of a pipeline that are read again after a delivery whose signature
 // cannot be verified. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come
 // before their children. The map has only sources with such streams.
 func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
