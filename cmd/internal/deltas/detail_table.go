@@ -15,7 +15,7 @@ import (
 // detailTable is the table of the detail stream, whose endpoint returns one record at a time. Records that are
 // requested because of an event are also written to that table.
 //
-// Deltas lock the detail stream and read its positions before they send requests, and release the lock after the
+// Deltas lock the detail stream and read its positions before they send requests. They release the lock after the
 // commit. If another process commits to the table meanwhile, the commit of the deltas fails. So an older record never
 // replaces a newer one. Invariants 8, 13
 type detailTable struct {
