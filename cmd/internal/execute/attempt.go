@@ -32,7 +32,8 @@ type job struct {
 	beat     func()         // called when the source answers
 }
 
-// reader reads the streams of an opened job and loads them. It is [Executor.load], or it also records units.
+// reader reads the streams of an opened job and loads them. It is [Executor.load], or a function that also records
+// units.
 type reader func(context.Context, job, *open.Run) (pipeline.Report, error)
 
 // Show begins to show the progress of an opened source. The caller calls the function event for each event of the

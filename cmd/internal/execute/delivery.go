@@ -50,7 +50,7 @@ func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err erro
 	return err
 }
 
-// runShared makes attempts at units that may run together with others, and leaves the gate.
+// runShared makes attempts at units that may run together with other units, and then leaves the gate.
 func (d *delivery) runShared(ctx context.Context) error {
 	defer d.gate.leave()
 	return d.attemptAll(ctx, false)
@@ -122,9 +122,9 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 // applyEventsEvery is how often webhook events are applied during an attempt.
 const applyEventsEvery = time.Second
 
-// applyEvents applies the webhook events of the source while an attempt is under way, until stop is
-// called. The attempt has the lease, so serve cannot apply them. The destination records which events
-// were applied. By this record, serve removes the events from the inbox and starts the runs that they require.
+// applyEvents applies the webhook events of the source while an attempt is under way, until stop is called. The attempt
+// has the lease, so serve cannot apply them. The destination records which events were applied. With this record, serve
+// removes the events from the inbox and starts the runs that the events require.
 func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	p, x := d.job.pipeline, d.executor
 	s, ok := d.job.conf.Source(p.From[0].Text)

@@ -14,9 +14,9 @@ import (
 // endLook is how often Dispatch checks whether units have ended.
 const endLook = time.Second
 
-// Dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process
-// has already planned the run, Dispatch only waits. If ctx ends first, workers continue the run, and its report is
-// stopped. // Invariant 18
+// Dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process has
+// already planned the run, Dispatch only waits. If ctx ends first, workers continue the run, and the report has the
+// status stopped. // Invariant 18
 func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, err error) {
 	began := w.db.Now()
 	if err := w.plan(ctx, r); err != nil {

@@ -17,7 +17,7 @@ type exclusiveGate struct {
 // gatePatience is how long other units may still start while a unit waits to run alone.
 const gatePatience = time.Minute
 
-// enter admits a unit that may run beside others. It returns false if the unit must wait.
+// enter admits a unit that may run beside other units. It returns false if the unit must wait.
 func (q *exclusiveGate) enter() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -31,9 +31,9 @@ const (
 	fewPages    = 10 // for more pages than this, requests find out the page size, because it decides what the list costs
 )
 
-// Look requests the first page of each list of r that no run has read yet, and of the lists that only its child
-// streams need. If the server cannot be reached or does not accept the credential, Look stops, because every request
-// would fail. // Invariant 15
+// Look requests the first page of each list of r that no run has read yet, and of the lists that only child streams of
+// r need. If the server cannot be reached or does not accept the credential, Look stops, because every request would
+// fail. // Invariant 15
 func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRuns) (Sizes, error) {
 	out := Sizes{Lists: map[string]forecast.Size{}}
 	streams := unread(r, past)

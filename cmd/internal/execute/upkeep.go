@@ -48,7 +48,8 @@ func (k *upkeep) keep(ctx context.Context) {
 }
 
 // endRemoved ends the units whose pipeline or source was removed from the configuration. It does so only if two
-// readings of the configuration agree, because a person may be editing it. Units that a worker executes go on.
+// readings of the configuration agree, because a person may be editing the configuration. Units that a worker is
+// executing continue.
 func (k *upkeep) endRemoved(ctx context.Context) error {
 	units, err := fleet.UnitsOf(ctx, k.claimer.Units, state.UnitFilter{Run: k.run, Active: true})
 	if err != nil {
