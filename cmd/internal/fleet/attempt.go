@@ -24,10 +24,10 @@ type Attempt struct {
 	requests int // requests that settled units report
 }
 
-// NewAttempt begins an attempt at units. The parameter destinations is the number of destinations of each stream. It
-// calls settle with each unit that is settled before the attempt ends, and redact with each text before it is stored.
-// The function now must be the clock of the state. With a machine's clock that is hours wrong, retries would wait for
-// hours, or not at all.
+// NewAttempt begins an attempt at units. The parameter destinations is the number of destinations of each stream. The
+// attempt calls the function settle with each unit that is settled before the attempt ends, and the function redact
+// with each text before the text is stored. The function now must be the clock of the state. With a machine's clock
+// that is hours wrong, retries would wait for hours, or not at all.
 func NewAttempt(units []state.Unit, destinations int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
 		redact: redact, settle: settle, now: now, began: now(), destinations: destinations,

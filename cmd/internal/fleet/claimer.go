@@ -39,8 +39,9 @@ const settleGrace = time.Second
 
 // Work claims the units that c selects and calls attempt with them. The function attempt returns the units as they are
 // to be stored, and Work stores them. If attempt finishes units before it returns, it may pass them to the function
-// settle, from any goroutine; it must not return these units again. It must stop when its context ends. Work returns
-// the number of claimed units. It is no error if another worker has taken over a unit, because that worker settles it.
+// settle, from any goroutine; it must not return these units again. The function attempt must stop when its context
+// ends. Work returns the number of claimed units. It is no error if another worker has taken over a unit, because that
+// worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife

@@ -155,7 +155,7 @@ func (t *Outcomes) Report() pipeline.Report {
 }
 
 // ExitCode returns the process's exit code after the run. For a stopped run, it is the exit code of the first stopped
-// source. For a failed run, it is the exit code of the sources if all of them have the same, else 1.
+// source. For a failed run, it is the exit code of the sources if all sources have the same exit code, and otherwise 1.
 func (t *Outcomes) ExitCode() int {
 	r := t.Report()
 	t.mu.Lock()

@@ -1,7 +1,7 @@
-// Package fleet has what a process needs to work on many sources, also together with other processes. A [Pool]
-// runs a list of jobs, and [Slots] admit jobs that arrive one by one. Both bound how many jobs run at the same time, and
-// a job that waits for its source does not hold up the others. A [Claimer] claims units of a state and makes attempts
-// at them. [Outcomes] and [Joined] sum up the results.
+// Package fleet has what a process needs to work on many sources, also together with other processes. A [Pool] runs a
+// list of jobs, and [Slots] admit jobs that arrive one by one. Both limit how many jobs run at the same time, and a job
+// that waits for its source does not hold up other jobs. A [Claimer] claims units of a state and makes attempts at
+// them. [Outcomes] and [Joined] sum up the results.
 //
 // The package depends on neither configurations nor destinations. The caller decides what a job does,
 // and stores its result.
@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// Job is the work for one source. Run returns when all of its work has ended, soon after ctx
-// ends. It calls beat, from any goroutine, whenever its source answers. Run handles its own errors and
-// panics.
+// Job is the work for one source. Run returns when all of its work has ended. If ctx ends, Run returns soon after. It
+// calls beat, from any goroutine, whenever its source answers. Run handles its own errors and panics.
 //
 // While other jobs wait to start, a job whose source is silent may be put off: its ctx ends with [ErrPutOff] as the
 // cause. If Run then returns true, the job starts again after the waiting jobs have started. A job is put off twice at
@@ -44,10 +43,10 @@ const (
 // Run runs the jobs in their order, and returns when none is under way. After ctx ends, no further job starts. Run
 // returns how many jobs started, each counted once.
 //
-// A job counts as working until its source is silent for longer than sources usually are. Before the
-// first answer, a job counts as a fraction: the share of recent jobs whose source answered. So sources
-// that never answer, however many, leave nearly all of the width to the others. When p.Most jobs are
-// under way, a job whose source stays silent is put off.
+// A job counts as working until its source is silent for longer than sources usually are. Before the first answer, a
+// job counts as a fraction: the share of recent jobs whose source answered. So sources that never answer, however many,
+// leave nearly all of the width to other sources. When p.Most jobs are under way, a job whose source stays silent is
+// put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	s := &run{scheduler: newScheduler(p), ended: make(chan *task)}
 	for _, j := range jobs {

@@ -76,7 +76,8 @@ func TestPoolWaits(t *testing.T) {
 			}})
 		}
 		require.Equal(t, 200, fleet.Pool{Width: 8, Most: 32}.Run(t.Context(), jobs))
-		// 190 sources take a second each, eight at once; each hanging source takes a place for two seconds.
+		// 190 sources take a second each, eight at once; each hanging source takes one of the eight slots for two
+		// seconds.
 		require.Less(t, slices.Max(good), 32*time.Second)
 	})
 }

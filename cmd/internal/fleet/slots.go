@@ -65,9 +65,9 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	return p, nil
 }
 
-// StartWait starts to measure how long the job waits for its source, until end is called. The parameter round is the
-// round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not put off again. If
-// the job is put off, limited ends with [ErrPutOff] as its cause, and end returns the new round.
+// StartWait starts to measure how long the job waits for its source, until the function end is called. The parameter
+// round is the round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not put
+// off again. If the job is put off, limited ends with [ErrPutOff] as its cause, and end returns the new round.
 func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -33,7 +33,7 @@ const refresh = "refresh"
 // Widths returns how many sources a worker with the given slots works on at once, by queue.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// Job is the units of one source in a run. At most one job with the same fields has not ended.
+// Job is the units of one source in a run. Of the jobs with equal fields, at most one has not ended.
 type Job struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`
@@ -121,7 +121,7 @@ func (Jobs) Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) 
 	return nil
 }
 
-// Ended returns those of the jobs that deliver nothing any more.
+// Ended returns which of the given jobs deliver nothing any more: the lost jobs, and the cancelled jobs.
 func (Jobs) Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error) {
 	rows, err := tx.Query(ctx, `SELECT n.id, coalesce(j.state = 'cancelled', false) FROM unnest($1::bigint[]) AS n(id)
 		LEFT JOIN `+pgx.Identifier{schema, "river_job"}.Sanitize()+` j ON j.id = n.id

@@ -114,8 +114,8 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share slows all units on overloaded cores by the same factor. What a slow unit leaves unused is not given to
-// other units.
+// share slows all units on overloaded cores by the same factor. If a unit is slow, other units do not get its unused
+// share.
 func (p *simulation) share() {
 	load, waiting, latency := make([]float64, p.Workers), p.next < p.Count*len(p.Parts), p.Latency.Seconds()
 	for _, u := range p.active {
