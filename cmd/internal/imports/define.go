@@ -120,10 +120,10 @@ type definer struct {
 	outcomes []Outcome
 }
 
-// locate decides whether the document describes the platform or another API. It is the platform if the options
-// name a surface, or if the base URL is at a configured origin. Without Options.BaseURL, it is also the platform
-// if at least half of the operations are in the catalogue. locate returns an error for another API without an
-// absolute base URL.
+// locate decides whether the document describes the platform or another API. The document describes the platform if the
+// options name a surface, or if the base URL is at a configured origin. Without Options.BaseURL, it also does so if at
+// least half of the operations are in the catalogue. locate returns an error for another API without an absolute base
+// URL.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()

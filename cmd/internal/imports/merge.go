@@ -83,8 +83,8 @@ type edit struct {
 	text     string
 }
 
-// apply applies edits that do not overlap. It begins with the last, so that the offsets of the others stay valid.
-// Two edits at one position keep their order.
+// apply applies edits that do not overlap. It begins with the last edit, so that the offsets of the other edits stay
+// valid. Two edits at one position keep their order.
 func apply(s string, edits []edit) string {
 	slices.Reverse(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })

@@ -137,8 +137,8 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|\.nan|\.inf)$`)
 )
 
-// quoted formats a text for YAML. It has double quotes unless it is safe without. `${` is escaped, because a
-// configuration would expand it.
+// quoted formats a text for YAML. The result has double quotes, unless the text is safe without them. `${` is escaped,
+// because a configuration would expand it.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	if plain.MatchString(s) && !reserved.MatchString(s) {
