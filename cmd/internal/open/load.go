@@ -133,9 +133,9 @@ func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return Pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// Pick returns the element of all with the given name. If name is "" and there is only one element, it returns that
-// element. Otherwise the error lists names to choose from. The parameter flag is the name of the flag with which the
-// user chooses; it is "" if the user chooses with an argument.
+// Pick returns the element of the slice all that has the given name. If name is "" and there is only one element, Pick
+// returns that element. Otherwise the error lists names to choose from. The parameter flag is the name of the flag with
+// which the user chooses; it is "" if the user chooses with an argument.
 func Pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
