@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Budget limits the memory of records that are read and not yet committed, in bytes. All streams of the runs that
-// share a Budget count. // Invariant 6
+// Budget limits the memory of records that are read and not yet committed, in bytes. The limit applies to all streams
+// of all runs that share the Budget. // Invariant 6
 //
 // If the budget has no memory left, a stream sends the records it has gathered to be committed, and then waits. So a
 // waiting stream holds only memory that is being committed.

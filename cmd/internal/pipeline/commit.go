@@ -46,7 +46,7 @@ func (p *pass) returnBudget() {
 // than the others, drops out.
 //
 // A group with spill set (see reserve) goes to one destination after another. With concurrent commits, two streams
-// could each hold one destination and wait forever for the other's.
+// could each hold one destination and wait forever for the destination that the other stream holds.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

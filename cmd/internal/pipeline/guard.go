@@ -12,7 +12,7 @@ type PanicError struct {
 	Stack []byte // for debugging; not part of the text
 }
 
-// Error names the place and the value of the panic, without the stack.
+// Error returns the stream or operation and the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
 // Guard calls f, and turns a panic into a [*PanicError]. So a panic ends one stream, and not the process.

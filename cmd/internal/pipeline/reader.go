@@ -204,9 +204,9 @@ func (rd *reader) full() bool {
 		time.Since(g.begun) >= rd.p.run.limits.groupAge
 }
 
-// reserve takes the bytes of a page from the budget. If too few are left, it first waits for the groups that are
-// being committed. If that is not enough, it sends the current group to be committed. So no pass waits while it holds
-// memory that others need.
+// reserve takes the bytes of a page from the budget. If too few are left, it first waits for the groups that are being
+// committed. If that is not enough, it sends the current group to be committed. So no pass waits while it holds memory
+// that other passes need.
 //
 // A pass that commits only once, at its end, keeps all its groups in memory until then. If the budget is used up, the
 // pass applies its groups to the transaction one by one. From then on the rows use memory of the destination, and the

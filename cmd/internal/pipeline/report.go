@@ -23,7 +23,7 @@ const (
 	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed
 	StatusUnavailable Status = "unavailable" // the source does not return it: not entitled, switched off, gone
 	StatusParked      Status = "parked"      // deferred until NotBefore, or until a lock is free
-	StatusLagging     Status = "lagging"     // this destination lacks data that others have; a later run catches up
+	StatusLagging     Status = "lagging"     // this destination lacks data that other destinations have; a later run catches up
 	StatusFailed      Status = "failed"
 	StatusStopped     Status = "stopped" // stopped by a signal before its end
 

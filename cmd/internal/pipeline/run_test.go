@@ -364,7 +364,8 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	require.Equal(t, sourcetest.Records(0, 250), r.alive("crm_leads"))
 }
 
-// A list is cut at a round number of records, so each reading returns the same. The rows after that are not gone.
+// A list is cut at a round number of records, so each reading returns the same records. The rows of further records are
+// not gone.
 func TestCutListDeletesNothing(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 95), Size: 1000, End: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*sourcetest.List{"users_log": l}, sourcetest.Stream("users_log"))

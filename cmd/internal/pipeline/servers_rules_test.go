@@ -14,8 +14,8 @@ import (
 // rules, every report is true. Without the rule, at least one of four errors must occur:
 //   - A table is reported as complete although it lacks records.
 //   - A live row is marked as deleted.
-//   - A list is refused that is read if the rule applies.
-//   - A list is not proven that is proven if the rule applies.
+//   - The run refuses a list that it reads with all rules.
+//   - The run does not prove a list that it proves with all rules.
 func TestServersNeedEachRule(t *testing.T) {
 	rules := map[string]bool{}
 	for _, n := range neededBy {

@@ -270,7 +270,7 @@ func TestServersThatFailedOnce(t *testing.T) {
 }
 
 // TestServers checks that each table equals the list, or that the run reports that it does not. If no answer of the
-// server shows that records are missing, the run need not report it. An existing row is never marked as deleted.
+// server shows that records are missing, the run need not report that. An existing row is never marked as deleted.
 // PENSTOCK_TEST_TRIALS (make generated) sets the number of servers.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)

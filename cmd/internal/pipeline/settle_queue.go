@@ -19,13 +19,13 @@ type settleQueue struct {
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
 	waiting []*waiting
-	idle    *time.Timer // of the next look at reading; nil: none
-	aged    *time.Timer // of the next commit at the latest; nil: none
+	idle    *time.Timer // for the next check of the field reading; nil: not set
+	aged    *time.Timer // for a commit after settleAge; nil: not set
 }
 
 const (
 	settleAge  = 2 * time.Second
-	settleIdle = 20 * time.Millisecond // after the last stream was read, another one may be about to begin
+	settleIdle = 20 * time.Millisecond // after the last stream was read, another stream may be about to begin
 )
 
 // waiting is a settlement in the queue.
@@ -40,7 +40,7 @@ func newSettleQueue(ctx context.Context, workers int) *settleQueue {
 	return &settleQueue{ctx: ctx, workers: semaphore.NewWeighted(int64(workers))}
 }
 
-// slot is the worker slot of a stream. While all it does is to wait for the queue, another stream uses the slot.
+// slot is the worker slot of a stream. While the stream only waits for the queue, another stream may use the slot.
 type slot struct {
 	queue *settleQueue
 	mu    sync.Mutex
@@ -48,7 +48,7 @@ type slot struct {
 	waits int // commits that wait for the queue
 }
 
-// slot takes a worker slot. It fails if ctx ends before one is free.
+// slot takes a worker slot. If ctx ends before a worker slot is free, the result holds none.
 func (q *settleQueue) slot(ctx context.Context) *slot {
 	s := &slot{queue: q}
 	s.take(ctx)
@@ -119,7 +119,7 @@ func (q *settleQueue) arm() {
 	}
 }
 
-// flush commits what waits. The caller holds q.mu.
+// flush starts to commit the waiting settlements, in one transaction per destination. The caller holds q.mu.
 func (q *settleQueue) flush() {
 	all := map[load.Surveyor][]*waiting{}
 	for _, w := range q.waiting {
@@ -149,7 +149,7 @@ func (q *settleQueue) flush() {
 	}
 }
 
-// settle commits a settlement together with others, and returns when that has happened.
+// settle queues a settlement, and returns when the commit that includes it has ended.
 func (q *settleQueue) settle(ctx context.Context, s *slot, to load.Surveyor, of load.Settlement) error {
 	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
 	q.mu.Lock()

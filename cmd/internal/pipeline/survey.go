@@ -85,8 +85,8 @@ func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, tabl
 // exactly these rows. Otherwise it returns nil. Then the rows are compared one by one.
 //
 // The survey has read the digest of the table's rows and the stream's cursor in one snapshot. So if the cursor is still
-// the same at the commit, no commit of penstock has changed the rows. Rows that others have changed or deleted have
-// another digest.
+// the same at the commit, no commit of penstock has changed the rows. If another program has changed or deleted rows,
+// the table has another digest.
 func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 	d, able := k.dest.Destination.(*surveyedDestination)
 	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 || slices.Contains(g.older.flags, true) {

@@ -66,9 +66,9 @@ func (p Position) WithApplied(a Applied) Position {
 	return p
 }
 
-// AfterPass returns a as it is after a pass. The parameter begun is the value of a before the pass. The parameter all
-// says whether the pass read every record, and first says whether it was the first such pass. The parameter changes is
-// the number of rows that the pass has changed.
+// AfterPass returns the value of a after a pass. The parameter begun is the value of a before the pass. The parameter
+// all says whether the pass read every record, and first says whether it was the first such pass. The parameter changes
+// is the number of rows that the pass has changed.
 func (a Applied) AfterPass(begun Applied, all, first bool, changes int64) Applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0

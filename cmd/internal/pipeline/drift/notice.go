@@ -60,8 +60,8 @@ type tolerances struct {
 	gained   int64
 }
 
-// usualTolerances has the same limits of a loss as the rule by which deletions need a person's confirmation. So a
-// loss that needs no confirmation causes no notice.
+// usualTolerances has, for a loss, the limits above which deletions need a person's confirmation. So a loss that needs
+// no confirmation causes no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // Compare compares two profiles and returns the notices, the gravest first.

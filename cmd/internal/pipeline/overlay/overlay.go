@@ -36,7 +36,7 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// If deltas have moved the stored cursor, Follow returns the new cursor. Otherwise it returns the parameter stored.
+// Follow returns the new cursor if deltas have moved the stored cursor. Otherwise it returns the parameter stored.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored

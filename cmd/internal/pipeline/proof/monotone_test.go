@@ -122,7 +122,7 @@ func enumerate(visit func(Table)) (n int) {
 
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == RemoveConfirmed }
 
-// To add a doubt never improves a verdict, and never causes a deletion. // Invariant 12
+// An additional doubt never improves a verdict, and never causes a deletion. // Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}
 	n := enumerate(func(x Table) {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. If there are more, the run only counts
-// the lost records among the others. // Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers. If there are more rejects, the run only
+// counts how many of the additional rejects are lost records. // Invariant 6
 const maxOpenRejects = 100_000
 
 // ID identifies a reject in its stream.

@@ -37,9 +37,9 @@ type Difference struct {
 
 const maxExamples = 3
 
-// Minus compares the digests of two readings; one Hasher must have made both. If a lane has n more rows in one
-// reading, the other reading lacks at least n records. If a lane has equally many rows but they differ, each reading
-// lacks at least one record.
+// Minus compares the digests of two readings; one Hasher must have made both. If a lane has n more rows in one reading,
+// the other reading lacks at least n records. If a lane has equally many rows in both readings but the rows differ,
+// each reading lacks at least one record.
 func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]
