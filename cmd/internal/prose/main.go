@@ -1,6 +1,6 @@
-// Prose lists sentences that have too many words, or a word for which there is a plainer one. It reads Go
-// comments and messages, Markdown, HTML templates, and the comments of YAML, SQL and shell files. Its arguments
-// are files and folders, by default all of the project. It exits 1 if it finds a sentence to rewrite.
+// Prose lists sentences that have too many words, or a word for which there is a plainer word. It reads Go comments and
+// messages, Markdown, HTML templates, and the comments of YAML, SQL and shell files. Its arguments are files and
+// folders, by default all of the project. It exits 1 if it finds a sentence to rewrite.
 package main
 
 import (
