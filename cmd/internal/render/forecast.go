@@ -32,7 +32,7 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	fmt.Fprintf(w, "\n%s: %s%s, %s, %s bytes in %s%s\n", Plural(len(f.Streams), "stream"), about,
 		Plural(int(f.Requests), "request"), Plural(int(f.Records), "row"), Grouped(f.Bytes), within, Brief(Lasting(f.Seconds)))
 	if f.Guessed > 0 {
-		fmt.Fprintf(w, "of %s, nothing is known\n", Plural(f.Guessed, "stream"))
+		fmt.Fprintf(w, "nothing is known about %s\n", Plural(f.Guessed, "stream"))
 	}
 	if f.Sent > 0 {
 		fmt.Fprintf(w, "%s looked at lists that no run has read yet\n", Plural(int(f.Sent), "request"))

@@ -58,7 +58,7 @@ func remedy(s pipeline.StreamReport) string {
 		return HintRange(s.Stream)
 	}
 	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
-		return "nothing was written; `penstock explain " + s.Stream + "` shows what was learned, `penstock discover " + s.Stream + "` how it answers now"
+		return "nothing was written; `penstock explain " + s.Stream + "` shows what was learned, and `penstock discover " + s.Stream + "` shows how the source answers now"
 	}
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return SourceRemedy(e, s.Stream)
