@@ -132,8 +132,8 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless returns a handler without deadlines, because a deadline would end a response that has no end. h must
-// set a deadline for each of its writes. A request with a body keeps its deadlines: otherwise the server would
+// endless returns a handler without deadlines, because a deadline would end a response that has no end. The handler h
+// must set a deadline for each of its writes. A request with a body keeps its deadlines: otherwise the server would
 // wait forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {

@@ -40,8 +40,8 @@ func (f *Feed) Last() uint64 {
 }
 
 // After returns the updates after number n, and the number of the last one. If some of them are no longer stored, lost
-// is true, and the reader must load everything again. If there is no update after n, After returns the channel changed,
-// which the next Publish closes.
+// is true, and the reader must load everything again. If there is no update after n, the next Publish closes the
+// returned channel changed.
 func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ const (
 	ToneNew       Tone = "new" // not read by any run yet
 	ToneOK        Tone = "ok"
 	ToneBusy      Tone = "busy"
-	ToneAttention Tone = "attention" // not complete, but not failed
+	ToneAttention Tone = "attention" // neither complete nor failed
 	ToneFailing   Tone = "failing"
 	TonePaused    Tone = "paused"
 )
