@@ -157,7 +157,7 @@ func TestLearnFindsNothing(t *testing.T) {
 	}
 }
 
-// Two signatures with the same secret, each over other content, are ambiguous.
+// Two signatures with the same secret but different signed contents are ambiguous.
 func TestLearnAmbiguous(t *testing.T) {
 	f := families()[0]
 	all := f.samples(3)
