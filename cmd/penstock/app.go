@@ -38,7 +38,7 @@ type app struct {
 	log      *slog.Logger
 	started  bool // the command line was parsed
 
-	open     open.Opener    // opens sources, destinations and the state; it has the name of the configuration file
+	open     open.Opener    // opens sources, destinations and the state; open.File is the configuration file
 	redactor *wire.Redactor // redactor of a daemon, with every secret of its configurations
 
 	byteBudget int64 // byte budget of a run; 0 for the default

@@ -74,8 +74,8 @@ func checkBucket(ctx context.Context, opener *open.Opener, d config.Destination)
 	return errors.Join(err, l.Close())
 }
 
-// bucketAsker runs SQL queries on a lake in a bucket. It downloads the files of the tables that a query names to
-// the user's cache folder. The next query uses the cached files.
+// bucketAsker runs SQL queries on a lake in a bucket. Before a query, it downloads the files of the tables in the
+// query, and stores them in the user's cache folder. Later queries use the stored files.
 type bucketAsker struct{ r *open.Reader }
 
 func askBucket(r *open.Reader) (open.Querier, error) { return bucketAsker{r}, nil }

@@ -162,7 +162,7 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder returns the keys of the records of each root table in family. They are in the order in which a sync reads
+// inOrder returns the keys of the records of each root table in family. The keys are in the order in which a sync reads
 // the records.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
@@ -177,8 +177,9 @@ type sighting struct {
 
 // prefix checks that the tables have the effects of the first commits of a sync, and of no later one. The argument
 // before is what a reader saw before the sync. The argument last is what a reader sees when the sync is complete. In
-// each stream, the records that are read first must be as in last, and the others as in before. Rows may be deleted
-// only if all records are as in last. half is true if a stream has records of both kinds.
+// each stream, the records that are read first must have the versions of last, and all others those of before. Rows may
+// be deleted only if all records have the versions of last. The result half is true if a stream has records of both
+// kinds.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {

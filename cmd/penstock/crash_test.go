@@ -66,7 +66,7 @@ type crashRig struct {
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // so that a parent that is stored before its rows causes a lasting difference
+	p.rarely(t) // otherwise a later run would read the child records again, and hide a parent that was stored too early
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -100,12 +100,12 @@ func (c *child) wait() (code int, killed bool) {
 	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// sync runs the child, and kills it when the time after is over; 0 means never.
-func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed bool, out string) {
+// sync runs a child, and kills it after the given time. If the time is 0, sync does not kill it.
+func (r *crashRig) sync(t *testing.T, step string, life time.Duration) (killed bool, out string) {
 	t.Helper()
 	c := r.start(t, r.config(), step)
-	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = c.Process.Kill() })
+	if life > 0 {
+		timer := time.AfterFunc(life, func() { _ = c.Process.Kill() })
 		defer timer.Stop()
 	}
 	code, killed := c.wait()
@@ -180,8 +180,8 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether the sweep makes only a few crashes. In the short form of make crash, that is so for
-// buckets. Tests of load/parquet let each step of a bucket fail.
+// shortForm reports whether the sweep makes only a few crashes. In the short form of make crash, a sweep over buckets
+// makes only a few, because tests of load/parquet let each step of a bucket fail.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100
@@ -215,8 +215,9 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 }
 
 // TestCrashAtEveryStep kills the sync at each step of a destination: when it reaches the step for the first time, in
-// the middle, and for the last time. It does so on a warehouse with changes and deletions to apply, and on a new one.
-// The short form kills it once at each step, with few streams: they reach the same steps.
+// the middle, and for the last time. It kills syncs into a warehouse with changes and deletions to apply, and syncs
+// into a new warehouse. The short form kills one sync at each step, with few streams, because few streams reach the
+// same steps.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams
@@ -260,8 +261,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	})
 }
 
-// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. killed is false
-// if the sync ended without reaching the step so often.
+// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. The result killed
+// is false if the sync ended before it reached the step for the nth time.
 func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed bool) {
 	t.Helper()
 	r.to.reset(t, kept)
@@ -309,8 +310,8 @@ func TestCrashAtRandom(t *testing.T) {
 	})
 }
 
-// TestCrashWakesUp stops a sync at each step, lets a sync on another machine do the work, and then continues
-// the first sync. The first sync must not overwrite what the other has committed. // Invariant 13
+// TestCrashWakesUp stops a sync at each step, lets a sync on another machine do the work, and then continues the first
+// sync. The first sync must not overwrite what the second sync has committed. // Invariant 13
 func TestCrashWakesUp(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		r := newCrashRig(t, to, 1, fewStreams)

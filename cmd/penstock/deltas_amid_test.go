@@ -24,7 +24,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowSource reads the last page of a list, and calls stop before it returns that page. It does so once.
+// slowSource calls its function stop once: after it has read the last page of a list, and before it returns that page.
 type slowSource struct {
 	*extract.Client
 	stop func()

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestWebhooksUpdateBothTables: v2_contacts is filled from a list, v2_contact from the address of each contact. An event
-// about a contact changes both tables, and the next run finds both up to date.
+// TestWebhooksUpdateBothTables: v2_contacts is filled from a list, and v2_contact by one request for each contact. An
+// event about a contact changes both tables, and the next run finds both up to date.
 func TestWebhooksUpdateBothTables(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWebhooksUpdateBothTables)

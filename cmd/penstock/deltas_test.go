@@ -39,8 +39,8 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksAreApplied: the tables show announced changes without a run. If the records of a stream have no
-// address of their own, the table shows the changes after a run.
+// TestWebhooksAreApplied: the tables show announced changes without a run. If no endpoint returns a single record of a
+// stream, the table shows the changes after a run.
 func TestWebhooksAreApplied(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWebhooksAreApplied)

@@ -88,8 +88,8 @@ func checkFolder(dir, hint string) error {
 	return nil
 }
 
-// options parses the part after the ? of a destination's URL. readers has a function for each option, which
-// parses and stores the value.
+// options parses the part after the ? of a destination's URL. The map readers has a function for each option. The
+// function parses and stores the value.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {

@@ -127,8 +127,8 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	}
 }
 
-// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings.
-// All streams of the configuration follow.
+// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. After
+// them come all streams of the configuration.
 func streamsInto(d *open.Reader) []config.Stream {
 	var all []config.Stream
 	for _, p := range d.Conf.Pipelines {
@@ -155,18 +155,18 @@ func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
 }
 
 // countRows counts all rows of a table, and the rows that are neither deleted nor earlier versions.
-func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, standing int64, err error) {
+func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, current int64, err error) {
 	mark := schemas.ColDeletedAt
 	if t.Mode == schemas.History {
 		mark = schemas.ColValidTo
 	}
 	err = d.Scan(ctx, t.Name, []string{mark}, func(b arrow.RecordBatch) error {
 		rows += b.NumRows()
-		standing += int64(b.Column(0).NullN())
+		current += int64(b.Column(0).NullN())
 		return nil
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("count rows of %s: %w", t.Name, err)
 	}
-	return rows, standing, nil
+	return rows, current, nil
 }

@@ -69,7 +69,8 @@ func (d *distant) arrive() (left int, ok bool) {
 	return d.limit - n - 1, true
 }
 
-// latencyFigures compare the requests that a slow server receives from a first run with those that its limit allows.
+// latencyFigures compares two numbers: the requests that a slow server receives from a first run, and the requests that
+// the server's limit allows.
 func latencyFigures(t *testing.T, dir string) (out []figure) {
 	bin := installed(t, dir, "../../bin/penstock")
 	for _, limit := range []int{100, 500} {

@@ -60,8 +60,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If some pair reaches it and
-// the median does not, the reason may be noise, and the verdict is another.
+// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If only the median of the
+// pairs misses the ratio, the reason may be noise. So that is another verdict.
 const missed = "MISSED"
 
 func (f figure) verdict() string {
@@ -270,8 +270,8 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// flat is in the name of the file if the baseline is to make the same tables as penstock. Otherwise it makes one table
-// with nested columns.
+// If the name of the output file contains flat, the baseline makes the same tables as penstock. Otherwise the baseline
+// makes one table with nested columns.
 const flat = ".flat"
 
 // flatTables are the queries for the tables that penstock makes of the records, without penstock's bookkeeping columns.
@@ -314,7 +314,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// process has what a finished child process used.
+// process has the resources that a finished child process used, and its output.
 type process struct {
 	wall, cpu float64 // seconds
 	rss       float64 // peak, in bytes
@@ -363,7 +363,7 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	}
 }
 
-// landing is a destination to measure a whole sync with, and its baseline.
+// landing is a destination for which a whole sync is measured, and its baseline.
 type landing struct {
 	name, base  string
 	to          target

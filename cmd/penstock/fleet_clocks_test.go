@@ -92,8 +92,8 @@ func (r *fleetRig) patiently(sql, want string) {
 	}
 }
 
-// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. until is this date, and
-// again is the time of the next request for leads.
+// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. The result until is this
+// date. The result again is the time of the next request for leads.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64
@@ -115,8 +115,8 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three processes of serve and three workers run: of each, one has the right time, one is 5 hours ahead, and one is 5
-// hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
+// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
+// 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
 // worker, which commits nothing afterwards. Parked units are retried in time. The versions of a row are in order,
 // without gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {

@@ -54,7 +54,7 @@ func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// cut makes the cable drop all traffic, without notice to either side. restore ends that.
+// cut makes the cable drop all traffic. Neither side gets a notice. The method restore ends the cut.
 func (n *isolatedNetwork) cut(t *testing.T)     { n.ip(t, "link", "set", n.cable, "down") }
 func (n *isolatedNetwork) restore(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 

@@ -77,8 +77,8 @@ func (r *eventFleet) rename(id, name string) {
 
 var servedAt = regexp.MustCompile(`msg=serving.*address=(\S+)|serving address=(\S+)`)
 
-// deliver sends an event about a contact to a random process until a process acknowledges it. At random, deliver does
-// so once or twice.
+// deliver sends an event about a contact to a random process until a process acknowledges it. deliver sends some events
+// twice, at random.
 func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	body := fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, n, id)
 	mac := hmac.New(sha256.New, []byte(eventSecret))
@@ -107,8 +107,8 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch reads the contacts' names until stop is closed. Later names sort after earlier ones. If the table shows an
-// earlier name after a later one, watch returns early, and back describes both names.
+// watch reads the contacts' names until stop is closed. Later names sort after earlier names. If the table shows an
+// earlier name after a later name, watch returns early, and its result back describes both names.
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {

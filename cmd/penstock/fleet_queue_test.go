@@ -52,15 +52,15 @@ func (r *fleetRig) address(serve *fleetProcess) string {
 	return "http://" + at[1] + at[2]
 }
 
-// The pages of the queue show waiting, running, ended and cancelled units. They only show: a unit is cancelled by
-// `runs cancel`.
+// The pages of the queue show waiting, running, ended and cancelled units. The pages cannot change anything. `runs
+// cancel` cancels the units.
 func TestFleetQueuePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three processes")
 	}
 	r := newFleet(t, 4, "@every 2s")
 	asked, _ := r.hold("ws000")
-	for _, name := range []string{"ws001", "ws002"} { // they answer too late
+	for _, name := range []string{"ws001", "ws002"} { // their requests get no answer
 		r.odd[name] = func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }
 	}
 	serve := r.start("serve", "--slots", "0")
@@ -91,7 +91,7 @@ func TestFleetQueuePages(t *testing.T) {
 	worker.end(t)
 }
 
-// A killed worker's units come back by River's own rescue within a minute, with the times of production. The pages of
+// With the times of production, River itself returns a killed worker's units to the queue within a minute. The pages of
 // the queue show that they are retried.
 func TestFleetRescued(t *testing.T) {
 	if testing.Short() {

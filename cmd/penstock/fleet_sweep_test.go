@@ -131,8 +131,8 @@ func (r *sweepRig) await(sql, want string) {
 	}
 }
 
-// ledger checks the state database: every unit is done and complete, each slot ran once, and no lease is taken. The
-// counts of the certificates add up.
+// ledger checks the state database. Every unit is done and complete, each slot ran once, and no lease is taken. The
+// counts in the certificates add up.
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()

@@ -140,8 +140,8 @@ func (r *fleetRig) whole() {
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
-// hold makes the first request for leads of a workspace wait until release is called. asked is closed when the request
-// arrives.
+// hold makes the first request for leads of a workspace wait until release is called. The channel asked is closed when
+// the request arrives.
 func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool

@@ -72,7 +72,7 @@ func (f *follower) take(rows, children string) (n int64) {
 }
 
 // TestFollowers lets followers copy tables while passes with many commits fill and change them. After each sync, the
-// copies equal those of a follower that starts then and reads everything.
+// copies equal those of a follower that starts at that time and reads everything.
 func TestFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()

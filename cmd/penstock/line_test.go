@@ -122,7 +122,7 @@ var foreign = map[string][]string{
 	"cmd/internal/check":          {"net/http", "database/sql", "cobra"},
 	"cmd/internal/daemon":         {"database/sql", "cobra", "arrow-go"},
 	"cmd/internal/failure":        {"net/http", "arrow-go", "go-yaml", "database/sql"},
-	"cmd/internal/open":           {"net/http", "database/sql", "cobra"}, // and no driver of a destination: the kinds are values
+	"cmd/internal/open":           {"net/http", "database/sql", "cobra"}, // also no driver of a destination: package main passes the kinds of destinations as values
 	"cmd/internal/render":         {"net/http", "database/sql", "cobra"},
 
 	"cmd/internal/serve":          {"arrow-go", "go-yaml", "database/sql"},

@@ -154,7 +154,8 @@ func signInBy(ctx context.Context, a *app, s config.SignIn, f loginFlags) wire.S
 	return by
 }
 
-// showAddress prints the server's sign-in address. It opens the address in a browser, unless f has noBrowser or paste.
+// showAddress prints the server's sign-in address. It opens the address in a browser, unless --no-browser or --paste is
+// set.
 func showAddress(ctx context.Context, a *app, s config.SignIn, address string, f loginFlags) error {
 	where := "a browser on this machine"
 	if f.paste {

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// perSource limits the bytes of heap that a run may use per source: for its configuration, its position in the order, and
-// its outcome. slack is the tolerance for differences between two measurements, in bytes.
+// perSource limits the bytes of heap that a run may use per source: for the configuration, the place in the queue, and
+// the outcome of the source. slack is the tolerance in bytes for differences between two measurements.
 const (
 	perSource = 12 << 10
 	slack     = 1 << 20

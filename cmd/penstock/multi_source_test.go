@@ -121,12 +121,13 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that the rows of each workspace are in the table. It leaves out the workspaces in the argument but.
-func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
+// holds checks that the rows of each workspace are in the table. The table must have no rows of the workspaces in the
+// argument without.
+func (w *worlds) holds(t *testing.T, table, stream string, without ...string) {
 	t.Helper()
 	got := w.ids(t, table)
 	for _, name := range w.made {
-		if strings.Contains(strings.Join(but, " "), name) {
+		if strings.Contains(strings.Join(without, " "), name) {
 			require.Empty(t, got[name], name)
 			continue
 		}

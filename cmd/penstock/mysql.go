@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mysqlKind describes the destinations that are a database of a MySQL or MariaDB server. scheme is "mysql" or
+// mysqlKind describes the destinations that are a database of a MySQL or MariaDB server. The scheme is "mysql" or
 // "mariadb".
 func mysqlKind(scheme string) open.Kind {
 	return open.Kind{

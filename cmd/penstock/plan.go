@@ -32,7 +32,7 @@ requests find out the page size. The column basis says where a number comes from
   single     the endpoint returns one object
   guessed    nothing is known, because the list could not be read
 "at least" marks figures of lists that do not state how long they are. After a sync,
-the summary shows the error of the forecast, if something was known of every stream.
+the summary shows the error of the forecast, if the forecast knew something of every stream.
 
 With --fleet, penstock assumes many workspaces like this one, and simulates
 fleets of workers that read them all: how long they take, what they wait for,

@@ -59,7 +59,7 @@ type fleetRow struct {
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
 	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
-	Then         sizing.Limit             `json:"then"`              // what a larger number of workspaces would wait for
+	Then         sizing.Limit             `json:"then"`              // what the units of more workspaces than that would wait for
 }
 
 // planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
@@ -97,8 +97,8 @@ func rateOf(f forecast.Forecast) float64 {
 	return float64(f.Requests) / last
 }
 
-// partsOf returns the units of one workspace. families has the names of the streams that one unit reads together.
-// Small families are merged into one unit.
+// partsOf returns the units of one workspace. Each entry of families has the names of the streams that one unit reads
+// together. partsOf merges small families into one unit.
 func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.UnitWork {
 	of := map[string]forecast.Stream{}
 	for _, s := range f.Streams {

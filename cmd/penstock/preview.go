@@ -49,8 +49,8 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 	return cmd
 }
 
-// previewPipeline returns the first pipeline that reads the stream from src, because its masks and filters apply.
-// If no pipeline does, it returns a new one without a destination.
+// previewPipeline returns the first pipeline that reads the stream from src, because its masks and filters apply. If no
+// pipeline does, it returns a new pipeline without a destination.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {

@@ -37,7 +37,7 @@ type authKind struct {
 	revoke            string
 	device            func(*authServer) string // returns the oauth block of pipelines.yaml for a sign-in with a device code
 	lenient           []string                 // environment variables that make the server accept a used refresh token again
-	grace             string                   // the refresh_grace that fits lenient
+	grace             string                   // the refresh_grace for a server with these variables
 	noRefresh         string                   // id of the client that gets no refresh token; "" if there is none
 }
 
@@ -317,7 +317,7 @@ func (h *home) run(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// start starts the program. Its output can be read while it runs. wait waits for its end.
+// start starts the program. Its output can be read while it runs. The function wait waits until the program ends.
 func (h *home) start(args ...string) (wait func() error, out *printedLines) {
 	cmd := h.command(args...)
 	r, w := io.Pipe()
@@ -424,7 +424,7 @@ func (h *home) tokens(t *testing.T) string {
 	return files[0]
 }
 
-// settle waits until runs may send requests again: the last run has stored a pause, which is shorter than this.
+// settle waits until runs may send requests again, because the last run has stored a pause of less than five seconds.
 func (h *home) settle() { time.Sleep(5 * time.Second) }
 
 // decision is what a person does on the server's pages: accept or deny.
@@ -475,8 +475,8 @@ func attributes(tag string) map[string]string {
 	return all
 }
 
-// walk goes through the server's pages. It returns the address on another host to which they lead. If they lead
-// nowhere, it returns the address of the last page.
+// walk goes through the server's pages. It returns the address on another host to which the pages lead. If they lead to
+// no other host, it returns the address of the last page.
 func (p *person) walk(address string, d decision) string {
 	resp, err := p.client.Get(address)
 	for range 20 {

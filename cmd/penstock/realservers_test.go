@@ -39,8 +39,7 @@ type realStream struct {
 	ids        []string // as assigned by the server
 	count      int      // as reported by the server
 
-	// stops means that a run may refuse to load the list, if it says why. It must never load only a part of the
-	// list.
+	// If stops is true, a run may refuse to load the list, but must say why. No run may load only a part of the list.
 	stops bool
 }
 

@@ -25,7 +25,7 @@ func runsUnitsCmd(a *app) *cobra.Command {
 		Short: "list the units of a run: the source, streams, state and worker of each",
 		Long: `Lists the units of a run. A unit is the work for one source and a group of streams
 that are read together. The list shows which units are done, which worker has each
-of the others, and when waiting units are tried again. It also shows a run that is
+unit that is under way, and when waiting units are tried again. The run may still be
 under way.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return showUnits(cmd.Context(), a, args[0]) },

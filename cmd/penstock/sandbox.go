@@ -95,7 +95,7 @@ extract/sandbox/webhook_flood.go.`,
 	return cmd
 }
 
-// parse returns the options. It parses those that a flag has only as text.
+// parse returns the options. It parses the flags whose values are plain text.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := budget.ParseRate(f.appRate)

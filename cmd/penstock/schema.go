@@ -30,8 +30,9 @@ func schemaCmd(a *app) *cobra.Command {
 changes made to the table: when, by which run, and why.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
 			return showSchema(ctx, a, d, table)
 		}},
-		{"accept", "accept a table that was changed by hand", `Accepts a table that was changed by hand as it is now, so that its stream continues.
-A removed column is created again by its next value; a column whose type was changed keeps the new type.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
+		{"accept", "accept a table that was changed by hand", `Accepts the present columns of a table that a person has changed, so that its stream
+continues. A removed column is created again by its next value; a column whose type was
+changed keeps the new type.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
 			return acceptSchema(ctx, a, d, table)
 		}},
 	} {

@@ -27,8 +27,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// gossip is a proxy in front of the sandbox. It records every secret that passes. Some requests it answers
-// itself, with all recorded secrets in every part of the response.
+// gossip is a proxy in front of the sandbox. It records every secret that passes. It answers some requests itself, and
+// puts all recorded secrets into every part of the response.
 type gossip struct {
 	behind http.Handler
 

@@ -35,7 +35,7 @@ func serveCmd(a *app) *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again. Runs under way finish with the old configuration.
-With workers, they leave out sources that are removed before they begin. If the new
+But workers skip a source that was removed before they began to read it. If the new
 configuration has an error, the old one stays in use. Changes that need a restart (listen,
 tls, otlp, openlineage, state) are logged. Changed certificate files are
 read again automatically. SIGINT and SIGTERM stop serve within ten seconds; the next start
@@ -156,7 +156,7 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	x := a.executor(c)
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		r := execute.Run{Conf: c, Pipeline: p, Sources: p.From, Streams: o.Streams, Options: o.Options, ID: o.Run}
-		if w != nil && o.Options == (pipeline.Options{}) { // units cannot carry options
+		if w != nil && o.Options == (pipeline.Options{}) { // a unit cannot have options
 			return dispatch(ctx, w, r)
 		}
 		r.Show = func(opened *open.Run) (func(pipeline.Event), func()) {

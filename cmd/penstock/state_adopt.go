@@ -31,12 +31,12 @@ another pipeline.
 With a new address or name, the cursors stay: the next run continues from them. A
 pipeline that takes over tables reads their streams from the beginning, and the
 cursors of the previous pipeline are reset. If the new address is that of another
-workspace, use state reset instead: its records then replace the rows.`,
+workspace, use state reset instead: the records of that workspace then replace the rows.`,
 		Example: `  penstock state adopt
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.Sources = true // their addresses are compared with those of the tables
+			f.to.Sources = true // adoptTables compares the addresses of the sources with those of the tables
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return adoptTables(cmd.Context(), a, d, f) })
 		},
 	}

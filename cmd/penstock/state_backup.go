@@ -49,8 +49,9 @@ file. The state folder must be empty or not exist: stop serve and move the folde
 away first. It is restored completely or not at all.
 
 The next runs find what the source has changed since the backup. Events that were
-acknowledged since are lost, but the runs read the records that they announced. A
-token that was renewed since is no longer valid: penstock login signs in again.`,
+acknowledged after the backup are lost, but the runs read the records that these
+events announced. If a token was renewed after the backup, the restored token is not
+valid: penstock login signs in again.`,
 		Example: `  mv .penstock .penstock.old && penstock state restore /backups/penstock-2026-11-21`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

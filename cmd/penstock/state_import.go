@@ -97,7 +97,7 @@ func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 		return nil, failure.Usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
 	}
 	if len(moves) == 0 {
-		return nil, failure.Usage("", "%s has no such cursors", path)
+		return nil, failure.Usage("", "%s has no cursors of the selected streams", path)
 	}
 	return moves, nil
 }

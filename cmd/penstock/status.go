@@ -36,7 +36,7 @@ With -v it prints all columns, with --json also long texts in full.`,
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.Flags().BoolVar(&health, "health", false, "only check whether `penstock serve` with this configuration is healthy: exit 0 or 1")
+	cmd.Flags().BoolVar(&health, "health", false, "only check whether penstock serve, with this configuration, is healthy: exit 0 or 1")
 	return cmd
 }
 
@@ -118,7 +118,7 @@ func webhooksOf(stored string) any {
 
 // statusRow returns the row of one stream. A problem is shown until a later run has completed the stream.
 func statusRow(k state.Key, updated any, c history.Certificate, changed map[[2]string]string, o history.Incomplete) []any {
-	standing, why := any(string(pipeline.StatusComplete)), any(nil)
+	status, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))
 	if c.Values != nil {
 		copy(counts, c.Values)
@@ -126,7 +126,7 @@ func statusRow(k state.Key, updated any, c history.Certificate, changed map[[2]s
 		why = history.Reasons(text)
 	}
 	if c.Values == nil {
-		standing = nil // the stream was never read to its end
+		status = nil // the stream was never read to its end
 	}
 	run, _ := c.Run.(string)
 	var drifted any
@@ -134,12 +134,12 @@ func statusRow(k state.Key, updated any, c history.Certificate, changed map[[2]s
 		drifted = text
 	}
 	if o.Run != "" && o.Run >= history.RunOf(run) {
-		standing, why = o.Status, o.Reason
+		status, why = o.Status, o.Reason
 		if c.Run == nil {
 			c.Run = o.Run
 		}
 	}
-	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.Run, drifted, standing, why)
+	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.Run, drifted, status, why)
 }
 
 // ofWhom returns the name of a stream. If several sources share the tables, the name of its source comes first.

@@ -30,8 +30,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked starts a daemon that receives webhooks. line is the line of bash that starts it, in which $0 is the
-// program.
+// hooked starts a daemon that receives webhooks. The argument line is the bash command that starts the daemon. In it,
+// $0 is the program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()
 	d = newDaemon(t, "@yearly")
@@ -73,10 +73,11 @@ func send(c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// from returns a client that connects from this address of the machine, with at most most connections.
-func from(t *testing.T, ip string, most int) *http.Client {
+// from returns a client that connects from this address of the machine. It opens no more than the given number of
+// connections.
+func from(t *testing.T, ip string, connections int) *http.Client {
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
-	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: most, MaxIdleConnsPerHost: most}
+	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
 }
@@ -100,8 +101,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// good sends authentic deliveries, one after the other, until stop is closed. It returns how long each took, and
-// fails the test if one is not accepted.
+// good sends authentic deliveries, one after the other, until stop is closed. It returns how long each delivery took.
+// It fails the test if a delivery is not accepted.
 func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	c := from(t, "127.0.0.1", 4)
 	var took []time.Duration

@@ -113,7 +113,7 @@ func (i icebergTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// parquetOf returns SQL that reads the files of a table. A file may lack columns that another has.
+// parquetOf returns SQL that reads the files of a table. A file may lack columns that another file has.
 func parquetOf(files []string) string {
 	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name => true)"
 }
@@ -123,7 +123,8 @@ func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	return i.watchOf(t, "")
 }
 
-// watchOf queries the catalog once, and reads the files of the tables' metadata. where filters the files.
+// watchOf queries the catalog once, and reads the files of the tables' metadata. The SQL condition where selects among
+// these files.
 func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {

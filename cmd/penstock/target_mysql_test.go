@@ -42,8 +42,8 @@ func (m mysqlTarget) reset(_ *testing.T, kept bool) {
 	}
 }
 
-// open copies all tables into memory of DuckDB. The columns get the types that MySQL has declared for them, or the type
-// of list that is recorded.
+// open copies all tables into memory of DuckDB. The columns get the types that MySQL has declared for them. Columns
+// with lists get the recorded type.
 func (m mysqlTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	to := openMemory(t)
@@ -98,7 +98,8 @@ func (m mysqlTarget) lists(t *testing.T, from *sql.DB) map[string]string {
 	return lists
 }
 
-// engineTypeOfMySQL returns DuckDB's name of a type of MySQL, or of a list of elem if that is not "".
+// engineTypeOfMySQL returns DuckDB's name of the MySQL type typ. If elem is not "", it returns DuckDB's name of a list
+// of elem instead.
 func engineTypeOfMySQL(typ, elem string) string {
 	if elem != "" {
 		return strings.NewReplacer("int64", "BIGINT", "float64", "DOUBLE", "bool", "BOOLEAN", "timestamp", "TIMESTAMPTZ", "text", "VARCHAR", "json", "VARCHAR").Replace(elem) + "[]"

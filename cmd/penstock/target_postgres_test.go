@@ -170,9 +170,9 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 	}, closed
 }
 
-// copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with
-// the same columns. bare is the time without indexes. keyed is the time with the keys and indexes of the loaded
-// tables. They are created after the rows, because that is fastest.
+// copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with the
+// same columns. The result bare is the time without indexes. The result keyed is the time with the keys and indexes of
+// the loaded tables. The server creates them after the rows, because that is fastest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)

@@ -24,8 +24,8 @@ type target interface {
 	reset(t *testing.T, kept bool) // restores the saved content, or empties the warehouse
 	open(t *testing.T) *warehouse  // all content, as tables of DuckDB
 
-	// watch returns a reader that runs during the sync. look returns how many rows the glancer saw; 0 if there
-	// was nothing to read.
+	// watch returns a reader that runs during the sync. The function look returns how many rows the glancer saw, or 0
+	// if there was nothing to read.
 	watch(t *testing.T) (look func(glancer) (rows int64, err error), done func())
 }
 
@@ -53,7 +53,8 @@ var family = []struct{ root, child string }{
 	{"crm_lead_board", ""},
 }
 
-// broken returns one statement that counts rows of half a commit.
+// broken returns a statement that counts the rows that only half a commit could leave: rows with a repeated key, and
+// child rows whose parent row has another version.
 func broken(root, child string) string {
 	keys := fmt.Sprintf("SELECT count(*) - count(DISTINCT id) FROM %s", root)
 	if child == "" {
@@ -63,9 +64,9 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. ask runs a
-// query. name returns the name of a table in that query: table is the table, and root the root table to which it
-// belongs. It returns "" if the table does not exist yet.
+// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. The function ask
+// runs a query. The function name returns the name that this query must use for a table whose root table is root. It
+// returns "" if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
 // glance is a glancer that reads each pair of tables in family once. It returns an error if it sees half a

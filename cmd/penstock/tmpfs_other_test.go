@@ -6,5 +6,5 @@ import "github.com/rogpeppe/go-internal/testscript"
 
 func mayMount() bool { return false }
 
-// scriptTmpfs fails: this system cannot mount a small disk.
+// scriptTmpfs fails, because on this system the tests cannot mount a small disk.
 func scriptTmpfs(ts *testscript.TestScript, _ bool, _ []string) { ts.Fatalf("no small disks here") }

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// warehouse is what an analyst sees: tables that DuckDB reads without our code. Other destinations are copied
+// warehouse is what an analyst sees: tables that DuckDB reads without our code. Tables of other destinations are copied
 // into DuckDB's memory.
 type warehouse struct {
 	db      *sql.DB

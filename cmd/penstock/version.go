@@ -87,9 +87,9 @@ func versionNow() versionInfo {
 // commitLength is the number of commit digits in a pseudo-version.
 const commitLength = 12
 
-// versionOf reads the version, the commit and its date from the build information. A build in a clone has the
-// commit. A build by `go install …@version` does not: there, a pseudo-version contains the commit and its date,
-// and a tag has neither.
+// versionOf reads the version, the commit and its date from the build information. The information of a build in a
+// clone contains the commit. That of a build by `go install …@version` does not: if the version is a pseudo-version,
+// the version contains the commit and its date; if it is a tag, both are unknown.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {

@@ -190,7 +190,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 		return failure.Hinted(fmt.Errorf("%w; one scheme verifies %d of %d deliveries", err, f.Partial, f.Judged),
 			"the others may be forged or signed with another secret: add the secret, or exclude them with --without "+strings.Join(numbers, ","))
 	}
-	return failure.Hinted(fmt.Errorf("%w; tried %d over %s", err, f.Tried, render.Plural(f.Judged, "webhook")), `usual causes:
+	return failure.Hinted(fmt.Errorf("%w; tried %s on %s", err, render.Plural(f.Tried, "scheme"), render.Plural(f.Judged, "webhook")), `usual causes:
   the secret is not that of this endpoint
   a proxy rewrites the body or drops headers
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
@@ -214,7 +214,7 @@ func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 	}
 	fmt.Fprintf(&b, "# %s\n", f.Scheme.Replays())
 	if f.Late > 0 {
-		fmt.Fprintf(&b, "# %s arrived later than the window allows and will be dropped; to keep them, configure a scheme with a wider past\n", render.Plural(f.Late, "webhook"))
+		fmt.Fprintf(&b, "# %s arrived later than the window allows and will be dropped; to keep them, configure the scheme with a longer `past`\n", render.Plural(f.Late, "webhook"))
 	}
 	return b.String() + text
 }

@@ -70,7 +70,7 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	for _, n := range ordinals {
 		l, err := b.Event(ctx, n)
 		if errors.Is(err, state.ErrNoEvent) {
-			return failure.Hinted(err, "it was applied everywhere, or never arrived; _penstock_events has applied events")
+			return failure.Hinted(err, "the event never arrived, or is already in every destination: see the table _penstock_events")
 		}
 		if err == nil {
 			_, err = b.AppendAgain(ctx, n)
@@ -124,8 +124,8 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 	return nil
 }
 
-// applyOne applies events until none is left that can be applied now. waits is true if events still wait, or if
-// streams must be read.
+// applyOne applies events until none is left that can be applied now. The result waits is true if events still wait, or
+// if streams must be read.
 func applyOne(ctx context.Context, a *app, pipeline string, x *execute.Applier) (waits bool, err error) {
 	defer x.Close()
 	applied := 0
