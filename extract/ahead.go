@@ -15,10 +15,12 @@ type ahead[K comparable] struct {
 	s     schemas.Stream
 	fetch func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
 
-	// following returns the request after k, whose index in the queue is i. ok is false if it is not known yet.
+	// following returns the request after k, whose index in the queue is i. The result ok is false if that request is
+	// not known yet.
 	following func(i int, k K) (next K, ok bool)
 
-	// early returns an answer that an earlier request has brought, or nil. early may be nil.
+	// The function early returns the answer to k if an earlier request has brought it, and nil otherwise. The field may
+	// be nil.
 	early func(k K) *answer
 
 	queue    []*pending[K]
@@ -31,8 +33,8 @@ type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
 	done   chan struct{}
-	bytes  int64       // size of the body, part of Client.inFlight; until the answer arrives, an estimate
-	needed atomic.Bool // the answer is the next one
+	bytes  int64       // size of the body, counted in Client.inFlight; an estimate until the answer arrives
+	needed atomic.Bool // take waits for this answer
 	shed   bool        // its body is too large to be read in advance
 
 	a   *answer
@@ -67,7 +69,7 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// await returns at the latest when ctx ends, because the request does.
+// await returns when p is done. That is at the latest when ctx ends, because then the request ends too.
 func (q *ahead[K]) await(ctx context.Context, p *pending[K]) {
 	p.needed.Store(true)
 	for {
@@ -104,8 +106,8 @@ func (q *ahead[K]) fill(ctx context.Context, k K) {
 	q.extend(ctx)
 }
 
-// extend requests the answers that follow the newest request. The governor says how many requests the rate needs. An
-// answer may be late, and others then wait for it in the queue. So the queue may be twice as long. The size of the
+// extend requests the answers that follow the newest request. The governor says how many requests the rate needs. If an
+// answer is late, later answers wait for it in the queue. So the queue may have twice as many requests. The size of the
 // bodies of all streams together is limited too. // Invariant 6
 func (q *ahead[K]) extend(ctx context.Context) {
 	room, most := q.c.room(q.s)

@@ -63,9 +63,9 @@ type Client struct {
 
 	mu      sync.Mutex
 	feeds   map[string]*parentFeed
-	waiting map[chan struct{}]bool   // of the lists that request answers in advance
-	early   map[string]*earlyAnswers // of streams whose pass has not begun
-	sizes   map[string]string        // the parameter of the page size, by dialect: see negotiation.dialect
+	waiting map[chan struct{}]bool   // channels of the lists that request answers in advance: see listen
+	early   map[string]*earlyAnswers // by stream, while its pass has not begun
+	sizes   map[string]string        // parameters of the page size, by dialect: see negotiation.dialect
 	settles func(schemas.Stream) schemas.Stream
 }
 
@@ -156,7 +156,8 @@ func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	return w, nil
 }
 
-// reserve adds n bytes to the bodies in advance, and reports whether they are within the limit. // Invariant 6
+// reserve adds n bytes to the size of the bodies that are requested in advance. It returns false, and adds nothing, if
+// the size would exceed the limit. // Invariant 6
 func (c *Client) reserve(n int64) bool {
 	for {
 		have := c.inFlight.Load()
@@ -173,7 +174,7 @@ func (c *Client) reserve(n int64) bool {
 func (c *Client) room(s schemas.Stream) (room, most int) {
 	w, err := c.wireFor(s)
 	if err != nil {
-		return 0, 1 // the request of the answer itself reports the error
+		return 0, 1 // the next request of the stream reports the error
 	}
 	room, most = w.Governor().Room()
 	most *= 2
@@ -184,7 +185,7 @@ func (c *Client) room(s schemas.Stream) (room, most int) {
 }
 
 // listen returns a channel that receives whenever a request in advance has been answered. Then there is room for
-// another one, of any list.
+// another request in advance, of any list.
 func (c *Client) listen() chan struct{} {
 	answered := make(chan struct{}, 1)
 	c.mu.Lock()

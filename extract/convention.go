@@ -93,7 +93,7 @@ type Filter struct {
 	ByChange bool   `json:"by_change"` // proved: it does not compare the time of creation
 }
 
-// ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another
+// ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another call of
 // [Client.Negotiate] may find the new format.
 var ErrShape = errors.New("the endpoint's answers changed shape")
 

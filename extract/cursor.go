@@ -152,7 +152,7 @@ type recall struct {
 }
 
 // nextRecall returns what this pass leaves to the next. If this pass has several pages, it may have missed changes
-// before its own edge. So it settles only the edge of the pass before.
+// before its own edge. So it settles only the edge of the previous pass.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}

@@ -41,8 +41,9 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts pages with too few records. A page counts once another page with records follows, or if it is empty and
-// an earlier page announced it. If N pages are numbered from 0, page N does not exist and does not count.
+// size counts pages with too few records. A page with too few records counts when a page with records follows it. An
+// empty page counts at once if an earlier page announced it. If the pages of a list of N pages are numbered from 0,
+// page N does not exist and does not count.
 func (d *drift) size(st *step) {
 	n := st.batch.N
 	announced := st.Rule == RuleNoNext || st.Rule == RuleLastPage && !st.afterLast

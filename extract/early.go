@@ -26,7 +26,7 @@ type earlyAnswers struct {
 	begun map[string]*pending[string] // by request; the negotiation takes them
 	kept  map[string]*answer          // by request; the pass takes them
 	ended bool                        // no more answers are kept
-	last  time.Time                   // when the request of the answer was sent that the pass took last
+	last  time.Time                   // when the request was sent whose answer the pass took last
 }
 
 // Limits of the kept answers of all streams. // Invariant 6

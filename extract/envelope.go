@@ -23,7 +23,7 @@ type flags struct {
 	bare   bool // the answer has a message and nothing else: {"message":"Unauthenticated."}
 }
 
-// flags finds out whether the answer reports a failure. An object with an id and more than four members is a record,
+// flagsOf finds out whether the answer reports a failure. An object with an id and more than four members is a record,
 // so its status says nothing about the answer.
 func flagsOf(d *jsondoc.Doc) flags {
 	var f flags

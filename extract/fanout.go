@@ -162,7 +162,7 @@ type tupleRequest struct {
 
 type lookahead struct {
 	next    func() (tuple, error, bool)
-	selects func(tuple) bool // nil requests all
+	selects func(tuple) bool // nil selects all tuples
 	size    int
 	ahead   []tupleRequest
 	rest    int // number of tuples skipped after the end of ahead
@@ -202,15 +202,15 @@ func (f *fanPass) fetch(ctx context.Context, line string, take func(int64) bool)
 	return f.c.send(ctx, f.s, params, paging.Position{}, false, take)
 }
 
-// passOver counts n skipped tuples. sum is the fingerprint of all tuples so far.
+// passOver counts n skipped tuples. The argument sum is the fingerprint of all tuples so far.
 func (f *fanPass) passOver(n int, sum uint64) {
 	f.mark.Parents += n
 	f.mark.Skipped += n
 	f.done = sum
 }
 
-// parent reads the list of one tuple to its end. a and err are the result of the request for the first page. A parent
-// that no longer exists has no records.
+// parent reads the list of one tuple to its end. The arguments a and err are the result of the request for the first
+// page. A parent that no longer exists has no records.
 func (f *fanPass) parent(ctx context.Context, t tupleRequest, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Fingerprint: t.print}
 	pages := f.mark.Pages
@@ -280,9 +280,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent is probably incomplete. Its total differs from its number of records,
-// or the server may have cut it. The server may have cut a list without a total if its length is round and at least
-// likelyLimit. Shorter lists occur by chance.
+// short reports whether the list of one parent is probably incomplete. Its total differs from its number of records, or
+// the server may have cut it. The server may have cut a list without a total if its length is round and at least
+// likelyLimit. Shorter lists may have a round length by chance.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.Rows
 	if l.lastTotal >= 0 {

@@ -68,7 +68,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			if tries.Again(ctx) {
 				continue
 			}
-			if ctx.Err() != nil && !probe { // the request was not repeated, so its fault says nothing
+			if ctx.Err() != nil && !probe { // the retry did not happen, so the temporary fault is not the reason
 				return nil, context.Cause(ctx)
 			}
 		}

@@ -65,7 +65,8 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.Scan(text)
 }
 
-// noFile returns an error if the endpoint of files answers with JSON. verdict has already accepted the JSON.
+// noFile returns an error if the endpoint of files answers with JSON. The function verdict has already accepted the
+// JSON.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil
@@ -88,8 +89,8 @@ func sniff(body []byte) string {
 	return kind
 }
 
-// mismatch reports whether the declared type contradicts the bytes. Unspecific types never do, nor do types that the
-// first bytes cannot distinguish.
+// mismatch reports whether the declared type contradicts the bytes. An unspecific type never contradicts them. Neither
+// does a type that the first bytes cannot distinguish from others.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {

@@ -101,7 +101,7 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter only if it goes by the time of change, not of creation. The test needs two records, A and B:
+// prove accepts a filter only if it compares the time of change, not of creation. The test needs two records, A and B:
 // A was created before B, and changed after B. The filter gets a time between the two changes. It must return A and
 // leave out B.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
@@ -115,7 +115,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	if edited == nil {
 		middle, ok := t.middle()
 		if !ok {
-			t.f.Refuted = append(t.f.Refuted, name+": all records have the same time, so it cannot be tested")
+			t.f.Refuted = append(t.f.Refuted, name+": all records have the same time, so the filter cannot be tested")
 			return nil, nil
 		}
 		more, err := t.after(ctx, name, middle)
@@ -126,7 +126,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 		edited, other, bound = t.h.edited(rows)
 	}
 	if edited == nil {
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: of %d records, no edited one shows that it does not go by the time of creation", name, len(rows)))
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: none of the %d records was edited in a way that shows whether the filter compares the time of change or of creation", name, len(rows)))
 		return nil, nil
 	}
 	answer, err := t.after(ctx, name, bound)
@@ -139,7 +139,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	}
 	t.n.out.WaitsForChange = false
 	t.f.Value = fmt.Sprintf("%s by %s", name, t.h.changed)
-	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s returned the record that was changed then, but not one that was created later and changed earlier; a time in the future returned none", name, t.h.text(bound)))
+	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s returned a record that was changed at that time or later, and left out a record that was created later and changed earlier; a time in the future returned no records", name, t.h.text(bound)))
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
@@ -182,8 +182,8 @@ func (t *trial) middle() (time.Time, bool) {
 	return all[len(all)/2], true
 }
 
-// disobeys describes how an answer contradicts a filter by the time of change. A full page contradicts it too,
-// because missing records may be on the next page.
+// disobeys describes how an answer contradicts the hypothesis that the filter compares the time of change. A full page
+// proves nothing, because missing records may be on the next page, so disobeys reports it too.
 func (t *trial) disobeys(answer, known []records.Row, edited, other records.Row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:

@@ -60,8 +60,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 	return nil
 }
 
-// afterProbes decides after probes that found no next page. If smaller pages showed how the list continues, it
-// requests the next page: they do not show that the list ends.
+// afterProbes decides after probes that found no next page. Even if smaller pages showed how the list continues, they
+// do not show that the list ends. So afterProbes requests the next page.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
 	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {
@@ -77,7 +77,7 @@ func (l *listReader) usePaging(p schemas.Pagination) {
 	l.pager.Zero = l.pager.Zero || p.Zero
 }
 
-// adopt takes over what probes have changed in the page of a step: they may have read it again.
+// adopt updates a step after probes. They may have read its page again.
 func (l *listReader) adopt(st *step, p *paging.Page) error {
 	st.total, st.signals.Total, st.note = p.Total, p.Signals.Total, p.Note
 	a := p.Answer.(*answer)

@@ -83,7 +83,7 @@ func (l *listReader) clamped(st *step) bool {
 			return true
 		}
 	}
-	counted := st.at.Counts() // beyond has sent a probe for such a page
+	counted := st.at.Counts() // for such a page, the method beyond has sent a probe
 	again := l.pages > 2 && !counted && st.at.Kind != paging.KindCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.Step && st.batch.N <= l.lastN
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// history compares when records were changed and when they were created. The two orders are equal until a user
-// edits a record. So only an edited record shows that a list goes by the time of change.
+// history compares when records were changed and when they were created. The two orders are equal until a user edits a
+// record. So only an edited record shows that a list is in the order of change.
 type history struct {
 	key           []string
 	changed, unit string // the field with the time of change, and its format
@@ -72,8 +72,8 @@ func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	return nil, nil
 }
 
-// edited finds a record that was created before other and changed after it. bound is a time between the two changes,
-// as late as the format allows.
+// edited finds a record that was created before other and changed after it. The result bound is a time between the two
+// changes, as late as the format allows.
 func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b records.Row) int {

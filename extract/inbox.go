@@ -27,7 +27,7 @@ type Inbox struct {
 	read    map[string]bool
 }
 
-// NewInbox returns the inbox of one source. streams are the streams that are read.
+// NewInbox returns the inbox of one source. The argument streams has the streams that are read.
 func NewInbox(waiting EventQueue, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
@@ -118,8 +118,8 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, and the record as data states it. word is the event
-// type, or its beginning.
+// subject returns the key of the record that an event is about, and the record as data states it. The argument word is
+// the event type, or its beginning.
 //
 // The record is data, or a member of data: the only one, or one named "object" or like the last part of word. If data
 // has a member like lead_id, the event is about a part of that lead, and object is nil.

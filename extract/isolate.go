@@ -30,9 +30,9 @@ func (l *listReader) follow(st *step) {
 }
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
-// single records. Records that still fail become gaps. isolate returns cause if the error does not look like a broken
-// record. It also does so at a limit, and for a list without smaller pages. It returns an error if no record of the
-// page can be read.
+// single records. Records that still fail become gaps. isolate returns the argument cause if that error does not look
+// like a broken record, if a limit is reached, or if the list has no smaller pages. It returns another error if no
+// record of the page can be read.
 func (l *listReader) isolate(ctx context.Context, at paging.Position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !paging.FailsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {

@@ -23,8 +23,8 @@ type RecordForm struct {
 
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewRecordForm analyzes some records of a list, given as a JSON array. key is the key column that identifies a
-// record: see [KeyOf]. The values of the volatile members may differ between two readings.
+// NewRecordForm analyzes some records of a list, given as a JSON array. The argument key is the key column that
+// identifies a record: see [KeyOf]. The values of the volatile members may differ between two readings.
 func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
 	all, err := jsondoc.SplitArray(records)
 	if err != nil {

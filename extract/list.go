@@ -164,7 +164,8 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
-// return another page. A number that is the same on every page says nothing: guard recognizes repeated pages.
+// return another page. A number that is the same on every page says nothing: The method guard recognizes repeated
+// pages.
 func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	l.misplaced = -1
 	if st.at.Kind == paging.KindNone {

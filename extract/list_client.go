@@ -55,7 +55,7 @@ func (l *listClient) probe(ctx context.Context, at paging.Position) (*answer, er
 	return l.counted(a, err)
 }
 
-// answers reports whether the server still returns a position.
+// answers reports whether the server still answers a request for the position.
 func (l *listClient) answers(ctx context.Context, at paging.Position) bool {
 	a, err := l.probe(ctx, at)
 	if err == nil {
@@ -201,7 +201,7 @@ type step struct {
 	reread    bool
 	note      string
 	bare      bool // the answer has no array of records: the array is null or missing
-	afterLast bool // page N of N pages; it may not exist, because pages are numbered from 0
+	afterLast bool // page N of N pages; if pages are numbered from 0, it does not exist
 	gaps      []Gap
 	file      *File
 

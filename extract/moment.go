@@ -75,7 +75,7 @@ func stepOf(format string) time.Duration {
 }
 
 // slack returns how far before its beginning a range is requested. It is one step of the time format, because the
-// server may exclude the bound. If times have no zone, it is skew.
+// server may exclude the bound. If times have no zone, slack returns skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew

@@ -18,9 +18,9 @@ import (
 // 5 or 6 for a list with the usual paging. // Invariant 15
 const maxProbes = 52
 
-// Negotiate finds out how to read s. It sends probes that may refute its hypotheses, and returns the remaining ones.
-// The number of requests is limited. If it cannot find out how to read the list, the error holds the evidence, and
-// the Convention only the number of requests.
+// Negotiate finds out how to read s. It sends probes that may refute its hypotheses, and returns the hypotheses that
+// remain. The number of requests is limited. If it cannot find out how to read the list, the error holds the evidence,
+// and the Convention only the number of requests.
 //
 // Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
 // shows how the lists are paged.
@@ -30,9 +30,9 @@ func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, e
 	return c.negotiate(ctx, s, false)
 }
 
-// Explore is [Client.Negotiate], and also looks for a query that sorts the list, and for a filter that leaves out
-// unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A pass takes none
-// of its answers.
+// Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for a filter that
+// leaves out unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A pass
+// takes none of its answers.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }

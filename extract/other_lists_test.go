@@ -27,7 +27,7 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// Another list of the answer may change with each reading. If the path names the first list, the other may also
+// Another list of the answer may change with each reading. If the path names the first list, the other list may also
 // change with paging parameters.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0

@@ -105,8 +105,8 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the last one, by the number that the list states. It returns an error if that page
-// has other records, although the list has not grown.
+// beyond requests the page after the last page. The list states the number of its last page. It returns an error if
+// that page has other records, although the list has not grown.
 func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Page) error {
 	last := first.signals.LastPage
 	if second.At.Kind != paging.KindPage || last < 2 {

@@ -104,16 +104,17 @@ func blank(d *jsondoc.Doc, r jsondoc.Value, pointer string) bool {
 	return d.Kind(v) == '"' && d.IsEmpty(v)
 }
 
-// write stores a line. print is the fingerprint of the record. Records with the same line share a fingerprint: the
-// sum of theirs. So a change of any of these records changes it.
-func (s *paramSpool) write(line []byte, print uint64) error {
+// write stores the line of a record, unless an equal line is stored. The argument hash is the fingerprint of the
+// record. The fingerprint of a line is the sum of the fingerprints of all records that have this line. So it changes if
+// any of these records changes.
+func (s *paramSpool) write(line []byte, hash uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
-		s.prints[at] += print
+		s.prints[at] += hash
 		return nil
 	}
 	s.seen[h] = int32(len(s.prints))
-	s.prints = append(s.prints, print)
+	s.prints = append(s.prints, hash)
 	if s.file == nil && len(s.memory)+len(line) <= spoolMemory {
 		s.memory = append(s.memory, line...)
 		return nil

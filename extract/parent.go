@@ -21,7 +21,7 @@ type Parent struct {
 	Complete bool  // all its answers were read, and nothing indicates missing records
 }
 
-// print returns a hash of the record: a sum over its members, so that their order does not matter.
+// fingerprintOf returns a hash of the record: a sum over its members, so that their order does not matter.
 func fingerprintOf(d *jsondoc.Doc, r jsondoc.Value, volatile []string) uint64 {
 	if !d.IsObject(r) {
 		return scatter(fnv1a(fnvBasis, d.Raw(r)))

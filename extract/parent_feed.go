@@ -180,8 +180,8 @@ func (f *parentFeed) fill() {
 	}
 }
 
-// finish ends a reading. err is nil if the reading is complete. If the caller stopped the reading early, the next
-// child reads the parent again.
+// finish ends a reading. The argument err is nil if the reading is complete. If the caller stopped the reading early,
+// the next child reads the parent again.
 func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {

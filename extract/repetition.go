@@ -15,8 +15,8 @@ type repetition struct {
 	hasEqual  bool            // a page held two records with the same content
 }
 
-// check returns an error if a page has no record that the page before lacks, or repeats an earlier one. It counts
-// repeated records in d.
+// check returns an error if a page has only records of the page before, or repeats an earlier page. It counts repeated
+// records in d.
 func (r *repetition) check(keys []uint64, keyed bool, pages int, d *Drift) error {
 	if len(keys) == 0 {
 		return nil

@@ -34,7 +34,7 @@ const (
 	volatileShare   = 90
 )
 
-// maxHashes limits the hashes of members in memory. The last record may exceed it. // Invariant 6
+// maxHashes limits the hashes of members in memory. The hashes of the last record may exceed this limit. // Invariant 6
 const maxHashes = 100 * records.MaxNames
 
 func newVolatility() *volatility {

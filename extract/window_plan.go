@@ -58,7 +58,7 @@ const (
 	maxMonths          = 240
 )
 
-// clocksAhead is how far a local time can be ahead of UTC. There, the next month may have begun.
+// clocksAhead is how far a local time can be ahead of UTC. So at some places the next month may have begun.
 const clocksAhead = 14 * time.Hour
 
 func (f windowPlan) months() []time.Time {

@@ -42,7 +42,7 @@ func (d *Doc) Outline() string {
 	return "an object of " + d.MemberNames(d.Root(), 2)
 }
 
-// MemberNames returns the first names of v as a text, with those of inner objects down to a depth.
+// MemberNames returns a text with the names of the first members of v, and of objects inside v down to the given depth.
 func (d *Doc) MemberNames(v Value, depth int) string {
 	var names []string
 	for name, m := range d.Members(v) {

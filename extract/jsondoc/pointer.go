@@ -2,7 +2,7 @@ package jsondoc
 
 import "strings"
 
-// At returns the value at a JSON pointer from v on, or missing. It does not enter arrays.
+// At follows a JSON pointer that begins at v, and returns the value there, or [Missing]. It does not enter arrays.
 func (d *Doc) At(v Value, pointer string) Value {
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if !d.IsObject(v) {

@@ -150,8 +150,8 @@ const (
 )
 
 // masks returns a bit per byte of the block for quotes, backslashes and brackets. The mask of brackets may also have
-// the bits of _, y, Y and DEL; outside strings, JSON has none of these. zeroBytes sets the top bit of each byte. The
-// bits of the eight words are interleaved first, and put in order at the end.
+// the bits of _, y, Y and DEL; outside strings, JSON has none of these. zeroBytes marks a byte by its top bit. masks
+// first interleaves the marks of the eight words, and at the end puts them in order.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -177,8 +177,8 @@ func transpose(x uint64) uint64 {
 
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns the bytes that a backslash escapes. next is 1 if the first byte of the next block is escaped. carry
-// is next of the previous block.
+// escapes returns the bytes that a backslash escapes. The result next is 1 if the first byte of the next block is
+// escaped. The argument carry is the result next of the previous block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

@@ -16,7 +16,7 @@ type Member struct {
 
 var errNoObject = errors.New("not a JSON object")
 
-// Scalar returns a number or a text as JSON in one form, so that equal ones have equal bytes. It returns "" for other
+// Scalar returns a number or a text as JSON in one form, so that equal values have equal bytes. It returns "" for other
 // values.
 func Scalar(value []byte) string {
 	d := json.NewDecoder(bytes.NewReader(value))

@@ -84,7 +84,7 @@ func (d *Doc) IsFalse(v Value) bool {
 	return false
 }
 
-// Inside returns the first byte inside the object or array v, after spaces. An empty one returns its closing bracket.
+// Inside returns the first byte inside the object or array v, after spaces. If v is empty, this is the closing bracket.
 func (d *Doc) Inside(v Value) byte { return d.b[skipSpace(d.b, v.Start+1)] }
 
 // IsEmpty reports whether v is null, "", {} or [].
@@ -100,7 +100,7 @@ func (d *Doc) IsEmpty(v Value) bool {
 	return false
 }
 
-// Parse scans a body and checks its JSON. Of an array, it checks only the commas between the elements.
+// Parse scans a body and checks its JSON. In an array, it checks only the commas between the elements.
 func (d *Doc) Parse(b []byte) error {
 	if err := d.Scan(b); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (d *Doc) check(v Value, depth int) {
 	}
 }
 
-// checkDuplicates reports an error if the object v has a member twice with different values, and a value is an array.
-// A reader of only one of them would lose the elements of the other.
+// checkDuplicates reports an error if the object v has a member twice with different values, and a value is an array. A
+// reader that takes only one of the two members would lose the elements of the other member.
 func (d *Doc) checkDuplicates(v Value) {
 	if !d.holdsList(v) {
 		return
@@ -366,7 +366,7 @@ func digits(b []byte) int {
 	return n
 }
 
-// Get returns the first member of v with a name, or missing.
+// Get returns the first member of v with the given name, or [Missing].
 func (d *Doc) Get(v Value, name string) Value {
 	if !d.IsObject(v) {
 		return Missing

@@ -16,8 +16,8 @@ const (
 	OtherRecords
 )
 
-// Compare says how page b differs from page a. If b repeats only some records of a, it returns otherRecords: records
-// that are added between two requests move others to the next page.
+// Compare says how page b differs from page a. If b repeats only some records of a, it returns OtherRecords: if records
+// are added between two requests, other records move to the next page.
 func Compare(a, b Hashes) Likeness {
 	switch {
 	case a.N == b.N && Sum(a.Keys) == Sum(b.Keys):
@@ -70,7 +70,7 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// LeastRenamed is how many records a page must have before renamed doubts the key. Records of smaller pages may
+// LeastRenamed is how many records a page must have before [Renamed] doubts the key. Records of smaller pages may
 // differ by chance.
 const LeastRenamed = 5
 
@@ -103,7 +103,7 @@ func Renamed(a, b Hashes) bool {
 	return true
 }
 
-// maxRenamed limits how many records renamed compares, roughly. // Invariant 6
+// maxRenamed limits, roughly, how many records [Renamed] compares. // Invariant 6
 const maxRenamed = 1 << 16
 
 // sampleRate returns a bit mask that selects records by the hash of their key: those with hash & mask == 0.

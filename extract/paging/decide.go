@@ -30,7 +30,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 	page := p.page(at)
 	last := s.LastPage
 	if p.Zero && s.Total >= 0 && !p.indexed(s, n) {
-		last-- // lastPage is the number of pages; without a total, it may be the index of the last page
+		last-- // LastPage is the number of pages here, and pages are numbered from 0
 	}
 	switch {
 	case s.More == No:
@@ -165,8 +165,8 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 // into pages first, and then remove the records that the user may not see.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of the list. The first page, and a page requested by cursor, always
-// is. Any other page is the end only after other empty pages.
+// ended reports whether an empty page is the end of the list. An empty first page always is the end, and so is an empty
+// page that was requested by cursor. Any other empty page is the end only after other empty pages.
 func (p *Progress) ended(at Position) bool {
 	switch {
 	case at.Kind == KindCursor || at.Kind == KindNone:

@@ -29,7 +29,7 @@ func (g header) Candidates(e *evidence) []Candidate {
 // Next implements [Pager].
 func (header) Next(at Position, l Last, p *Progress) (Position, bool) {
 	unit := at.Kind == KindRange && at.Param != "" || p.Hint.Type == string(KindRange) && p.Hint.Page != ""
-	return p.ranged(at, l.N), unit // without a unit, only a token leads on
+	return p.ranged(at, l.N), unit // without a unit, only a token leads to the next page
 }
 
 // Describe implements [Pager].

@@ -40,7 +40,7 @@ type Page struct {
 	Hashes
 	Doc     *jsondoc.Doc
 	Signals Signals
-	Total   int64  // the total that counts, or -1
+	Total   int64  // the total of the list, or -1
 	Rule    string // how the list ends after this page, if it does
 	Note    string // for people
 	Answer  any    // belongs to the list

@@ -26,7 +26,7 @@ func (g moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
 	return Second, nil
 }
 
-// groups returns the candidates as they are tried. Parameters that the server is known to have come first.
+// groups returns the candidates in the order in which they are tried. Parameters that the server knows come first.
 func (g moment) groups(e *evidence) [][]Candidate {
 	f, err := e.list.Locate(e.First.Doc)
 	if err != nil {

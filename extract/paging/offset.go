@@ -43,7 +43,7 @@ func (offset) Following(at Position, p *Progress) (Position, bool) {
 // Valid implements [Pager].
 func (offset) Valid(at Position) bool { return validNumber(at) }
 
-// Judge also considers that the parameter counts pages, although it is named like an offset.
+// Judge also considers that the parameter may count pages, although it is named like an offset.
 func (g offset) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != NoRecords || t.Silent || t.Candidate.at.Number() <= 2 || p.First.Signals.offset != 1 {
 		return g.parameter.Judge(ctx, p, t)
@@ -81,9 +81,9 @@ func (p *Progress) offset(at Position, n int, s Signals) Position {
 	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
 }
 
-// findOrigin finds out whether offsets are counted from 1. Then offset 1 returns the first page. A record that
-// is inserted meanwhile has the same effect, so the first page must be unchanged. If offset 1 returns no record of
-// the first page, the parameter counts pages from 0.
+// findOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the first page. If a record is
+// inserted meanwhile, offset 1 may return the first page too, so the first page must be unchanged. If offset 1 returns
+// no record of the first page, the parameter counts pages from 0.
 func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})

@@ -12,7 +12,7 @@ type Pager interface {
 	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to it.
 	Type() string
 
-	// Traits says how the pager differs from others.
+	// Traits says how the pager differs from other pagers.
 	Traits() Traits
 
 	// Candidates returns the requests that may return the second page, the likeliest first.
@@ -21,20 +21,21 @@ type Pager interface {
 	// Second returns the position of the second page for a parameter. At is "" if the first page does not show it.
 	Second(e *evidence, param string) Position
 
-	// Next returns the position after a page. ok is false if the page does not show it.
+	// Next returns the position after a page. The result ok is false if the page does not show that position.
 	Next(at Position, l Last, p *Progress) (next Position, ok bool)
 
-	// Following returns the position after one whose page was not read yet, so that both are requested at once.
+	// Following returns the position after a position whose page was not read yet, so that both are requested at once.
 	Following(at Position, p *Progress) (next Position, ok bool)
 
 	// Judge says what the answer to a candidate means.
 	Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error)
 
-	// Confirm tests a candidate that Judge accepted, by further probes. It is called for the pager of its position.
+	// Confirm tests a candidate that Judge accepted, by further probes. It is called on the pager of the candidate's
+	// position.
 	Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error)
 
-	// Describe returns a position in words, Valid checks one that was stored, and Send puts it into a request: into its
-	// parameters, or into its Range header.
+	// Describe returns a position in words. Valid checks a position that was stored. Send puts a position into a
+	// request: into the parameters, or into the Range header.
 	Describe(at Position) string
 	Valid(at Position) bool
 	Send(at Position, set func(name, value string)) (ranged string)
@@ -43,10 +44,10 @@ type Pager interface {
 	NeedsNext(param string) bool
 }
 
-// Traits say how a pager differs from others.
+// Traits say how a pager differs from other pagers.
 type Traits struct {
-	Computes bool // Next needs no statement of the answer
-	Blind    bool // the candidates need no sign in the first page, so they also test a list that announces nothing
+	Computes bool // Next needs nothing that the answer states
+	Blind    bool // candidates are tried even if nothing in the first page announces more records
 	Counts   bool // positions are numbers of pages or records
 }
 

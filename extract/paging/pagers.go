@@ -32,7 +32,7 @@ func (at Position) Valid() bool {
 	return false // not every type of a pager is a kind: ids are cursors
 }
 
-// Send sets the parameters that request the position. ranged is the value of the Range header, or "".
+// Send sets the parameters that request the position. The result ranged is the value of the Range header, or "".
 func (at Position) Send(set func(name, value string)) (ranged string) {
 	if at.Kind == KindNone {
 		return ""

@@ -53,13 +53,15 @@ func (p *Probe) Release() {
 	}
 }
 
-// Compare also sets p.renamed if the keys are equal but the content differs: then the key may be wrong.
+// Compare compares a page with the first page. It also sets p.Renamed if the keys are equal but the content differs,
+// because then the key may be wrong.
 func (p *Probe) Compare(st *Page) Likeness {
 	p.Renamed = p.Renamed || Renamed(p.First.Hashes, st.Hashes)
 	return Compare(p.First.Hashes, st.Hashes)
 }
 
-// Again reads the first page again. If it has moved on, it replaces the first page.
+// Again reads the first page again. If its records have changed, the new page replaces the old one, and the result
+// moved is true.
 func (p *Probe) Again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.list.Look(ctx, Position{})
 	if err != nil {
@@ -115,8 +117,8 @@ func (p *Probe) place(at Position) Position {
 	return at
 }
 
-// knowsParameter reports whether the server refused only the value. It accepts unknown parameters, or refuses them
-// with another message.
+// knowsParameter reports whether the server refused only the value. That is so if the server accepts an unknown
+// parameter, or refuses it with another message.
 func (p *Probe) knowsParameter() bool {
 	return p.server.controlled && (p.server.answers || !slices.Equal(p.words, p.server.strange))
 }

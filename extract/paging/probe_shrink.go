@@ -11,9 +11,9 @@ import (
 // leastToShrink is how many records a page must hold for a test with smaller pages.
 const leastToShrink = 4
 
-// shrink requests the only page of a list again as several smaller pages. They show how the list continues. It stops
-// if the list is probably complete: the number of records is not round, and the smaller page does not announce more
-// records. found reports that the smaller pages hold the records of the page.
+// shrink requests the only page of a list again as several smaller pages. These pages show how the list continues.
+// shrink stops if the list is probably complete: the number of records is not round, and the smaller page does not
+// announce more records. The result found reports that the smaller pages hold the records of the page.
 func (p *Probe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.First.N
 	if n < leastToShrink || p.First.Note != "" || len(p.s.Key) == 0 || p.progress.Stated {
@@ -31,7 +31,7 @@ func (p *Probe) shrink(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { p.list.Release(st) }() // tryGroups may replace st.a
+	defer func() { p.list.Release(st) }() // a probe may replace st.Answer
 	if st.N != small || Compare(p.First.Hashes, st.Hashes) != FewerRecords {
 		return false, nil
 	}

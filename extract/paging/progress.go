@@ -12,8 +12,8 @@ type Continuation struct {
 	Next Position
 	Rule string // one of the Rule constants at the end, otherwise ""
 
-	// open reports that only a probe shows how the list continues. Then next is the likeliest position, and rule
-	// applies if next is wrong.
+	// Open reports that only a probe shows how the list continues. Then Next is the likeliest position, and Rule
+	// applies if Next is wrong.
 	Open bool
 }
 

@@ -40,7 +40,7 @@ func Refused(err error) bool {
 	return false
 }
 
-// RefutedError is the failure of a server that only this probe causes.
+// RefutedError is a failure of the server that only this probe causes.
 type RefutedError struct{ Fault *wire.Error }
 
 // Error returns the text of the server's error.

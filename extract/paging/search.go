@@ -32,7 +32,7 @@ func (p *Probe) group(ctx context.Context, g []Candidate, silent bool) (done boo
 	return false, nil
 }
 
-// splitNested separates nested names, such as page[number], from the others. No request may send page and
+// splitNested separates nested names, such as page[number], from plain names. No request may send page and
 // page[number].
 func splitNested(g []Candidate) [][]Candidate {
 	var flat, nested []Candidate
@@ -46,8 +46,8 @@ func splitNested(g []Candidate) [][]Candidate {
 	return [][]Candidate{flat, nested}
 }
 
-// search looks for the candidate that changes the list. It sends several candidates in one request, and then each
-// half of them. reacts says that one of them is known to change the list.
+// search looks for the candidate that changes the list. It sends several candidates in one request, and then each half
+// of them. If reacts is true, one of the candidates is known to change the list.
 func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.server.refuses {
 		if !reacts {
@@ -282,8 +282,8 @@ func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) 
 	return accepted, err
 }
 
-// noteBodyParameters detects that the server reads parameters in the body only. It refuses a parameter in the body,
-// and ignores the parameter in the query.
+// noteBodyParameters detects that the server reads parameters in the body only. That is so if the server refuses a
+// parameter in the body, and ignores the same parameter in the query.
 func (p *Probe) noteBodyParameters(param string, refused bool, like Likeness) {
 	switch {
 	case !p.s.Pagination.Query:
@@ -297,7 +297,7 @@ func (p *Probe) noteBodyParameters(param string, refused bool, like Likeness) {
 }
 
 // judge accepts a parameter that returns other records. If the list may end there, it also accepts a parameter that
-// returns no records. Most of these need another probe.
+// returns no records. Most pagers confirm the parameter by another probe.
 func (p *Probe) judge(ctx context.Context, t Trial) (accepted bool, err error) {
 	c := t.Candidate
 	verdict, err := c.pager.Judge(ctx, p, t)

@@ -240,8 +240,8 @@ func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status i
 
 func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. If unread signals were dropped, it adds one larger than any number of records
-// in their place. A text would not do: texts that are the same on every page are ignored.
+// settle derives signals from others. If unread signals were dropped, it adds one signal in their place. The value of
+// this signal is a number larger than any number of records, because a text that is the same on every page is ignored.
 func (s *Signals) settle() {
 	if s.Remaining > 0 && s.More == unstated {
 		s.More = Yes

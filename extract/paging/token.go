@@ -17,7 +17,8 @@ func (token) Traits() Traits { return Traits{Computes: true} }
 // Candidates returns the parameters for each such member.
 func (g token) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
-// groups returns the candidates as they are tried: the likeliest parameters of a member one by one, the others together.
+// groups returns the candidates in the order in which they are tried. Each of the likeliest parameters of a member is
+// tried in its own request, and all others in one request.
 func (g token) groups(e *evidence) [][]Candidate {
 	d, last, words := e.First.Doc, e.First.Last, schemas.Paging()
 	var all [][]Candidate

@@ -83,8 +83,8 @@ type finder struct {
 	out       Found
 }
 
-// Find looks for the records at the places of the catalogue, then by the rules of detection. If a member on the way
-// to a place is null, "", [] or {}, the place is only possible. It is used only if no other place of the catalogue
+// Find looks for the records at the places of the catalogue, then by the rules of detection. If a member on the way to
+// a place is null, "", [] or {}, the list may be empty. Find uses such a place only if no other place of the catalogue
 // has records.
 func Find(d *jsondoc.Doc, s schemas.Stream) (Found, error) {
 	f := finder{d: d, single: s.Class.Single(), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}

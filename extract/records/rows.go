@@ -121,8 +121,8 @@ func (p Place) Records(d *jsondoc.Doc) iter.Seq2[[]byte, jsondoc.Value] {
 	}
 }
 
-// dictionary reports whether p is an object that holds records by id, and the records do not repeat the id. If the
-// object has the name 0, it is not: its names are the indexes of an array.
+// dictionary reports whether p is an object that holds records by id, and the records do not repeat the id. An object
+// with the name 0 is no such object: its names are the indexes of an array.
 func (p Place) dictionary(d *jsondoc.Doc) bool {
 	if p.Form != FormValues || d.Get(p.Value, "0").OK() {
 		return false
@@ -151,8 +151,8 @@ func Fields(rows []Row) []string {
 	return names
 }
 
-// columnOf returns the member with the name of the column. If there is none, it returns one whose name becomes that
-// column name.
+// columnOf returns the member with the name of the column. If there is none, it returns a member whose name becomes
+// that column name.
 func columnOf(d *jsondoc.Doc, v jsondoc.Value, column string) jsondoc.Value {
 	if m := d.Get(v, column); m.OK() {
 		return m

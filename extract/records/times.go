@@ -18,7 +18,7 @@ const (
 	UnitDate     = "date"     // 2026-11-21
 )
 
-// TimeFields returns the fields that hold times: first times of changes, then times of creation, then others.
+// TimeFields returns the fields that hold times: first times of changes, then times of creation, then all other times.
 func TimeFields(rows []Row) []string {
 	var out []string
 	for _, name := range Fields(rows) {
@@ -64,8 +64,8 @@ func UnitOf(rows []Row, name string) string {
 	return unit
 }
 
-// UnitOfValue returns the unit or format of a time, or "" if the value is no time. named says that the field is named
-// like a time. An integer is a time only in such a field. Its size shows the unit.
+// UnitOfValue returns the unit or format of a time, or "" if the value is no time. The argument named says whether the
+// field is named like a time. An integer is a time only in such a field. Its size shows the unit.
 func UnitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)

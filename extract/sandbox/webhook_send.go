@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// subscription delivers events to one subscriber: announce plans the deliveries, and run sends them.
+// subscription delivers events to one subscriber. Its method announce plans the deliveries, and its method run sends
+// them.
 type subscription struct {
 	Webhook
 	number int

@@ -43,7 +43,7 @@ func (s Scheme) check(secret string) error {
 		return fmt.Errorf("webhook scheme %q: want stripe, hex, base64, standard or slack", s)
 	}
 	if strings.TrimSpace(secret) == "" {
-		return fmt.Errorf("webhook secret: is empty")
+		return fmt.Errorf("webhook secret is empty")
 	}
 	return nil
 }

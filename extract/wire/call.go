@@ -146,7 +146,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	defer func() { k.attempted(started, resp) }()
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
-		// A caller that gave up is no failure of the server. Nor is a host that was never reached.
+		// Two faults are not failures of the server: the caller gave up, or the host was never reached.
 		if ctx.Err() == nil && !k.neverReached(fault) {
 			permit.Lost()
 		}

@@ -197,7 +197,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // after Throttled, a retry only waits for the gate, which this status does not close
+			return Transient // for Throttled, the next try waits only for the gate, and this status does not close the gate
 		}
 		return orDefault(said, Invalid)
 	case status < 400:

@@ -46,7 +46,7 @@ func (h *holder) secrets() []Secret {
 	return slices.Clone(h.seen)
 }
 
-// addSecrets adds secrets to those that must not be printed. // Invariant 5
+// addSecrets adds secrets that must not be printed. // Invariant 5
 func (h *holder) addSecrets(all ...Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -196,7 +196,7 @@ func TestLoginRefreshDown(t *testing.T) {
 }
 
 // A proxy in front of the platform answers a refresh with 404. This does not refuse the token, so there is no sign-in.
-// The platform's own 404, which has a message, means that it cannot refresh tokens.
+// The platform's own 404, which has a message, means that the platform cannot refresh tokens.
 func TestLoginRefreshMissing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc

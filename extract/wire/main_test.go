@@ -129,8 +129,8 @@ func answer(t *testing.T, c *Client, resp *http.Response) {
 	p.Done()
 }
 
-// bubble runs f in virtual time, from 2026 on. Without the wait, it would be 2000. In headers, Unix times of 2000 are
-// not recognized.
+// bubble runs f in virtual time. Virtual time begins in the year 2000, and Unix times of that year are not recognized
+// in headers. So bubble first waits until 2026.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,8 +41,7 @@ type OAuthOptions struct {
 
 	// Grace is how long the server accepts a refresh token again after its first use. If the server does not rotate
 	// refresh tokens, it is [GraceAlways]. 0 means unknown. Then penstock does not send a refresh token again after a
-	// call whose answer was lost. It does so only if the last renewal has shown that the server does not rotate
-	// refresh tokens.
+	// call whose answer was lost. Exception: the last renewal has shown that the server does not rotate refresh tokens.
 	Grace time.Duration
 
 	Slot     *state.Slot

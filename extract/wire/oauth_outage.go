@@ -56,8 +56,8 @@ func (x *exchange) tooEarly() error {
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}
 }
 
-// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait until the same time.
-// Then the first one makes the call.
+// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait until the same time. Then
+// the first of these callers makes the call.
 type outageWait struct {
 	limit  time.Duration // longest total wait
 	waited time.Duration

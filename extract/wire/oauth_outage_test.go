@@ -93,8 +93,8 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	require.NoError(t, err, "the token endpoint is back")
 }
 
-// A renewal waits for the governor or for the issuer's metadata. If its process is killed meanwhile, the note has no
-// lost answer.
+// A renewal waits for the governor or for the issuer's metadata. If the process is killed during the wait, the note
+// records no lost answer.
 func TestWaitSendsNothing(t *testing.T) {
 	open := func(t *testing.T, o *OAuth) bool {
 		_, n, err := o.hold.load()

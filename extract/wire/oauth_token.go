@@ -218,10 +218,10 @@ var tokenRefusals = []string{
 	"bad_refresh_token", "bad_verification_code", "incorrect_client_credentials", "redirect_uri_mismatch",
 }
 
-// tokenClass returns the class of a status and error code. unchanged is true if the server has changed nothing. Only
-// invalid_grant ends the grant; other refusals are about the configuration. An answer without a known code does not
-// come from the token endpoint, but for example from a proxy in front of it, so the request is repeated later. After a
-// gateway timeout, the server may still have processed the call.
+// tokenClass returns the class of a status and error code. The result unchanged is true if the server has changed
+// nothing. Only invalid_grant ends the grant; other refusals are about the configuration. An answer without a known
+// code does not come from the token endpoint, but for example from a proxy in front of it, so the request is repeated
+// later. After a gateway timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, unchanged bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // GitHub sends bad_refresh_token

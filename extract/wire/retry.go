@@ -20,10 +20,10 @@ var (
 	// together.
 	requestRetry = retry.Policy{First: 500 * time.Millisecond, Longest: 30 * time.Second, Jitter: 0.5}
 
-	tokenRetry = retry.Policy{First: time.Second, Longest: 30 * time.Second} // of calls to a token endpoint
+	tokenRetry = retry.Policy{First: time.Second, Longest: 30 * time.Second} // for calls to a token endpoint
 
-	// Between two automatic sign-ins. After one without an answer, the waits begin shorter, because the cause may pass
-	// by itself.
+	// These are the waits between two automatic sign-ins. After a sign-in without an answer, the first wait is shorter,
+	// because the cause may pass by itself.
 	refusedSignIn = retry.Policy{First: time.Hour, Longest: 24 * time.Hour}
 	lostSignIn    = retry.Policy{First: time.Minute, Longest: 24 * time.Hour}
 )

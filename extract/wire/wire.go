@@ -41,8 +41,8 @@ type Options struct {
 	Governor *budget.Governor
 	Rate     budget.Rate // zero: learned from the answers
 
-	// Redactor is shared by all clients of a process, because one server may repeat a secret that was sent to
-	// another. If it is nil, New creates one.
+	// Redactor is shared by all clients of a process, because one server may repeat a secret that was sent to another
+	// server. If it is nil, New creates one.
 	Redactor *Redactor
 
 	UserAgent string

@@ -177,7 +177,7 @@ func refuse(status int, message string) answer {
 type part struct {
 	rows     []row
 	allRows  []row
-	from, to int // indexes of all
+	from, to int // bounds of rows in allRows
 	size     int
 	page     int // page number, from 0
 	end      bool

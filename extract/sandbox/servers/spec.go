@@ -155,7 +155,7 @@ type Edits struct {
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
 	Rekey  int `json:"rekey,omitempty"` // the last records of the list get the ids of the first records
-	Unkey  int `json:"unkey,omitempty"` // records from the middle of the list on lose their id
+	Unkey  int `json:"unkey,omitempty"` // number of records that lose their id, beginning in the middle of the list
 	Swap   int `json:"swap,omitempty"`  // the first records change, and exchange their details with the last records, which do not change
 }
 

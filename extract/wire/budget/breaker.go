@@ -48,7 +48,7 @@ func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }
 
-// After the gate opens, one request goes first. probeWait is how long the others wait for its answer. The wait is
+// After the gate opens, one request goes first. The others wait for its answer for at most probeWait. The wait is
 // limited, because the first request's process may have died.
 const probeWait = 5 * time.Second
 

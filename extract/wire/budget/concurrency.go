@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Constants of the concurrency.
+// How the bound changes: see concurrency.
 const (
 	leastConcurrency = 32   // the bound is at least this; some requests may hang until their timeout
 	mostConcurrency  = 1024 // each request in flight has a connection of its own
@@ -20,9 +20,10 @@ const (
 // concurrency decides how many requests of this process may be under way at once. By Little's law, a rate of r
 // requests per second keeps r*l requests in flight if answers take l seconds.
 //
-// A server that is busy answers later, so the law would keep raising the number. So there is also a bound. It
-// doubles while it holds requests back, as long as that brings more answers per second. If answers take longer than
-// before, it is halved, as long as that brings no fewer answers per second.
+// A server that is busy answers later, so the law would keep raising the number. So there is also a bound. While the
+// bound holds requests back, it is doubled, as long as that brings more answers per second. If answers take longer than
+// before, the bound is halved, as long as that brings no fewer answers per second. A round measures some answers while
+// the bound stays the same.
 type concurrency struct {
 	took  [128]time.Duration // of the newest answered requests
 	count int                // answered requests
@@ -30,20 +31,20 @@ type concurrency struct {
 	base  time.Duration // shortest mean time of answers
 
 	bound  int
-	before int     // bound before the change that this round tests; 0 if it tests none
-	rate   float64 // answers per second before that change
+	before int     // bound before its last change, which this round tests; 0 if it tests none
+	rate   float64 // answers per second with that earlier bound
 	hold   time.Duration
 	retry  instant // when the next change may be tried
 
 	now     int           // the newest result of most
 	size    int           // most at the beginning of this round
 	answers int           // answers in this round
-	full    int           // those while about size requests were in flight
-	sum     time.Duration // times of the last size of them, whose requests were sent with this bound
+	full    int           // how many of these answers arrived while about size requests were in flight
+	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound
 }
 
-// most returns how many requests may be under way at a rate in requests per second. delay is the time from a permit's
-// reservation until its use.
+// most returns how many requests may be under way at a rate in requests per second. The argument delay is the time from
+// a permit's reservation until its use.
 func (c *concurrency) most(rate float64, delay time.Duration) int {
 	if c.bound == 0 {
 		c.bound = min(max(leastConcurrency, int(rate/4)), mostConcurrency)
@@ -67,16 +68,16 @@ func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	if c.base == 0 {
 		c.base = took
 	}
-	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // with more than size, old requests are still in flight
+	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // more than size in flight: requests of the last round are still among them
 		c.answers, c.size, c.full, c.sum = 1, max(c.now, leastConcurrency), 0, 0
 	}
 	if n < c.size-c.size/8 {
-		if c.answers >= 4*c.size { // the pace or the callers are slower than the bound
+		if c.answers >= 4*c.size { // the pace or the callers keep fewer requests in flight than the bound allows
 			c.answers, c.before = 0, 0
 		}
 		return
 	}
-	older := c.size + c.size/4 // at most so many were sent before this round
+	older := c.size + c.size/4 // at most this many of the answered requests were sent before this round
 	if c.full++; c.full > older {
 		c.sum += took
 	}

@@ -25,7 +25,7 @@ const (
 	leaseSpan   = 60 * time.Millisecond // length of a lease if the ledger is fast
 	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
 	mostAhead   = 2 * time.Second       // how far ahead grants are leased
-	mostUntold  = 5 * time.Second       // a report waits at most this long for the next exchange, or a quarter of the window
+	mostUntold  = 5 * time.Second       // a report waits for the next exchange at most this long, and at most a quarter of the window
 	ledgerTime  = 10 * time.Second      // timeout of an exchange
 	ledgerLost  = 30 * time.Second      // how long the ledger may be unreachable before requests fail
 	firstPeriod = 100 * time.Millisecond

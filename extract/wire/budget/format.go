@@ -133,7 +133,8 @@ func (r *record) code(c *coder) {
 	}
 }
 
-// code appends or reads the buckets that are not empty: the distance from the previous one, and the count.
+// code appends or reads the buckets that are not empty. For each, it has the distance from the previous such bucket,
+// and the count.
 func (l *requestWindow) code(c *coder) {
 	if l.oldest < 0 || l.newest == math.MaxInt64 || l.newest-l.oldest >= buckets {
 		c.short = true

@@ -2,8 +2,8 @@
 //
 // A record holds what is known about the requests and the limit of a credential. It is in memory, in a file that the
 // processes of a machine share ([Governor.ShareFile]), or in a database that several hosts share
-// ([Governor.ShareLedger]). The algorithm is always the same. [golang.org/x/time/rate] spaces the requests evenly. A
-// count of the requests that the server may still count keeps the limit in every window.
+// ([Governor.ShareLedger]). The algorithm is always the same. [golang.org/x/time/rate] spaces the requests evenly. To
+// keep the limit in every window, a governor counts the requests that the server may still count.
 package budget
 
 import (
@@ -87,7 +87,7 @@ const (
 )
 
 // Take waits for a permit. It returns a *[BlockedError] at once if the wait would be longer than maxWait. If ctx ends,
-// it returns the cause of that.
+// Take returns the cause of ctx.
 func (g *Governor) Take(ctx context.Context, maxWait time.Duration) (*Permit, error) {
 	g.pends(1)
 	p, err := g.take(ctx, maxWait)
@@ -173,9 +173,9 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	return &Permit{g: g, grant: *got, epoch: r.gate.epoch, taken: now}, 0, nil
 }
 
-// Room returns how many more requests this process can use now: with them, the whole rate is used although answers take
-// time. The parameter most is how many may be under way in all, including those that wait for a permit. A caller that
-// requests pages in advance asks first, so that the requests of other streams do not wait behind its own.
+// Room returns how many more requests this process must send now to use the whole rate, although answers take time. The
+// result most is how many may be under way in all, including those that wait for a permit. A caller that requests pages
+// in advance calls Room first, so that the requests of other streams do not wait behind its own.
 func (g *Governor) Room() (room, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,7 +218,7 @@ func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 		return 0
 	}
 	until := r.gate.until.add(probeWait)
-	if g.fleet != nil { // leased does not call record.reserve, which otherwise waits for the first request
+	if g.fleet != nil { // with a ledger, record.reserve is not called, which otherwise lets requests wait for the first one
 		until = max(until, g.probeUntil)
 	}
 	return until.sub(now)
@@ -247,7 +247,8 @@ func (g *Governor) with(f func(r *record, now instant) bool) error {
 	return g.waitForFile(f)
 }
 
-// change makes one try of what the method with does. done is false if another process has locked the file.
+// change does what the method with does, but tries only once. The result done is false if another process has locked
+// the file.
 func (g *Governor) change(f func(r *record, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

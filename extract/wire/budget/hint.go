@@ -26,8 +26,8 @@ type hints struct {
 	limit    Rate // the stated limit; Window is zero if not stated
 }
 
-// readHints reads the rate-limit headers of an answer. window is the length of the limit's window, or zero if
-// unknown. // Invariant 4
+// readHints reads the rate-limit headers of an answer. The argument window is the length of the limit's window, or zero
+// if unknown. // Invariant 4
 func readHints(h http.Header, window time.Duration) hints {
 	at := clockOf(h)
 	in := hints{left: count(firstItem(firstHeader(h, remainingNames...))), limit: statedLimit(h)}
@@ -102,7 +102,7 @@ func parseRetryAfter(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// A reset value from this size on has this unit.
+// A reset value that is at least as large as one of these numbers has the unit in its name.
 const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
@@ -110,8 +110,8 @@ const (
 	leastMillis       = 100 // a smaller value is in seconds; if it is not, the wait is only a little too long
 )
 
-// resetAfter returns the time until the rate window resets. No header states the unit. So large numbers are Unix
-// times in seconds or milliseconds, and small ones are counted from now.
+// resetAfter returns the time until the rate window resets. No header states the unit. So large numbers are Unix times
+// in seconds or milliseconds, and small numbers are counted from now.
 func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
 	v := firstItem(firstHeader(h, resetNames...))
 	n, ok := parseNumber(v)

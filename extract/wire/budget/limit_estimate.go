@@ -34,7 +34,7 @@ type limitEstimate struct {
 
 	largestRemaining int        // largest stated number of remaining requests, plus 1 for the answered request
 	stated           int        // smallest limit that an answer stated in this window; 0 if none
-	foreign          [2]float64 // requests of other programs that the server counted: in this window, in the last one
+	foreign          [2]float64 // requests of other programs that the server counted: in this window, and in the previous window
 	sawHeaders       bool       // an answer in this window stated the remaining requests
 
 	windowEnds   instant

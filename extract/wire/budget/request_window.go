@@ -137,7 +137,7 @@ func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now insta
 
 // unanswered returns the guard of a request without an answer. After a window, such a request is late, so it gets the
 // longest guard. But if even the fastest answers take longer than the window, the request is not late, and the guard
-// follows the measured ones.
+// follows the measured guards.
 func (l *requestWindow) unanswered(window time.Duration) time.Duration {
 	if l.answers < early {
 		return mostGuard
