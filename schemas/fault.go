@@ -78,7 +78,7 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 }
 
 // checkTwin checks the twin of s. A twin is read before the stream that is compared with it, so twins must not form a
-// cycle. Neither may have a parent, and their keys must have the same length.
+// cycle. Neither s nor its twin may have a parent, and their keys must have the same number of columns.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
