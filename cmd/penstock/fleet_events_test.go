@@ -141,8 +141,8 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 }
 
 // Two processes of serve receive deliveries about the same records. Deliveries are out of order, some arrive twice, and
-// sometimes a process is killed. Finally the table has the last state of each record. It never goes back to an earlier
-// state. // Invariant 8
+// sometimes a process is killed. Finally the table has the last state of each record. No record ever goes back to an
+// earlier state. // Invariant 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

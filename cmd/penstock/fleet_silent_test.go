@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker puts off
-// their units, so that it can read the seventh workspace. It reads the six when they answer. // Invariant 15
+// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker puts
+// off their units, so that it can read the seventh workspace. The worker reads the six workspaces when they answer.
+// Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for pauses")

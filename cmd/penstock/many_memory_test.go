@@ -68,7 +68,8 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends is an output that discards what is written, and counts lines. After left lines, it closes done.
+// ends is an output that discards what is written, and counts lines. When it has counted as many lines as left says, it
+// closes the channel done.
 type ends struct {
 	mu   sync.Mutex
 	left int

@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// lineCount is an output that stores what is written, and counts lines. After left lines, it calls done.
+// lineCount is an output that stores what is written, and counts lines. When it has counted as many lines as left says,
+// it calls the function done.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer

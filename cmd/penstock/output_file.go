@@ -33,8 +33,8 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith calls write with a temporary file in the folder of name. When the file is complete, it is renamed to name.
-// It gets the mode of the file that it replaces. If there is none, it gets mode.
+// replaceWith calls write with a temporary file in the folder of name. When the temporary file is complete, it is
+// renamed to name. It gets the mode of the file that it replaces, or the given mode if there is no such file.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

@@ -193,8 +193,8 @@ func TestSurfaceRoutes(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceListeners compares the table of listeners with the places in the code that open one. The table names
-// these places. Packages for tests are not searched.
+// TestSurfaceListeners compares the table of listeners with the places in the code that open a listener. The table
+// names these places. Packages for tests are not searched.
 func TestSurfaceListeners(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)

@@ -201,7 +201,7 @@ func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	return bare, keyed
 }
 
-// indexes returns statements that create the indexes of the given table for the table baseline.
+// indexes returns statements that give the table baseline the same indexes as the given table.
 func (p postgresTarget) indexes(t *testing.T, c *pgx.Conn, table string) []string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT format('CREATE %s INDEX ON baseline %s', CASE WHEN indisunique THEN 'UNIQUE' ELSE '' END,

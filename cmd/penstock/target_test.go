@@ -65,8 +65,8 @@ func broken(root, child string) string {
 }
 
 // glancer reads tables with single statements, each in one snapshot, and returns the number of rows. The function ask
-// runs a query. The function name returns the name that this query must use for a table whose root table is root. It
-// returns "" if the table does not exist yet.
+// runs a query. The function name returns the name that this query must use for a table whose root table is root, or ""
+// if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
 // glance is a glancer that reads each pair of tables in family once. It returns an error if it sees half a
