@@ -157,8 +157,8 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	})
 }
 
-// grow reports whether the body of p may take memory of the given size. If a body in advance is larger than expected,
-// and no memory is left for it, its request is cancelled and sent again later. // Invariant 6
+// grow reports whether the body of p may take memory of the given size. If the body of an answer in advance is larger
+// than expected, and no memory is left for the body, the request is cancelled and sent again later. // Invariant 6
 func (q *ahead[K]) grow(p *pending[K], size int64) bool {
 	more := size - p.bytes
 	switch {

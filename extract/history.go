@@ -58,8 +58,8 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence finds two rows that show that the latest change comes first. In the list, edited comes before other. It
-// was created before other and changed after it.
+// evidence finds two rows that show that the latest change comes first. In the list, the row edited comes before the
+// row other. The row edited was created before other, and changed after other.
 func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	for j, o := range rows {
 		at, _ := h.at(o)

@@ -98,22 +98,22 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 			return err
 		}
 		if !moved {
-			return n.l.unsettled(h.Unexplained("the list says that it ends with its first page (" + st.Rule + "), but a request for more returns more"))
+			return n.l.unsettled(h.Unexplained("the list says that it ends with its first page (" + st.Rule + "), but a request for more records returns some"))
 		}
 	}
 	f.Evidence = append(f.Evidence, "requests for a second page under every usual name returned no other records")
 	return nil
 }
 
-// beyond requests the page after the last page. The list states the number of its last page. It returns an error if
-// that page has other records, although the list has not grown.
+// beyond requests the page after the last page. The list states the number of its last page. If the page after it has
+// other records, although the list has not grown, beyond returns an error.
 func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Page) error {
 	last := first.signals.LastPage
 	if second.At.Kind != paging.KindPage || last < 2 {
 		return nil
 	}
 	if n.out.Pagination.Zero && !(first.signals.Total > last*int64(first.batch.N)) {
-		last-- // lastPage is the number of pages, numbered from 0
+		last-- // LastPage is the number of pages, and pages are numbered from 0
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, paging.Position{Kind: paging.KindPage, Param: second.At.Param, At: strconv.FormatInt(page, 10)})

@@ -116,7 +116,7 @@ func TestMisleadingLists(t *testing.T) {
 		"a stated last page that is not the last": {stop: "the page after it has other records", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"current_page":%d,"last_page":2}`, cut(r, "page", 1), number(r, "page", 1))
 		}},
-		"a stated end that is not the end": {stop: "but a request for more returns more", h: func(w http.ResponseWriter, r *http.Request) {
+		"a stated end that is not the end": {stop: "but a request for more records returns some", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"has_more":false}`, cut(r, "page", 1))
 		}},
 		"two lists without usual names": {stop: "no records found", h: func(w http.ResponseWriter, _ *http.Request) {

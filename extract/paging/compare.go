@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Likeness says how a page differs from another one.
+// Likeness says how one page differs from another page.
 type Likeness int
 
 const (

@@ -118,7 +118,7 @@ type member struct {
 }
 
 // folded looks up each word among the names of v. The same spelling comes first, then names that are equal after
-// [schemas.FoldName]. It visits each member of v once, because there may be millions.
+// [schemas.FoldName]. folded visits each member of v once, because there may be millions.
 func folded(d *jsondoc.Doc, v jsondoc.Value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0

@@ -57,8 +57,9 @@ const (
 // GraceAlways is the grace of a server that does not rotate refresh tokens.
 const GraceAlways time.Duration = 1<<63 - 1
 
-// OAuth is the credential of an OAuth 2.0 grant. A person has authorized penstock in a browser, and penstock renews
-// the tokens. It sends requests only to the origins of the configured endpoints or of the issuer. // Invariant 10
+// OAuth is the credential of an OAuth 2.0 grant. A person has authorized penstock in a browser, and penstock renews the
+// tokens. The credential sends requests only to the origins of the configured endpoints or of the issuer.
+// Invariant 10
 type OAuth struct {
 	opts     OAuthOptions
 	redirect *url.URL

@@ -83,7 +83,7 @@ const (
 	OrderOldest = ""       // by id
 	OrderNewest = "newest" // by id, the largest first
 	OrderChange = "change" // the latest change first
-	OrderTies   = "ties"   // by a member with equal values: every second page repeats the last record of the page before, and lacks its own first one
+	OrderTies   = "ties"   // by a member with equal values: every second page repeats the last record of the page before, and lacks its own first record
 )
 
 // Envelope says where the records are in the body.

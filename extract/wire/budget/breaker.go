@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After, at least
+	firstGate   = 250 * time.Millisecond // shortest time after a 429 without Retry-After
 	longestGate = time.Minute
 	parkedGate  = 16 * time.Minute // longer than any configured wait
 	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate
@@ -19,7 +19,7 @@ const (
 
 // How long the gate stays closed, unless the answer requests a longer time.
 var (
-	refusalGate = retry.Policy{First: firstGate * 9 / 8, Longest: longestGate * 9 / 8, Jitter: 1.0 / 9} // never shorter than the doubled firstGate
+	refusalGate = retry.Policy{First: firstGate * 9 / 8, Longest: longestGate * 9 / 8, Jitter: 1.0 / 9} // whatever the jitter, the waits are at least firstGate, then twice as long, and so on
 	outageGate  = retry.Policy{First: 2 * time.Second, Longest: longestGate, Jitter: 0.5}
 )
 

@@ -21,8 +21,8 @@ func Name(account string) string {
 }
 
 // ShareFile connects the governor with all processes on this machine that share the file called name in folder dir.
-// Together they keep the limit. When the server refuses one of them, all of them stop. Each uses what the others have
-// learned.
+// Together they keep the limit. When the server refuses a request of one process, all processes wait. Each process uses
+// what the others have learned.
 //
 // If a process dies, its requests still count for as long as the server may count them. A closed gate stays closed
 // after the last process ends. Only a gate that closed because the server failed opens again.

@@ -19,9 +19,10 @@ import (
 // Governor keeps the requests of one credential within the server's limit. The server counts all requests of a
 // credential together. So all clients, streams and retries share one governor, and all processes share its record. A
 // governor spaces requests evenly, and counts the requests that the server may still count. When the server answers
-// 429, it stops all requests. It learns from the answers how much the server accepts. // Invariant 4
+// 429, the governor stops all requests. From the answers, the governor learns how much the server accepts.
+// Invariant 4
 //
-// It is safe for concurrent use.
+// A Governor is safe for concurrent use.
 type Governor struct {
 	queue chan struct{} // held by the request that waits for the next permit; the others queue for this channel
 	wake  chan struct{} // wakes the request that holds queue before its wait ends

@@ -5,7 +5,7 @@ import "sync"
 // Governors holds the open governors of a process, one for each budget. All parts of the process that use a budget
 // share its governor. They count as one member of the budget record. Their requests are sent in order of arrival.
 //
-// The zero value is empty. It is safe for concurrent use.
+// The zero value is empty. Governors is safe for concurrent use.
 type Governors struct {
 	mu  sync.Mutex
 	all map[string]*sharedGovernor

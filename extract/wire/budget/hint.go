@@ -150,8 +150,8 @@ var (
 	resetLocals = []string{"2006-01-02T15:04:05", time.DateTime, time.ANSIC}
 )
 
-// resetText reads a duration or a date. A date without a zone is read as UTC. It may be in the server's local zone,
-// hours off, so it counts only if the wait is plausible.
+// resetText reads a duration or a date. A date without a zone is read as UTC. Such a date may be in the server's local
+// zone, hours off, so it counts only if the wait is plausible.
 func resetText(v string, at clock) (time.Duration, bool) {
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
 		return clamp(d), true

@@ -16,8 +16,8 @@ func bodyHints(body []byte) http.Header {
 	return h
 }
 
-// gatherHints adds the hints among the members of a JSON object. It searches depth levels. The outermost value of a
-// name counts.
+// gatherHints adds the hints among the members of a JSON object. It searches as many levels as depth says. If a name
+// occurs on several levels, the outermost value counts.
 func gatherHints(h http.Header, v json.RawMessage, depth int) {
 	var object map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(v, &object) != nil {
