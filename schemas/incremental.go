@@ -14,7 +14,7 @@ type Incremental struct {
 	// by earlier passes.
 	Param string
 
-	// Until is the request parameter that leaves out records changed at its value or later. Backfills send it. It is
+	// Until is the request parameter that leaves out records changed at its value or later. Backfills send it. Until is
 	// "" if the source has no such parameter.
 	Until string
 

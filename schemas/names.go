@@ -32,8 +32,8 @@ func Column(source string) string {
 }
 
 // Namer assigns column names to the fields of one table. No two fields get the same name, even if case and accents are
-// ignored, and a field keeps its name. A Namer uses the result of [Column] if no other field has it. Otherwise it adds a
-// suffix. It is not safe for concurrent use. // Invariant 17
+// ignored, and a field keeps its name. A Namer uses the result of [Column] if no other field has it. Otherwise it adds
+// a suffix. A Namer is not safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
