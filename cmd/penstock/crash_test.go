@@ -341,7 +341,7 @@ func TestCrashWakesUp(t *testing.T) {
 }
 
 // stopped waits until a signal has stopped the process, and returns true. It returns false if the process ends first,
-// or if limit is over.
+// or if the time limit is over.
 func (c *child) stopped(limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))

@@ -43,7 +43,7 @@ var offset = func() (n int64) {
 `
 
 // clocked builds penstock with a patched package time. The wall clock of its processes is wrong by the seconds in
-// clockEnv, and the monotonic clock is right, as on a machine whose clock is set wrong.
+// clockEnv. The monotonic clock is right. A machine whose clock is set wrong behaves in the same way.
 func clocked(t *testing.T) (program string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()

@@ -272,8 +272,8 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 	}
 }
 
-// TestViewsOfManySources: for each source that shares the tables, the views return what they return for that
-// source only, also if two sources have the same ids.
+// TestViewsOfManySources: if several sources share the tables, the views return for each source the same rows as if no
+// other source used the tables. That holds even if two sources have the same ids.
 func TestViewsOfManySources(t *testing.T) {
 	t.Parallel()
 	onEach(t, testViewsOfManySources)

@@ -91,8 +91,8 @@ func (w *warehouse) count(t *testing.T, query string) int64 {
 
 func (w *warehouse) exists(table string) bool { return len(w.tables[table]) > 0 }
 
-// facts has the cells of one row that are not null, by the pointer of the source field. Each cell has a form in
-// which equal values are equal strings.
+// facts has the cells of one row, except nulls, by the pointer of the source field. Each cell has a form in which equal
+// values are equal strings.
 type facts map[string]string
 
 func (f facts) String() string {

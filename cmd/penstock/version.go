@@ -88,8 +88,8 @@ func versionNow() versionInfo {
 const commitLength = 12
 
 // versionOf reads the version, the commit and its date from the build information. The information of a build in a
-// clone contains the commit. That of a build by `go install …@version` does not: if the version is a pseudo-version,
-// the version contains the commit and its date; if it is a tag, both are unknown.
+// clone contains the commit. That of a build by `go install …@version` contains only the version. A pseudo-version
+// contains the commit and its date, and a tag contains neither.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {
