@@ -1,5 +1,5 @@
-// Package jsondoc finds values in a JSON body without decoding the rest. It knows only JSON: streams, records and pages
-// are the business of its callers.
+// Package jsondoc finds values in a JSON body without decoding the rest. It knows JSON, but not streams, records and
+// pages.
 package jsondoc
 
 import (
@@ -23,8 +23,8 @@ const MaxNodes = 1 << 22
 // Doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
 // and decodes only the values that it needs.
 //
-// Scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other
-// rules of JSON, in what they visit.
+// Scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other rules
+// of JSON in the values that they visit.
 type Doc struct {
 	b      []byte
 	nodes  []node

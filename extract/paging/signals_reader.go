@@ -240,8 +240,8 @@ func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status i
 
 func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. If unread signals were dropped, it adds one signal in their place. The value of
-// this signal is a number larger than any number of records, because a text that is the same on every page is ignored.
+// settle derives signals from others. If unread signals were dropped, it adds one signal in their place. Its value is a
+// number larger than any number of records. A text would be ignored if it were the same on every page.
 func (s *Signals) settle() {
 	if s.Remaining > 0 && s.More == unstated {
 		s.More = Yes

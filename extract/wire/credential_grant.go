@@ -33,8 +33,8 @@ const (
 // its life.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
-// due reports whether the token expires soon. A token that had expired when it was issued is used until the server
-// refuses it.
+// due reports whether the token expires soon. If a token had already expired when it was issued, penstock uses it until
+// the server refuses it.
 func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
@@ -179,8 +179,8 @@ func (n note) failedSignIn(now time.Time, waits retry.Policy) note {
 	return n
 }
 
-// refreshing notes a refresh that begins. If an earlier refresh was not answered, its note stays, because it may have
-// taken effect.
+// refreshing notes a refresh that begins. If an earlier refresh was not answered, the note of that refresh stays,
+// because that refresh may have taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}

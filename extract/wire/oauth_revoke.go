@@ -56,7 +56,7 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 		return x.forget()
 	})
 	if err != nil {
-		return SignedOut{}, err // done may still change after a cancellation
+		return SignedOut{}, err // after a cancellation, the variable done may still change
 	}
 	return done, nil
 }

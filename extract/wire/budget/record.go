@@ -47,7 +47,7 @@ const recordAge = 24 * time.Hour
 // late is how long after its instant a permit may be used. At first, the window counts each request as if it were sent
 // as late as allowed. So if the process dies before it reports the request, the count is still right. // Invariant 4
 //
-// Late requests may be sent closer together, to make up for a delay of at most the same time.
+// Late requests may be sent closer together, to make up for a delay of at most this duration.
 const late = 25 * time.Millisecond
 
 // newRecord returns the record of a credential without requests.
