@@ -44,8 +44,9 @@ func (*JSONType) String() string { return "json" }
 // slightly larger number rarely alters a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal returns the smallest decimal type that has scale digits after the point, and before the point at least as
-// many digits as the parameter digits says. ok is false if a 128-bit decimal has too few digits.
+// Decimal returns the smallest decimal type for numbers with these digits: the parameter digits is their number before
+// the point, and the parameter scale is their number after the point. The result ok is false if a 128-bit decimal has
+// too few digits.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {
