@@ -240,3 +240,36 @@ func (c *Client) newTestEarly() *earlyAnswers {
 	c.early, c.docs.New = map[string]*earlyAnswers{}, func() any { return new(jsondoc.Doc) }
 	return c.newEarly("x.things", true)
 }
+
+// A server may accept each token once. A pass that takes answers of the probes does not send their tokens again.
+func TestTokensThatAreAcceptedOnce(t *testing.T) {
+	issued, next := map[string]int{}, 0
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		at := 0
+		if token := r.URL.Query().Get("scroll_ref"); token != "" {
+			from, ok := issued[token]
+			if !ok {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			delete(issued, token)
+			at = from
+		}
+		if at+7 >= 60 {
+			fmt.Fprintf(w, `{"data":%s,"extras":{}}`, rows(at, at+7, 60))
+			return
+		}
+		next++
+		issued[fmt.Sprint("t", next)] = at + 7
+		fmt.Fprintf(w, `{"data":%s,"extras":{"scroll_ref":"t%d"}}`, rows(at, at+7, 60), next)
+	}, s)
+	c, err := f.Negotiate(t.Context(), s)
+	require.NoError(t, err)
+	for range 2 {
+		r, err := read(f.Client, c.Apply(s), "")
+		require.NoError(t, err)
+		require.Equal(t, wanted(60), r.ids())
+		require.Equal(t, RuleNoNext, r.end.Rule)
+	}
+}
