@@ -89,7 +89,7 @@ positions are read again; after a move forward, they are not read.`,
 				if err != nil {
 					return err
 				}
-				return moveCursors(cmd.Context(), a, d, []move{{Key: d.Key(p.Name, args[0]), next: next}}, f.yes)
+				return moveCursors(cmd.Context(), a, d, []move{{key: d.Key(p.Name, args[0]), next: next}}, f.yes)
 			})
 		},
 	}
@@ -148,7 +148,7 @@ func resetCursors(ctx context.Context, a *app, d *open.Reader, f moveFlags) erro
 	}
 	var moves []move
 	for _, s := range streams {
-		moves = append(moves, move{Key: d.Key(p.Name, s.Name)})
+		moves = append(moves, move{key: d.Key(p.Name, s.Name)})
 	}
 	return moveCursors(ctx, a, d, moves, f.yes)
 }

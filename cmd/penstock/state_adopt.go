@@ -98,17 +98,17 @@ func adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoptio
 	}
 	origins := open.Origins(source, streams)
 	for _, s := range streams {
-		t := adoption{move: move{Key: d.Key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
-		if t.was, err = d.Cursor(ctx, t.Key); err != nil {
+		t := adoption{move: move{key: d.Key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
+		if t.was, err = d.Cursor(ctx, t.key); err != nil {
 			return nil, err
 		}
-		at, err := d.StreamState(ctx, t.Key, s.Table.Name)
+		at, err := d.StreamState(ctx, t.key, s.Table.Name)
 		if err != nil {
 			return nil, err
 		}
 		claim := t.claim
 		claim.Adopt = false
-		err = pipeline.CheckOwner(claim, t.Key, t.was, at)
+		err = pipeline.CheckOwner(claim, t.key, t.was, at)
 		if err == nil {
 			continue
 		}
@@ -134,7 +134,7 @@ type adopted struct {
 // commitAdoption takes over one table. It returns an error if the stream's cursor has changed since it was read.
 func commitAdoption(ctx context.Context, a *app, d *open.Reader, t adoption) error {
 	now := a.open.State(d.Conf).Now
-	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: runid.New(now()), Now: now, Claim: t.claim})
+	tx, err := d.Begin(ctx, t.key, t.was, load.Pass{Run: runid.New(now()), Now: now, Claim: t.claim})
 	if err != nil {
 		return err
 	}

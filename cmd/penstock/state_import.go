@@ -78,15 +78,15 @@ func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 			continue
 		}
 		m, err := readMove(lines.Bytes(), d)
-		if err == nil && seen[m.Key] {
-			err = fmt.Errorf("duplicate cursor of %s %s", m.Pipeline, ofWhom(m.Key))
+		if err == nil && seen[m.key] {
+			err = fmt.Errorf("duplicate cursor of %s %s", m.key.Pipeline, ofWhom(m.key))
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s:%d: %w", path, n, err))
 			continue
 		}
-		seen[m.Key] = true
-		if (len(only) == 0 || wanted[m.Stream]) && (!d.Shared || d.Source == "" || d.Source == m.Source) {
+		seen[m.key] = true
+		if (len(only) == 0 || wanted[m.key.Stream]) && (!d.Shared || d.Source == "" || d.Source == m.key.Source) {
 			moves = append(moves, m)
 		}
 	}
@@ -108,7 +108,7 @@ func readMove(line []byte, d *open.Reader) (move, error) {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return move{}, fmt.Errorf("not a line of an export: %w", err)
 	}
-	m := move{Key: state.Key{Pipeline: l.Pipeline, Source: l.Source, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
+	m := move{key: state.Key{Pipeline: l.Pipeline, Source: l.Source, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
 	if _, ok := c.Pipeline(l.Pipeline); !ok {
 		return m, fmt.Errorf("no pipeline %q in %s", l.Pipeline, c.File)
 	}

@@ -21,7 +21,7 @@ import (
 
 // move is a requested change of a cursor.
 type move struct {
-	state.Key
+	key       state.Key
 	was, next state.Cursor
 }
 
@@ -41,7 +41,7 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 	var todo []move
 	for _, m := range moves {
 		var err error
-		if m.was, err = d.Cursor(ctx, m.Key); err != nil {
+		if m.was, err = d.Cursor(ctx, m.key); err != nil {
 			return err
 		}
 		if m.was != m.next {
@@ -53,7 +53,7 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 	}
 	if !yes {
 		for _, m := range todo {
-			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
+			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.key.Pipeline, ofWhom(m.key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
 	backup, unlock, err := beginMoves(ctx, a, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.Name))
@@ -100,9 +100,9 @@ func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock 
 		}
 	}
 	for _, m := range moves {
-		key := m.Pipeline
-		if p, _ := d.Conf.Pipeline(m.Pipeline); p.MultiSource {
-			key = p.ForSource(cmp.Or(m.Source, d.Source)).Key()
+		key := m.key.Pipeline
+		if p, _ := d.Conf.Pipeline(m.key.Pipeline); p.MultiSource {
+			key = p.ForSource(cmp.Or(m.key.Source, d.Source)).Key()
 		}
 		if held[key] != nil {
 			continue
@@ -120,18 +120,18 @@ func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock 
 // commitMove moves one cursor. It returns an error if the cursor has changed since it was read.
 func commitMove(ctx context.Context, a *app, d *open.Reader, m move, backup string) error {
 	now := a.open.State(d.Conf).Now
-	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: runid.New(now()), Now: now})
+	tx, err := d.Begin(ctx, m.key, m.was, load.Pass{Run: runid.New(now()), Now: now})
 	if err != nil {
-		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
+		return fmt.Errorf("move cursor of %s: %w", m.key.Stream, err)
 	}
 	defer tx.Rollback()
 	if err := tx.Commit(ctx, m.next); err != nil {
-		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
+		return fmt.Errorf("move cursor of %s: %w", m.key.Stream, err)
 	}
 	if a.json {
-		return render.NewEncoder(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
+		return render.NewEncoder(a.out).Encode(moved{m.key.Pipeline, m.key.Source, m.key.Stream, string(m.was), string(m.next), backup})
 	}
-	return a.say("%s %s: %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.next))
+	return a.say("%s %s: %s\n", m.key.Pipeline, ofWhom(m.key), shownCursor(m.next))
 }
 
 // shownCursor formats a cursor for display.

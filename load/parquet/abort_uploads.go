@@ -45,15 +45,15 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []objects.Upload, se
 		if !s.abandoned(p, sequence) || ctx.Err() != nil {
 			continue
 		}
-		if err := s.o.AbortUpload(ctx, p); err != nil {
-			s.log.Warn("cannot abort an unfinished upload", "bucket", s.url, "error", err)
+		if err := s.bucket.o.AbortUpload(ctx, p); err != nil {
+			s.bucket.log.Warn("cannot abort an unfinished upload", "bucket", s.bucket.url, "error", err)
 			continue
 		}
-		s.forgetUpload(p)
+		s.bucket.forgetUpload(p)
 		n++
 	}
 	if n > 0 {
-		s.log.Info("aborted unfinished uploads", "bucket", s.where(), "uploads", n)
+		s.bucket.log.Info("aborted unfinished uploads", "bucket", s.where(), "uploads", n)
 	}
 }
 

@@ -90,8 +90,8 @@ func (b *bucket) store(name string) streamStore {
 }
 
 type bucketStore struct {
-	*bucket
-	key string
+	bucket *bucket
+	key    string
 
 	mu     sync.Mutex
 	seen   *manifest // the manifest that was last read or committed; nil: not read yet, or there is none
@@ -99,12 +99,12 @@ type bucketStore struct {
 	listed map[string]int64 // the files that tidy has listed; nil if the transaction has changed something since, or tidy has listed nothing yet
 }
 
-func (s *bucketStore) where() string { return s.url + "/" + s.key }
+func (s *bucketStore) where() string { return s.bucket.url + "/" + s.key }
 
 func (s *bucketStore) path(m *manifest, t *table) string {
 	var out []string
 	for _, f := range m.files(t) {
-		out = append(out, s.url+"/"+f.key())
+		out = append(out, s.bucket.url+"/"+f.key())
 	}
 	return strings.Join(out, "\n")
 }
@@ -134,7 +134,7 @@ func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 }
 
 func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
-	err = s.o.List(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
+	err = s.bucket.o.List(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
 		sequence, ok = s.manifestNumber(key)
 		return !ok
@@ -194,16 +194,16 @@ const recently = 10 * time.Second
 
 func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, error) {
 	key := s.manifestKey(sequence)
-	text, _, err := s.o.Get(ctx, key, 0, 0)
+	text, _, err := s.bucket.o.Get(ctx, key, 0, 0)
 	if err != nil {
 		return nil, err
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w", s.url, key, err)
+		return nil, fmt.Errorf("read %s/%s: %w", s.bucket.url, key, err)
 	}
 	if err := m.prepare(); err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w", s.url, key, err)
+		return nil, fmt.Errorf("read %s/%s: %w", s.bucket.url, key, err)
 	}
 	m.locate(s, s.key)
 	return m, nil
@@ -218,7 +218,7 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	s.mu.Unlock()
 	if all == nil {
 		all = map[string]int64{}
-		if err := s.o.List(ctx, s.key+"/"+t.Folder+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
+		if err := s.bucket.o.List(ctx, s.key+"/"+t.Folder+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -251,7 +251,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			first = min(first, g.Sequence)
 		}
 	}
-	err := s.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool {
+	err := s.bucket.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool {
 		if sequence, ok := s.manifestNumber(key); ok {
 			if sequence < last && !kept[sequence] {
 				old = append(old, key)
@@ -268,7 +268,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	s.remember(found)
 	if m == nil {
-		s.unfinishedUploads(ctx)
+		s.bucket.unfinishedUploads(ctx)
 		return s.orphaned(found)
 	}
 	oldest := m
@@ -283,9 +283,9 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	if oldest != nil {
 		old = append(old, s.unnamed(oldest, found)...)
 	}
-	s.abortUploads(ctx, s.unfinishedUploads(ctx), m.Sequence)
-	if err := s.removeAll(ctx, old); err != nil {
-		s.log.Warn("cannot remove outdated objects", "bucket", s.where(), "error", err)
+	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence)
+	if err := s.bucket.removeAll(ctx, old); err != nil {
+		s.bucket.log.Warn("cannot remove outdated objects", "bucket", s.where(), "error", err)
 	}
 	return nil
 }

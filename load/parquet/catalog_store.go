@@ -173,16 +173,16 @@ func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 }
 
 func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, error) {
-	text, err := s.Read(ctx, name)
+	text, err := s.bucket.Read(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+		return nil, fmt.Errorf("read %s: %w", s.bucket.Location(name), err)
 	}
 	m := &manifest{name: name}
 	if err = json.Unmarshal(text, m); err == nil {
 		err = m.prepare()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+		return nil, fmt.Errorf("read %s: %w", s.bucket.Location(name), err)
 	}
 	m.locate(s, s.key)
 	return m, nil
@@ -196,7 +196,7 @@ func (m *manifest) id() string {
 }
 
 func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
-	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, tables: s}, nil
+	return &tableGeneration{bucketGeneration: &bucketGeneration{store: s.bucketStore}, tables: s}, nil
 }
 
 // catalogName returns the name of a table in the catalog. Each stream has its own internal tables, so their names end
@@ -263,12 +263,12 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	var before map[string]DataFile
 	if base != nil {
 		was := base.table(t.Name)
-		before = base.dataFiles(s.prefix, was)
+		before = base.dataFiles(s.bucket.prefix, was)
 		if was != nil {
 			out.PreviousColumns = was.catalogSchema()
 		}
 	}
-	after := m.dataFiles(s.prefix, t)
+	after := m.dataFiles(s.bucket.prefix, t)
 	for _, name := range sorted(after) {
 		if _, had := before[name]; !had {
 			out.Added = append(out.Added, after[name])

@@ -47,7 +47,7 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	for i, t := range c.Tables {
 		c.Tables[i].Reset = t.Reset || d.widened[t.Table]
 	}
-	if err := d.step("publish"); err != nil {
+	if err := d.store.bucket.step("publish"); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -78,7 +78,7 @@ func (d *tableGeneration) others() []string {
 // If another commit came first, moved may change m so that m follows that commit. If m still does not follow the last
 // commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
-	m.store, m.dir = d.tables, d.key
+	m.store, m.dir = d.tables, d.store.key
 	if d.parentID == nil {
 		id := m.id()
 		d.parentID, d.parentLine = &id, m.Line
@@ -119,7 +119,7 @@ func (d *tableGeneration) rebase(base, m *manifest) bool {
 func (d *tableGeneration) markCommitted(m *manifest) {
 	d.outcomeUnknown = false
 	d.tables.learn(m)
-	kept := map[string]bool{d.prefix + m.name: true}
+	kept := map[string]bool{d.store.bucket.prefix + m.name: true}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
 			kept[f.key()] = true
@@ -142,16 +142,16 @@ func (d *tableGeneration) discard() error {
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
-	m.name = strings.TrimPrefix(d.key, d.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
+	m.name = strings.TrimPrefix(d.store.key, d.store.bucket.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	if err := d.step("manifest"); err != nil {
+	if err := d.store.bucket.step("manifest"); err != nil {
 		return err
 	}
-	d.stored = append(d.stored, d.prefix+m.name)
-	return d.Write(ctx, m.name, append(text, '\n'))
+	d.stored = append(d.stored, d.store.bucket.prefix+m.name)
+	return d.store.bucket.Write(ctx, m.name, append(text, '\n'))
 }
 
 // resolve is called after a commit has returned an error, in the parameter cause. It finds out whether the commit took

@@ -12,7 +12,7 @@ import (
 // that commit does not name the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
-	err := s.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
+	err := s.bucket.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
 	if err != nil {
 		return err
 	}
@@ -26,12 +26,12 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	if s.source != "" {
 		if err := s.parent.tidyTables(ctx, s.stream); err != nil {
-			s.log.Warn("cannot remove outdated files of shared tables", "stream", s.stream, "error", err)
+			s.bucket.log.Warn("cannot remove outdated files of shared tables", "stream", s.stream, "error", err)
 		}
 	}
-	s.abortUploads(ctx, s.unfinishedUploads(ctx), m.Sequence)
-	if err := s.removeAll(ctx, old); err != nil {
-		s.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
+	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence)
+	if err := s.bucket.removeAll(ctx, old); err != nil {
+		s.bucket.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (t *catalogStore) tidyDue(stream string) bool {
 }
 
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
-	wanted := map[string]bool{s.prefix + m.name: true}
+	wanted := map[string]bool{s.bucket.prefix + m.name: true}
 	if s.source == "" { // for a shared stream, the catalog has no files here: see [catalogStore.tidyTables]
 		named, err := s.parent.catalog.Named(ctx, s.stream)
 		if err != nil {
@@ -89,14 +89,14 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 		}
 		for _, names := range named {
 			for _, name := range names.Files {
-				wanted[s.prefix+name] = true
+				wanted[s.bucket.prefix+name] = true
 			}
 		}
 	}
 	var err error
 	oldest := m
 	for i, g := range m.Kept {
-		wanted[s.prefix+g.Name] = true
+		wanted[s.bucket.prefix+g.Name] = true
 		if i == 0 {
 			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
 				oldest = nil // it is unknown which files this manifest named, so no files are removed

@@ -97,7 +97,7 @@ func ignoreGone(err error) error {
 }
 
 func (d *directory) store(name string) streamStore {
-	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
+	return &dirStore{dir: d, root: filepath.Join(d.path, name)}
 }
 
 // pattern returns a file pattern that goes through the links. So it matches files of current generations only.
@@ -126,7 +126,7 @@ func (d *directory) usable(path string) error {
 }
 
 type dirStore struct {
-	*directory
+	dir  *directory
 	root string
 
 	mu   sync.Mutex
@@ -150,7 +150,7 @@ func (s *dirStore) head(context.Context) (*manifest, error) {
 // generation returns the manifest of the current generation, with the cursor that was stored in it. A later cursor
 // may be stored beside the link: see [position].
 func (s *dirStore) generation() (*manifest, error) {
-	if err := unlinked(s.directory.path, s.root); err != nil {
+	if err := unlinked(s.dir.path, s.root); err != nil {
 		return nil, err
 	}
 	for {
@@ -189,7 +189,7 @@ func (s *dirStore) generation() (*manifest, error) {
 }
 
 func (s *dirStore) read(gen string) (*manifest, error) {
-	if err := unlinked(s.directory.path, filepath.Join(gen, manifestName)); err != nil {
+	if err := unlinked(s.dir.path, filepath.Join(gen, manifestName)); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(filepath.Join(gen, manifestName))
@@ -217,15 +217,15 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 // hold locks the folder until it is released or the process exits. A suspended process keeps the lock. // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
-		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link
-		func() error { return s.disk.MakeAll(s.root) },
-		func() error { return unlinked(s.directory.path, filepath.Join(s.root, lockName)) },
+		func() error { return unlinked(s.dir.path, s.root) }, // before anything is created behind a link
+		func() error { return s.dir.disk.MakeAll(s.root) },
+		func() error { return unlinked(s.dir.path, filepath.Join(s.root, lockName)) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	lock, err := state.Acquire(ctx, filepath.Join(s.root, lockName), max(0, s.waitLock))
+	lock, err := state.Acquire(ctx, filepath.Join(s.root, lockName), max(0, s.dir.waitLock))
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 }
 
 func (s *dirStore) dirty(m *manifest) (bool, error) {
-	if err := unlinked(s.directory.path, filepath.Join(s.root, lockName)); err != nil {
+	if err := unlinked(s.dir.path, filepath.Join(s.root, lockName)); err != nil {
 		return false, err
 	}
 	entries, err := os.ReadDir(s.root)
@@ -347,14 +347,14 @@ func (s *dirStore) live(_ context.Context, m *manifest, t *table) (map[string]in
 }
 
 func (s *dirStore) open(_ context.Context, f *file) (input, error) {
-	if err := unlinked(s.directory.path, f.path()); err != nil {
+	if err := unlinked(s.dir.path, f.path()); err != nil {
 		return nil, err
 	}
-	name, err := filepath.Rel(s.directory.path, f.path())
+	name, err := filepath.Rel(s.dir.path, f.path())
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenInRoot(s.directory.path, name) // even if a link is created meanwhile, the file is opened inside the lake
+	return os.OpenInRoot(s.dir.path, name) // even if a link is created meanwhile, the file is opened inside the lake
 }
 
 // linkInside is the error for a symbolic link inside a lake. Penstock does not follow such links. Otherwise users

@@ -16,9 +16,9 @@ import (
 )
 
 func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
-	in, err := objects.OpenReader(ctx, s.o, f.key(), f.Size)
+	in, err := objects.OpenReader(ctx, s.bucket.o, f.key(), f.Size)
 	if errors.Is(err, objects.ErrSize) {
-		err = &load.ForeignChange{Table: filepath.Base(f.dir), Diff: []string{fmt.Sprintf("the file %s/%s was changed", s.url, f.key())}}
+		err = &load.ForeignChange{Table: filepath.Base(f.dir), Diff: []string{fmt.Sprintf("the file %s/%s was changed", s.bucket.url, f.key())}}
 	}
 	if err != nil {
 		return nil, err
@@ -60,10 +60,10 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	if !far {
 		return f.path(), nil
 	}
-	if near, ok := s.o.(*objects.Local); ok {
+	if near, ok := s.bucket.o.(*objects.Local); ok {
 		return near.Path(f.key()), nil
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%016x", xxh3.HashString(s.url)), filepath.FromSlash(f.key()))
+	path := filepath.Join(dir, fmt.Sprintf("%016x", xxh3.HashString(s.bucket.url)), filepath.FromSlash(f.key()))
 	if info, err := os.Stat(path); err == nil && info.Size() == f.Size {
 		return path, nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,11 +88,11 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 
 func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 	sum := xxh3.New()
-	if err := objects.Copy(ctx, io.MultiWriter(sum, to), s.o, f.key(), f.Size); err != nil {
-		return fmt.Errorf("read %s/%s: %w", s.url, f.key(), err)
+	if err := objects.Copy(ctx, io.MultiWriter(sum, to), s.bucket.o, f.key(), f.Size); err != nil {
+		return fmt.Errorf("read %s/%s: %w", s.bucket.url, f.key(), err)
 	}
 	if got := fmt.Sprintf("%016x", sum.Sum64()); got != f.Sum {
-		return fmt.Errorf("read %s/%s: its checksum is %s, not %s", s.url, f.key(), got, f.Sum)
+		return fmt.Errorf("read %s/%s: its checksum is %s, not %s", s.bucket.url, f.key(), got, f.Sum)
 	}
 	return nil
 }

@@ -15,19 +15,19 @@ import (
 )
 
 type dirGeneration struct {
-	*dirStore
-	work string // folder of the generation until it is published; created with the first file
+	store *dirStore
+	work  string // folder of the generation until it is published; created with the first file
 }
 
 func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
-	if err := s.usable(s.root); err != nil {
+	if err := s.dir.usable(s.root); err != nil {
 		return nil, err
 	}
-	return &dirGeneration{dirStore: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
+	return &dirGeneration{store: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
 }
 
 func (d *dirGeneration) create(t *table, name string) (output, error) {
-	return createFile(d.disk, filepath.Join(d.work, t.Folder), name)
+	return createFile(d.store.dir.disk, filepath.Join(d.work, t.Folder), name)
 }
 
 func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
@@ -50,7 +50,7 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 		return err
 	}
 	for dir := range folders {
-		if err := d.disk.FlushDir(dir); err != nil {
+		if err := d.store.dir.disk.FlushDir(dir); err != nil {
 			return err
 		}
 	}
@@ -58,26 +58,26 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	if err != nil {
 		return err
 	}
-	if err := d.step("manifest"); err != nil {
+	if err := d.store.dir.step("manifest"); err != nil {
 		return err
 	}
-	if err := d.disk.Write(filepath.Join(d.work, manifestName), append(text, '\n')); err != nil {
+	if err := d.store.dir.disk.Write(filepath.Join(d.work, manifestName), append(text, '\n')); err != nil {
 		return err
 	}
-	return d.disk.FlushDir(d.work)
+	return d.store.dir.disk.FlushDir(d.work)
 }
 
 func (d *dirGeneration) keep(m *manifest, from, to string) error {
-	if err := errors.Join(unlinked(d.directory.path, from), d.disk.MakeFolders(filepath.Dir(to))); err != nil {
+	if err := errors.Join(unlinked(d.store.dir.path, from), d.store.dir.disk.MakeFolders(filepath.Dir(to))); err != nil {
 		return err
 	}
-	copied, err := d.disk.Place(from, to)
+	copied, err := d.store.dir.disk.Place(from, to)
 	if gone(err) {
 		return &load.ForeignChange{Table: m.Stream, Diff: []string{fmt.Sprintf("the file %s is missing", from)}}
 	}
 	if copied {
-		d.copies.Do(func() {
-			d.log.Warn("the file system has no hard links: each commit copies all files of its stream", "folder", d.root)
+		d.store.dir.copies.Do(func() {
+			d.store.dir.log.Warn("the file system has no hard links: each commit copies all files of its stream", "folder", d.store.root)
 		})
 	}
 	return err
@@ -96,25 +96,25 @@ func (d *dirGeneration) sweep(wanted map[string]bool) error {
 // other process can have moved the link. Invariant 13
 func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
-	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
+	if err := os.Rename(d.work, filepath.Join(d.store.root, gen)); err != nil {
 		return err
 	}
-	d.work = filepath.Join(d.root, gen)
-	if err := d.disk.FlushDir(d.root); err != nil {
+	d.work = filepath.Join(d.store.root, gen)
+	if err := d.store.dir.disk.FlushDir(d.store.root); err != nil {
 		return err
 	}
-	if err := d.step("publish"); err != nil {
+	if err := d.store.dir.step("publish"); err != nil {
 		return err
 	}
-	link := filepath.Join(d.root, tmpPrefix+randomName())
-	if err := d.disk.Point(gen, link); err != nil {
+	link := filepath.Join(d.store.root, tmpPrefix+randomName())
+	if err := d.store.dir.disk.Point(gen, link); err != nil {
 		return err
 	}
-	if err := os.Rename(link, filepath.Join(d.root, current)); err != nil {
+	if err := os.Rename(link, filepath.Join(d.store.root, current)); err != nil {
 		return errors.Join(err, os.Remove(link))
 	}
 	d.work = ""
-	return d.disk.FlushDir(d.root)
+	return d.store.dir.disk.FlushDir(d.store.root)
 }
 
 func (d *dirGeneration) discard() error {

@@ -54,20 +54,20 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	if err != nil {
 		return err
 	}
-	if err := d.step("position"); err != nil {
+	if err := d.store.dir.step("position"); err != nil {
 		return err
 	}
-	fresh := filepath.Join(d.root, tmpPrefix+randomName())
-	if err := d.disk.Write(fresh, append(text, '\n')); err != nil {
+	fresh := filepath.Join(d.store.root, tmpPrefix+randomName())
+	if err := d.store.dir.disk.Write(fresh, append(text, '\n')); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := d.step("publish"); err != nil {
+	if err := d.store.dir.step("publish"); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := os.Rename(fresh, filepath.Join(d.root, positionName)); err != nil {
+	if err := os.Rename(fresh, filepath.Join(d.store.root, positionName)); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	return d.disk.FlushDir(d.root)
+	return d.store.dir.disk.FlushDir(d.store.root)
 }
 
 // scanState returns the row of [load.State] if the cursor has changed since the generation was made. The generation's

@@ -102,7 +102,7 @@ func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 		for _, t := range m.Tables {
 			for _, f := range m.files(t) {
 				if s, ok := m.store.(*dirStore); ok {
-					if err := unlinked(s.directory.path, f.path()); err != nil {
+					if err := unlinked(s.dir.path, f.path()); err != nil {
 						return nil, fmt.Errorf("list files: %w", err)
 					}
 				}

@@ -21,7 +21,7 @@ import (
 
 // bucketGeneration stores its files one by one. Until the commit, no manifest names them.
 type bucketGeneration struct {
-	*bucketStore
+	store *bucketStore
 
 	mu             sync.Mutex
 	stored         []string
@@ -29,18 +29,18 @@ type bucketGeneration struct {
 }
 
 func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
-	return &bucketGeneration{bucketStore: s}, nil
+	return &bucketGeneration{store: s}, nil
 }
 
 // create writes the file to the local disk first. So if an upload fails, it can be tried again.
 func (d *bucketGeneration) create(t *table, name string) (output, error) {
-	d.remember(nil) // the remembered listing becomes outdated
-	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
+	d.store.remember(nil) // the remembered listing becomes outdated
+	f, err := os.CreateTemp(d.store.bucket.scratch, "penstock-parquet-*")
 	if err != nil {
 		return nil, err
 	}
 	_ = os.Remove(f.Name()) // if this is not possible yet, abandon does it
-	return &upload{File: f, draft: d, dir: d.key + "/" + t.Folder}, nil
+	return &upload{File: f, draft: d, dir: d.store.key + "/" + t.Folder}, nil
 }
 
 // assemble does nothing, because finish has already stored the files.
@@ -61,7 +61,7 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.bucketStore, d.key }
+func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.store, d.store.key }
 
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
@@ -72,7 +72,7 @@ const lineage = 16
 
 // commit succeeds only if no manifest with the same number exists. // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
-	d.remember(nil)
+	d.store.remember(nil)
 	id := randomName()
 	m.Line = append(slices.Clone(m.Line), id)
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
@@ -81,7 +81,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 		return err
 	}
 	for _, name := range []string{"manifest", "publish"} {
-		if err := d.step(name); err != nil {
+		if err := d.store.bucket.step(name); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 		return err
 	}
 	d.outcomeUnknown = true
-	err = d.o.Create(ctx, d.manifestKey(m.Sequence), append(text, '\n'))
+	err = d.store.bucket.o.Create(ctx, d.store.manifestKey(m.Sequence), append(text, '\n'))
 	if err != nil {
 		err = d.resolve(ctx, m, id, err)
 	}
@@ -98,8 +98,8 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	}
 	if err == nil {
 		d.outcomeUnknown = false
-		d.learn(m)
-		d.abortUploads(ctx, d.knownUploads(), m.Sequence)
+		d.store.learn(m)
+		d.store.abortUploads(ctx, d.store.bucket.knownUploads(), m.Sequence)
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()
-	there, err := d.read(ctx, m.Sequence)
+	there, err := d.store.read(ctx, m.Sequence)
 	switch {
 	case err == nil && there.Line[len(there.Line)-1] == id:
 		return nil // an earlier request stored it, and only the answer was lost
@@ -130,11 +130,11 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()
-	newest, err := d.newest(ctx)
+	newest, err := d.store.newest(ctx)
 	if err != nil || newest == m.Sequence {
 		return err
 	}
-	now, err := d.read(ctx, newest)
+	now, err := d.store.read(ctx, newest)
 	if err == nil && !slices.Contains(now.Line, id) {
 		d.outcomeUnknown = false
 		return fmt.Errorf("%w: the stream is at generation %d", state.ErrMoved, newest)
@@ -145,14 +145,14 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 // discard removes the stored files. If the outcome of the commit is unknown, it keeps them. Later tidy finds out
 // whether a manifest names them.
 func (d *bucketGeneration) discard() error {
-	d.remember(nil)
+	d.store.remember(nil)
 	if d.outcomeUnknown || len(d.stored) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardWithin)
 	defer cancel()
-	if err := d.removeAll(ctx, d.stored); err != nil {
-		d.log.Debug("unused objects are left for a later cleanup", "bucket", d.where(), "error", err)
+	if err := d.store.bucket.removeAll(ctx, d.stored); err != nil {
+		d.store.bucket.log.Debug("unused objects are left for a later cleanup", "bucket", d.store.where(), "error", err)
 	}
 	d.stored = nil
 	return nil
@@ -187,7 +187,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	d.mu.Lock()
 	d.stored = append(d.stored, f.key())
 	d.mu.Unlock()
-	return d.o.Put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
+	return d.store.bucket.o.Put(ctx, f.key(), io.NewSectionReader(u.File, 0, f.Size), f.Size)
 }
 
 func (u *upload) abandon() {

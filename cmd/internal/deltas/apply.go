@@ -59,12 +59,12 @@ func (d *Deltas) begin(ctx context.Context) {
 }
 
 func (d *Deltas) adopt(ctx context.Context) {
-	streams, err := pipeline.Settle(ctx, d.Config)
+	streams, err := pipeline.Settle(ctx, d.conf)
 	if err != nil {
 		d.trouble(err)
 		return
 	}
-	d.Streams = streams
+	d.conf.Streams = streams
 	for _, s := range streams {
 		q := d.queues[s.Name]
 		if !d.inbox.HasEvents(s.Name) {
@@ -75,8 +75,8 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.queues[s.Name] = q
 			d.names = append(d.names, s.Name)
 		}
-		q.stream, q.lock = s, d.Locks.Watch(s.Name)
-		q.detail, q.canRequest = s.Detail(d.Catalogue)
+		q.stream, q.lock = s, d.conf.Locks.Watch(s.Name)
+		q.detail, q.canRequest = s.Detail(d.conf.Catalogue)
 		q.canRequest = q.canRequest && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 		q.beside = d.besideOf(q)
 	}

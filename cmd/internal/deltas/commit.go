@@ -52,7 +52,7 @@ func (x *delta) commit(ctx context.Context, positions []*destinationPosition) er
 		mu.Lock()
 		defer mu.Unlock()
 		done[dest.Name] = positions[i].events
-		if dest.Name == x.Destinations[0].Name {
+		if dest.Name == x.conf.Destinations[0].Name {
 			x.rep.Written += out.Written
 			x.rep.Deleted += out.Deleted
 		}
@@ -132,7 +132,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	if described != nil {
 		defer described.Release()
 	}
-	tx, err := p.dest.Begin(ctx, x.Key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
+	tx, err := p.dest.Begin(ctx, x.conf.Key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
 	if err != nil {
 		return load.Outcome{}, err
 	}
@@ -164,7 +164,7 @@ func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string,
 	pos := p.pos
 	if pos.Pass == "" && pos.TouchedBy == "" {
 		pos.TouchedBy = stamp // no scheduled run has read the stream yet
-		pos.Address = x.Origins[s.Name].Address
+		pos.Address = x.conf.Origins[s.Name].Address
 	}
 	next := pos.WithApplied(p.events).Encode()
 	news, err := x.news(p.dest.Name, p.stored, next, m)
@@ -207,9 +207,9 @@ func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 // rejects returns rows for values that the table cannot hold, and for records that were given up. // Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
-	now := x.Now()
+	now := x.conf.Now()
 	row := func(j transform.Reject) {
-		rows = append(rows, reject.Values(stamp, x.Name, x.q.stream.Name, 1, now, time.Time{}, j))
+		rows = append(rows, reject.Values(stamp, x.conf.Name, x.q.stream.Name, 1, now, time.Time{}, j))
 	}
 	for _, j := range m.rejects {
 		row(j)
@@ -235,19 +235,19 @@ func (x *delta) finish(ctx context.Context) {
 	for _, e := range x.requested {
 		if !slices.Contains(x.again, e) {
 			e.due = time.Time{}
-			if !q.lacked(e, x.Destinations) {
+			if !q.lacked(e, x.conf.Destinations) {
 				delete(q.waiting, e.key)
 				x.rep.Lags = append(x.rep.Lags, x.now().Sub(e.received))
 			}
 		}
 	}
 	for _, g := range x.dead {
-		if q.lacked(g.e, x.Destinations) {
+		if q.lacked(g.e, x.conf.Destinations) {
 			continue // another process may have to read the event again // Invariant 3
 		}
 		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
 	}
-	if q.whole != nil && !q.lacked(q.whole, x.Destinations) {
+	if q.whole != nil && !q.lacked(q.whole, x.conf.Destinations) {
 		q.whole = nil
 		x.rep.Applied++
 	}
@@ -308,7 +308,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*overlay.Co
 func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overlay.Commit, next state.Cursor, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
-	at, err := p.dest.Cursor(ctx, x.Key(x.q.stream.Name))
+	at, err := p.dest.Cursor(ctx, x.conf.Key(x.q.stream.Name))
 	switch l := x.overlays[p.dest.Name]; {
 	case err != nil:
 		l.Suspect(n)
@@ -326,7 +326,7 @@ const answerTime = 5 * time.Second
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	rows := make([][]any, len(x.reread))
 	for i, tuple := range x.reread {
-		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, x.Now()}
+		rows[i] = []any{x.conf.Name, x.q.stream.Name, tuple, nil, stamp, x.conf.Now()}
 	}
 	return load.WriteRows(ctx, tx, load.Parents, rows...)
 }

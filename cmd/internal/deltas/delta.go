@@ -57,7 +57,7 @@ func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return overlay.Stamp(x.overlays)
 	}
-	id := runid.New(x.Now())
+	id := runid.New(x.conf.Now())
 	for _, p := range positions {
 		for _, last := range []string{p.pos.Pass, p.pos.TouchedBy, p.events.Run} {
 			id = runid.Later(id, last[:min(len(last), len(id))])
@@ -112,7 +112,7 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.overlays[dest]; l != nil {
 		return l.Pass
 	}
-	return x.OncePass(x.q.stream, stamp)
+	return x.conf.OncePass(x.q.stream, stamp)
 }
 
 func (d *Deltas) values(q *queue, key string) map[string][]byte {

@@ -37,7 +37,7 @@ type Refetcher interface {
 // Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
 // goroutine, and lives as long as the configuration.
 type Deltas struct {
-	pipeline.Config
+	conf   pipeline.Config
 	mu     sync.Mutex // guards what the destinations change concurrently
 	inbox  *extract.Inbox
 	pace   applyRate
@@ -76,7 +76,7 @@ func New(c Config) (*Deltas, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	d := &Deltas{Config: c.Config, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
+	d := &Deltas{conf: c.Config, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
 		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: c.Now, made: c.Now()}
 	if d.aside == nil {
 		d.aside = func(context.Context, int64, string) error { return nil }
@@ -84,7 +84,7 @@ func New(c Config) (*Deltas, error) {
 	d.fetch, _ = c.Source.(Refetcher)
 	for _, s := range c.Streams {
 		if c.Inbox.HasEvents(s.Name) {
-			d.Locks.Watch(s.Name)
+			d.conf.Locks.Watch(s.Name)
 		}
 	}
 	return d, nil
@@ -128,7 +128,7 @@ func (d *Deltas) awake() []pipeline.Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	return slices.DeleteFunc(slices.Clone(d.Destinations), func(dest pipeline.Destination) bool {
+	return slices.DeleteFunc(slices.Clone(d.conf.Destinations), func(dest pipeline.Destination) bool {
 		r := d.resting[dest.Name]
 		return r != nil && now.Before(r.until)
 	})

@@ -26,17 +26,17 @@ type detailTable struct {
 // besideOf returns a queue for the table of the detail stream. It returns nil if that table does not exist or has
 // another key.
 func (d *Deltas) besideOf(q *queue) *queue {
-	i := slices.IndexFunc(d.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
+	i := slices.IndexFunc(d.conf.Streams, func(s schemas.Stream) bool { return s.Name == q.detail.Name })
 	if !q.canRequest || i < 0 {
 		return nil
 	}
-	s := d.Streams[i]
+	s := d.conf.Streams[i]
 	if !s.PlainKey() || s.Key[0] != q.stream.Key[0] || s.Context != "" || s.Window ||
 		s.Table.Mode == schemas.Append || d.inbox.HasEvents(s.Name) {
 		return nil
 	}
 	b := newQueue()
-	b.stream, b.lock = s, d.Locks.Watch(s.Name)
+	b.stream, b.lock = s, d.conf.Locks.Watch(s.Name)
 	return b
 }
 

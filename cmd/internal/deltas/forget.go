@@ -30,7 +30,7 @@ func (d *Deltas) failing() map[string]bool {
 
 func (d *Deltas) forget() {
 	failing := d.failing()
-	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest pipeline.Destination) bool { return failing[dest.Name] })
+	live := slices.DeleteFunc(slices.Clone(d.conf.Destinations), func(dest pipeline.Destination) bool { return failing[dest.Name] })
 	if len(live) == 0 || len(failing) == 0 {
 		return // nothing can be dropped; further events stay in the inbox
 	}
@@ -63,7 +63,7 @@ func (d *Deltas) catchUp() {
 	}
 	for _, q := range d.queues {
 		for key, e := range q.waiting {
-			if !e.stored && q.lacked(e, d.Destinations) {
+			if !e.stored && q.lacked(e, d.conf.Destinations) {
 				d.leaveBehind(e, nil)
 				delete(q.waiting, key)
 			}

@@ -25,7 +25,7 @@ const eventChunks = 40
 // keep writes new events to the tables of events. It does not write at every call, because readers of a database file
 // have to wait while it is written. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
-	for _, dest := range d.Destinations {
+	for _, dest := range d.conf.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
 			d.ledgers[dest.Name] = 0
 		}
@@ -54,7 +54,7 @@ func (d *Deltas) keep(ctx context.Context) {
 		}
 		return nil
 	})
-	d.rep.Events = counts[d.Destinations[0].Name]
+	d.rep.Events = counts[d.conf.Destinations[0].Name]
 	d.trouble(err)
 }
 
@@ -86,7 +86,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest pipeline.Destination) (n int
 	last := events[len(events)-1]
 	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.Knows(e.Ordinal, e.Received) })
 	if len(events) > 0 {
-		stamp := runid.New(d.Now())
+		stamp := runid.New(d.conf.Now())
 		a.Through, a.At, a.Run, pos.TouchedBy = last.Ordinal, d.now().UTC(), stamp, stamp
 		if err := d.commitEvents(ctx, dest, key, stored, pos.WithApplied(a), events); err != nil {
 			return 0, false, err
@@ -103,7 +103,7 @@ func (d *Deltas) commitEvents(ctx context.Context, dest pipeline.Destination, ke
 	for i, e := range events {
 		rows[i] = eventRow(e)
 	}
-	return load.CommitRows(ctx, dest, key, stored, next.Encode(), load.Pass{Run: next.TouchedBy, Whole: true, Now: d.Now}, load.Events, rows...)
+	return load.CommitRows(ctx, dest, key, stored, next.Encode(), load.Pass{Run: next.TouchedBy, Whole: true, Now: d.conf.Now}, load.Events, rows...)
 }
 
 func eventRow(e extract.Delivery) []any {

@@ -121,7 +121,7 @@ func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 
 func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
 	t.Helper()
-	at, err := memoryOf(r).Cursor(t.Context(), r.deltas.Key("v2.contacts"))
+	at, err := memoryOf(r).Cursor(t.Context(), r.deltas.conf.Key("v2.contacts"))
 	require.NoError(t, err)
 	return at
 }

@@ -17,13 +17,13 @@ type destinationPosition struct {
 }
 
 func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosition) (err error) {
-	if p.stored, err = p.dest.Cursor(ctx, d.Key(q.stream.Name)); err != nil {
+	if p.stored, err = p.dest.Cursor(ctx, d.conf.Key(q.stream.Name)); err != nil {
 		return err
 	}
 	if p.pos, err = cursor.Decode(p.stored); err != nil {
 		return err
 	}
-	if err := d.CheckAddress(q.stream, p.pos); err != nil {
+	if err := d.conf.CheckAddress(q.stream, p.pos); err != nil {
 		return err
 	}
 	p.events, err = p.pos.Applied()

@@ -173,7 +173,7 @@ func (s *storm) applyDuring(ctx context.Context, done <-chan struct{}) (sum Repo
 }
 
 func (s *storm) synced() bool {
-	at, err := s.memory.Cursor(s.t.Context(), s.deltas.Key("v2.contacts"))
+	at, err := s.memory.Cursor(s.t.Context(), s.deltas.conf.Key("v2.contacts"))
 	require.NoError(s.t, err)
 	pos, err := cursor.Decode(at)
 	require.NoError(s.t, err)
@@ -207,7 +207,7 @@ func (s *storm) settle() {
 			return
 		}
 	}
-	at, _ := s.memory.Cursor(s.t.Context(), s.deltas.Key("v2.contacts"))
+	at, _ := s.memory.Cursor(s.t.Context(), s.deltas.conf.Key("v2.contacts"))
 	s.t.Fatalf("events still wait: %+v, %s", s.deltas.rep, at)
 }
 

@@ -48,7 +48,7 @@ func (d *Deltas) sort(e extract.Delivery) {
 			continue
 		}
 		q.recount(e.Ordinal, e.Received)
-		if !q.lacked(&entity{last: e.Ordinal}, d.Destinations) {
+		if !q.lacked(&entity{last: e.Ordinal}, d.conf.Destinations) {
 			continue
 		}
 		if len(q.waiting) >= d.pace.entities/4 {
@@ -58,7 +58,7 @@ func (d *Deltas) sort(e extract.Delivery) {
 			q.giveUp()
 			h.Key = ""
 		}
-		q.add(e, h, d.Destinations)
+		q.add(e, h, d.conf.Destinations)
 	}
 }
 
@@ -68,7 +68,7 @@ func (d *Deltas) report(rep *Report) {
 	if d.left != nil {
 		rep.Through = min(rep.Through, d.left.after)
 	}
-	for _, dest := range d.Destinations {
+	for _, dest := range d.conf.Destinations {
 		rep.Through = min(rep.Through, d.ledgers[dest.Name])
 	}
 	if rep.Through < d.read && len(awake) > 0 {
@@ -80,7 +80,7 @@ func (d *Deltas) report(rep *Report) {
 		if q.whole != nil {
 			rep.Waiting++
 		}
-		if low, oldest := q.floor(d.Destinations); low > 0 {
+		if low, oldest := q.floor(d.conf.Destinations); low > 0 {
 			rep.Through = min(rep.Through, low-1)
 			if rep.Oldest.IsZero() || oldest.Before(rep.Oldest) {
 				rep.Oldest = oldest
@@ -139,8 +139,8 @@ func (d *Deltas) ancestry(names []string, s schemas.Stream) []string {
 	if slices.Contains(names, s.Name) {
 		return names
 	}
-	if i := slices.IndexFunc(d.Streams, func(p schemas.Stream) bool { return p.Name == s.Parent }); i >= 0 {
-		names = d.ancestry(names, d.Streams[i])
+	if i := slices.IndexFunc(d.conf.Streams, func(p schemas.Stream) bool { return p.Name == s.Parent }); i >= 0 {
+		names = d.ancestry(names, d.conf.Streams[i])
 	}
 	return append(names, s.Name)
 }

@@ -104,7 +104,7 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		return nil
 	}
 	if byList {
-		for _, e := range q.lacking(d.Destinations) {
+		for _, e := range q.lacking(d.conf.Destinations) {
 			if e.data != nil && !e.gone {
 				x.described = append(x.described, e)
 			}

@@ -55,7 +55,7 @@ func (t *rejectRetry) accept(ctx context.Context, a *Accepted) error {
 		return err
 	}
 	a.Left, t.done.Left = t.done.Left, 0
-	now := t.Now()
+	now := t.Config.Now()
 	var rows [][]any
 	for _, j := range all {
 		rows = append(rows, j.Values(time.Time{}, now))

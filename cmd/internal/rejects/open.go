@@ -37,7 +37,7 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) 
 		for i := range int(b.NumRows()) {
 			j := reject.At(b, i)
 			switch {
-			case j.Pipeline != t.Name || j.Stream != t.stream.Name || j.Resolved || !want(j):
+			case j.Pipeline != t.Config.Name || j.Stream != t.stream.Name || j.Resolved || !want(j):
 			case len(all) >= retryRecords || bytes >= retryBytes:
 				t.done.Left++
 			default:

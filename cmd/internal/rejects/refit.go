@@ -64,7 +64,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitt
 // fit maps records. A record is rejected at once if the stored text is not the whole original, for example because it
 // was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitted, error) {
-	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.Now().UTC(), Via: "poll"}, known)
+	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Config.Run, SyncedAt: t.Config.Now().UTC(), Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, t.Settled[t.dest.Name])
 	if err != nil {

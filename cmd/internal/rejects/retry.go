@@ -160,7 +160,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 	}
 	defer m.release()
 	var rows [][]any
-	now := t.Now()
+	now := t.Config.Now()
 	for _, j := range all {
 		if j.Resolved {
 			rows = append(rows, j.Values(now, j.Accepted))
@@ -171,7 +171,7 @@ func (t *rejectRetry) retry(ctx context.Context) error {
 
 // locate reads the position of the stream in the destination.
 func (t *rejectRetry) locate(ctx context.Context) (err error) {
-	if t.stored, err = t.dest.Cursor(ctx, t.Key(t.stream.Name)); err != nil {
+	if t.stored, err = t.dest.Cursor(ctx, t.Config.Key(t.stream.Name)); err != nil {
 		return err
 	}
 	t.pos, err = cursor.Decode(t.stored)
@@ -183,7 +183,7 @@ func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) err
 	if len(rows) == 0 {
 		return nil
 	}
-	tx, err := t.dest.Begin(ctx, t.Key(t.stream.Name), t.stored, t.OncePass(t.stream, t.Run))
+	tx, err := t.dest.Begin(ctx, t.Config.Key(t.stream.Name), t.stored, t.Config.OncePass(t.stream, t.Config.Run))
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) err
 		}
 	}
 	for _, r := range m.rejects {
-		rows = append(rows, reject.Values(t.Run, t.Name, t.stream.Name, 1, t.Now(), time.Time{}, r))
+		rows = append(rows, reject.Values(t.Config.Run, t.Config.Name, t.stream.Name, 1, t.Config.Now(), time.Time{}, r))
 	}
 	out, err := tx.Apply(ctx, load.Sweep{})
 	if err != nil {
@@ -204,7 +204,7 @@ func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) err
 	if err := load.WriteRows(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	t.pos.TouchedBy = t.Run // makes the cursor differ; the position stays the same
+	t.pos.TouchedBy = t.Config.Run // makes the cursor differ; the position stays the same
 	return tx.Commit(ctx, t.pos.Encode())
 }
 

@@ -29,7 +29,7 @@ func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 }
 
 type compiled struct {
-	Scheme
+	scheme  Scheme
 	header  string // canonical name of the signature header
 	ts, id  source
 	content []segment
@@ -69,7 +69,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 // build compiles a scheme, which must have no faults.
 func (s Scheme) build(keys []usable) *compiled {
 	return &compiled{
-		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
+		scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
 		content: segments(s.Content), signsTS: uses(s.Content, TS), signsID: uses(s.Content, ID), identified: s.signsEventID(),
 	}
 }

@@ -47,7 +47,7 @@ func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 		URL:    func(d *Delivery) { d.Query = flipped(d.Query) },
 		Query:  func(d *Delivery) { d.Query = flipped(d.Query) },
 	} {
-		if uses(c.Content, kind) {
+		if uses(c.scheme.Content, kind) {
 			s := *d
 			change(&s)
 			all = append(all, s)
@@ -65,7 +65,7 @@ func (c *compiled) signedHeaders() []string {
 	if c.signsID && c.id.header != "" {
 		all = append(all, c.id.header)
 	}
-	walk(c.Content, func(t Token) {
+	walk(c.scheme.Content, func(t Token) {
 		if t.Kind == HeaderOf {
 			all = append(all, canonical(t.Text))
 		}
@@ -93,7 +93,7 @@ func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 	}
 	return c.signsTS && again(func(r *reading) { r.ts = flipped(r.ts) }) ||
 		c.signsID && again(func(r *reading) { r.id = flipped(r.id) }) ||
-		uses(c.Content, KeyID) && again(func(r *reading) { r.keyID = flipped(r.keyID) })
+		uses(c.scheme.Content, KeyID) && again(func(r *reading) { r.keyID = flipped(r.keyID) })
 }
 
 func flipped(text string) string {
@@ -108,17 +108,17 @@ func flipped(text string) string {
 // otherKey reports whether a sample verifies with an altered secret. It does not try public keys: a public key
 // with a flipped bit is usually invalid, and the other controls are enough.
 func (l *learner) otherKey(c candidate) bool {
-	if c.Algorithm.public() {
+	if c.scheme.Algorithm.public() {
 		return false
 	}
 	var others []usable
 	for _, k := range l.Hints.Keys {
-		raw, err := secretBytes(k.Secret.Reveal(), c.KeyEncoding)
+		raw, err := secretBytes(k.Secret.Reveal(), c.scheme.KeyEncoding)
 		if err != nil || k.PublicKey != "" {
 			continue
 		}
 		raw[0] ^= 1
-		others = append(others, usable{Key{Label: k.Label}, newChecker(c.Scheme, raw)})
+		others = append(others, usable{Key{Label: k.Label}, newChecker(c.scheme, raw)})
 	}
 	spoiled := *c.compiled
 	spoiled.keys = others

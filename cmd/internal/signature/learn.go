@@ -76,7 +76,7 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	}
 	if len(classes) > 1 {
 		for _, c := range classes {
-			f.Others = append(f.Others, c.Scheme)
+			f.Others = append(f.Others, c.scheme)
 		}
 		return f, ErrAmbiguous
 	}
@@ -84,7 +84,7 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	if !l.controlled(found) {
 		return f, ErrNone
 	}
-	f.Scheme, f.Label, f.Partial = found.Scheme, found.label, f.Judged
+	f.Scheme, f.Label, f.Partial = found.scheme, found.label, f.Judged
 	f.Scheme.Name = "learned"
 	f.Late = l.late(found)
 	return f, nil
@@ -173,13 +173,13 @@ func (l *learner) search() []candidate {
 		}
 		l.tried++
 		label, class, ok := l.verifyAll(c)
-		if ok && len(c.Faults()) == 0 && !slices.ContainsFunc(found, func(f candidate) bool { return f.class == class }) {
+		if ok && len(c.scheme.Faults()) == 0 && !slices.ContainsFunc(found, func(f candidate) bool { return f.class == class }) {
 			found = append(found, candidate{c, label, class})
 		}
 	}
 	for i := range found {
-		found[i].EventID = l.eventID(found[i].Scheme)
-		if c, err := compile(found[i].Scheme, l.Hints.Keys); err == nil {
+		found[i].scheme.EventID = l.eventID(found[i].scheme)
+		if c, err := compile(found[i].scheme, l.Hints.Keys); err == nil {
 			found[i].compiled = c
 		}
 	}
@@ -210,7 +210,7 @@ func (l *learner) compile(s Scheme) *compiled {
 
 func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte, ok bool) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n", c.Algorithm)
+	fmt.Fprintf(h, "%s\n", c.scheme.Algorithm)
 	good, failing := 0, []int(nil)
 	for i := range l.samples {
 		by, r, matches := l.open(c, &l.samples[i].Delivery)

@@ -23,7 +23,7 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	if reason != "" {
 		return Verdict{}, reason
 	}
-	verdict := Verdict{Scheme: c.Name, SecretLabel: key.Label}
+	verdict := Verdict{Scheme: c.scheme.Name, SecretLabel: key.Label}
 	if c.identified {
 		verdict.EventID = r.id
 	}
@@ -40,7 +40,7 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 		return Verdict{}, Incomplete
 	}
 	// Check the time after the signature: a forger must learn nothing when a delivery is refused.
-	if verdict.Time, reason = c.Timestamp.judge(now, r.ts); reason != "" {
+	if verdict.Time, reason = c.scheme.Timestamp.judge(now, r.ts); reason != "" {
 		return Verdict{}, reason
 	}
 	if verdict.EventID == "" {
@@ -57,14 +57,14 @@ func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
 	if reason != "" {
 		return reason
 	}
-	if !c.Parse.parse(value, &r.fields) {
+	if !c.scheme.Parse.parse(value, &r.fields) {
 		return Malformed
 	}
-	least, most := c.Algorithm.lengths()
+	least, most := c.scheme.Algorithm.lengths()
 	for i, text := range r.sigs[:r.n] {
 		from := len(s.buf)
 		var ok bool
-		s.buf, ok = c.Encoding.appendDecoded(s.buf, text)
+		s.buf, ok = c.scheme.Encoding.appendDecoded(s.buf, text)
 		r.decoded[i] = s.buf[from:len(s.buf):len(s.buf)]
 		if n := len(r.decoded[i]); !ok || n < least || n > most {
 			return Malformed
@@ -139,7 +139,7 @@ func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	case Query:
 		return d.Query, ""
 	case URL:
-		if text = c.PublicURL; d.Query != "" {
+		if text = c.scheme.PublicURL; d.Query != "" {
 			text += "?" + d.Query
 		}
 	case HeaderOf:

@@ -67,7 +67,7 @@ func (x *chunk) write(parts []arrow.Array) error {
 			to := min(from+sliceRows, p.Len())
 			x.level(p, from, to)
 			spans(p, from, to, x.leaf.take)
-			if x.leaf.size()+len(x.defs)/8 < wholePage {
+			if x.leaf.size()+len(x.tools.defs)/8 < wholePage {
 				continue
 			}
 			if err := x.flush(); err != nil {
@@ -81,7 +81,7 @@ func (x *chunk) write(parts []arrow.Array) error {
 func (x *chunk) level(a arrow.Array, from, to int) {
 	l, ok := a.(*array.List)
 	if !ok {
-		x.defs = x.mark(x.defs, a, from, to, x.top)
+		x.tools.defs = x.mark(x.tools.defs, a, from, to, x.top)
 		return
 	}
 	values := l.ListValues()
@@ -92,15 +92,15 @@ func (x *chunk) level(a arrow.Array, from, to int) {
 			if l.IsNull(i) {
 				has = 0
 			}
-			x.reps, x.defs = append(x.reps, 0), append(x.defs, has)
+			x.tools.reps, x.tools.defs = append(x.tools.reps, 0), append(x.tools.defs, has)
 			x.holes++
 			continue
 		}
-		x.reps = append(x.reps, 0)
+		x.tools.reps = append(x.tools.reps, 0)
 		for range next - first - 1 {
-			x.reps = append(x.reps, 1)
+			x.tools.reps = append(x.tools.reps, 1)
 		}
-		x.defs = x.mark(x.defs, values, int(first), int(next), x.top)
+		x.tools.defs = x.mark(x.tools.defs, values, int(first), int(next), x.top)
 	}
 }
 
@@ -119,19 +119,19 @@ func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []u
 }
 
 func (x *chunk) flush() error {
-	n := len(x.defs)
+	n := len(x.tools.defs)
 	if n == 0 {
 		return nil
 	}
-	page := x.page[:0]
+	page := x.tools.page[:0]
 	if x.list {
-		page = appendLevels(page, x.reps, 1)
+		page = appendLevels(page, x.tools.reps, 1)
 	}
-	page = x.leaf.encode(appendLevels(page, x.defs, x.top))
-	x.packed = x.zstd.EncodeAll(page, x.packed[:0])
+	page = x.leaf.encode(appendLevels(page, x.tools.defs, x.top))
+	x.tools.packed = x.tools.zstd.EncodeAll(page, x.tools.packed[:0])
 	x.nulls += int64(x.holes)
-	x.page, x.reps, x.defs, x.holes = page, x.reps[:0], x.defs[:0], 0
-	p := pqfile.NewDataPageV1(memory.NewBufferBytes(x.packed), int32(n), x.as, parquet.Encodings.RLE, parquet.Encodings.RLE, int32(len(page)))
+	x.tools.page, x.tools.reps, x.tools.defs, x.holes = page, x.tools.reps[:0], x.tools.defs[:0], 0
+	p := pqfile.NewDataPageV1(memory.NewBufferBytes(x.tools.packed), int32(n), x.as, parquet.Encodings.RLE, parquet.Encodings.RLE, int32(len(page)))
 	defer p.Release()
 	_, err := x.pages.WriteDataPage(p)
 	return err

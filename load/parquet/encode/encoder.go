@@ -33,7 +33,7 @@ type encoder struct {
 	footer *metadata.FileMetaDataBuilder
 	group  *metadata.RowGroupMetaDataBuilder
 	pool   *Pool
-	*tools
+	tools  *tools
 }
 
 type countingWriter struct {

@@ -101,7 +101,7 @@ func (l *texts) bounds(s *metadata.EncodedStatistics) {
 }
 
 type integers struct {
-	*tools
+	tools     *tools
 	low, high int64
 	some      bool
 }
@@ -145,13 +145,13 @@ func (l *integers) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-type fixed struct{ *tools }
+type fixed struct{ tools *tools }
 
-func (l *fixed) size() int { return len(l.bytes) }
+func (l *fixed) size() int { return len(l.tools.bytes) }
 
 func (l *fixed) encode(dst []byte) []byte {
-	dst = append(dst, l.bytes...)
-	l.bytes = l.bytes[:0]
+	dst = append(dst, l.tools.bytes...)
+	l.tools.bytes = l.tools.bytes[:0]
 	return dst
 }
 
@@ -168,7 +168,7 @@ func (l *floats) take(a arrow.Array, from, to int) {
 			continue
 		}
 		v := f.Value(i)
-		l.bytes = binary.LittleEndian.AppendUint64(l.bytes, math.Float64bits(v))
+		l.tools.bytes = binary.LittleEndian.AppendUint64(l.tools.bytes, math.Float64bits(v))
 		switch {
 		case math.IsNaN(v): // NaN is not included in the bounds
 		case !l.some:
@@ -213,7 +213,7 @@ func (l *dates) take(a arrow.Array, from, to int) {
 			l.some, l.low, l.high = true, v, v
 		}
 		l.low, l.high = min(l.low, v), max(l.high, v)
-		l.bytes = binary.LittleEndian.AppendUint32(l.bytes, uint32(v))
+		l.tools.bytes = binary.LittleEndian.AppendUint32(l.tools.bytes, uint32(v))
 	}
 }
 
@@ -246,7 +246,7 @@ func (l *decimals) take(a arrow.Array, from, to int) {
 		case l.high.Less(v):
 			l.high = v
 		}
-		l.bytes = l.append(l.bytes, v)
+		l.tools.bytes = l.append(l.tools.bytes, v)
 	}
 }
 

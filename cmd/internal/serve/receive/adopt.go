@@ -31,19 +31,19 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 	if v == nil {
 		return 0, fmt.Errorf("adopt captures: the signature scheme of %s is not known", source)
 	}
-	deliveries, captures, err := Captured(ctx, h.Inbox, source)
+	deliveries, captures, err := Captured(ctx, h.options.Inbox, source)
 	if err != nil {
 		return 0, fmt.Errorf("adopt captures: %w", err)
 	}
 	verified := false
 	defer func() {
 		if verified { // even after an error: some events are already in the inbox
-			h.Received(source)
+			h.options.Received(source)
 		}
 	}()
 	for i, c := range captures {
 		if verdict, err := v.Verify(c.Received, deliveries[i]); err == nil {
-			was, err := h.Inbox.Append(ctx, event(source, c.Received, deliveries[i], verdict))
+			was, err := h.options.Inbox.Append(ctx, event(source, c.Received, deliveries[i], verdict))
 			if err != nil {
 				return adopted, fmt.Errorf("adopt captures: %w", err)
 			}
@@ -52,7 +52,7 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 				adopted++
 			}
 		}
-		if err := h.Inbox.Forget(ctx, source, c.Ordinal); err != nil {
+		if err := h.options.Inbox.Forget(ctx, source, c.Ordinal); err != nil {
 			return adopted, fmt.Errorf("adopt captures: %w", err)
 		}
 	}

@@ -48,7 +48,7 @@ func rigOn(t *testing.T, dir string, o state.InboxOptions) *rig {
 	var err error
 	r.inbox, err = state.OpenInbox(t.Context(), dir, o)
 	require.NoError(t, err)
-	r.Inbox, r.dir = r.inbox, dir
+	r.options.Inbox, r.dir = r.inbox, dir
 	return r
 }
 

@@ -61,7 +61,7 @@ type Sources map[string]Verifier
 
 // Handler accepts deliveries. It is safe for concurrent use.
 type Handler struct {
-	Options
+	options Options
 	sources atomic.Pointer[Sources]
 	budget  *budget
 	log     *sampled
@@ -92,7 +92,7 @@ func New(o Options) *Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &Handler{Options: o, budget: newBudget(o.Budget), log: &sampled{log: o.Log}}
+	h := &Handler{options: o, budget: newBudget(o.Budget), log: &sampled{log: o.Log}}
 	h.sources.Store(&Sources{})
 	return h
 }
@@ -129,7 +129,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		name = "" // otherwise a client could create any number of names in the metrics
 	}
-	h.Observe(serve.WebhookSeen{Source: name, Verdict: a.verdict, Status: a.status, Took: time.Since(start)})
+	h.options.Observe(serve.WebhookSeen{Source: name, Verdict: a.verdict, Status: a.status, Took: time.Since(start)})
 	if a.status != http.StatusOK {
 		h.log.warn("webhook refused", "source", name, "why", a.verdict, "status", a.status, "from", address(r.RemoteAddr), "error", a.err)
 	}
@@ -155,14 +155,14 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	if a.status != 0 {
 		return a
 	}
-	now := h.Now()
+	now := h.options.Now()
 	d := signature.Delivery{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header, Body: body}
 	if v == nil {
 		return h.capture(r, name, now, d)
 	}
 	verdict, err := v.Verify(now, d)
 	if err != nil {
-		h.Hinted(name) // pass on only the name, because the content is not verified
+		h.options.Hinted(name) // pass on only the name, because the content is not verified
 		return refused(err)
 	}
 	return h.store(r, event(name, now, d, verdict))
@@ -199,26 +199,26 @@ const appendTime = 10 * time.Second
 func (h *Handler) store(r *http.Request, e state.Event) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
-	was, err := h.Inbox.Append(ctx, e)
+	was, err := h.options.Inbox.Append(ctx, e)
 	if err != nil {
 		return unkept(err)
 	}
 	// Call Received even if the event is a repetition. The request of the first delivery may have timed out
 	// before its event was stored, so that Received was not called.
-	h.Received(e.Source)
+	h.options.Received(e.Source)
 	return answer{status: http.StatusOK, verdict: string(was)}
 }
 
 func (h *Handler) capture(r *http.Request, name string, now time.Time, d signature.Delivery) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
-	if err := h.Inbox.Capture(ctx, state.Event{
-		Source: name, Received: now, Header: captureHeader(d), Body: d.Body, From: access.Client(r), Likely: h.Signed(name, r.Header),
+	if err := h.options.Inbox.Capture(ctx, state.Event{
+		Source: name, Received: now, Header: captureHeader(d), Body: d.Body, From: access.Client(r), Likely: h.options.Signed(name, r.Header),
 	}); err != nil {
-		h.Hinted(name)
+		h.options.Hinted(name)
 		return unkept(err)
 	}
-	h.Hinted(name)
+	h.options.Hinted(name)
 	return answer{status: http.StatusOK, verdict: captured}
 }
 

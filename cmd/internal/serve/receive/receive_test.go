@@ -125,7 +125,7 @@ func TestDeliveriesByTheSharedClock(t *testing.T) {
 	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRig(t)
 		now := func() time.Time { return time.Now().Add(apart) }
-		r.Options.Now = now
+		r.options.Now = now
 		body, begun := []byte(`{"id":"1"}`), now()
 		a := r.send(t, "main", body, map[string]string{"Content-Type": "application/json", "Service-Signature": signAt(body, now())})
 		require.Equal(t, http.StatusOK, a.status, a.body)
@@ -215,12 +215,12 @@ func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error)
 // An event is stored, but its sender gets an error. When the sender repeats the event, Received is called.
 func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
 	r := newRig(t)
-	good := r.Inbox
-	r.Inbox = late{good}
+	good := r.options.Inbox
+	r.options.Inbox = late{good}
 	require.Equal(t, 503, r.deliver(t, `{"id":"evt_1"}`).status)
 	require.Len(t, r.events(t), 1)
 	require.Zero(t, r.new.Load())
-	r.Inbox = good
+	r.options.Inbox = good
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
 	require.Equal(t, 1, r.verdicts()["main duplicate"])
 	require.EqualValues(t, 1, r.new.Load(), "the applier is woken")
@@ -389,19 +389,19 @@ func (f failing) Append(context.Context, state.Event) (state.Appended, error) { 
 
 func TestNothingKeptNothingAcknowledged(t *testing.T) {
 	r := newRig(t)
-	good := r.Inbox
+	good := r.options.Inbox
 	for err, verdict := range map[error]string{
 		fmt.Errorf("append: %w", state.ErrInboxFull): "main inbox full", state.ErrInboxClosed: "main inbox unavailable",
 		errors.New("disk i/o error"): "main inbox unavailable", context.DeadlineExceeded: "main inbox unavailable",
 	} {
 		before := r.verdicts()[verdict]
-		r.Inbox = failing{err: err}
+		r.options.Inbox = failing{err: err}
 		a := r.deliver(t, `{"id":"evt_1"}`)
 		require.Equal(t, 503, a.status)
 		require.Equal(t, "5", a.header.Get("Retry-After"))
 		require.Equal(t, before+1, r.verdicts()[verdict])
 	}
-	r.Inbox = good
+	r.options.Inbox = good
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
 }
 
