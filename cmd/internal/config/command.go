@@ -10,8 +10,8 @@ import (
 // rereadEvery is the least time between two runs of a command whose output servers refuse.
 const rereadEvery = 30 * time.Second
 
-// failingTime limits the total time of failing commands. If each of thousands of sources has its own command and
-// the secret manager is locked, each command would wait until its timeout. // Invariant 15
+// failingTime limits the total time of failing commands. Without this limit, thousands of sources with their own
+// commands could each wait for a timeout while the secret manager is locked. // Invariant 15
 const failingTime = time.Minute
 
 // commands runs each distinct ${cmd:…} once, even if a template names it for thousands of sources. It is safe for

@@ -67,8 +67,8 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of a value. For a block mapping that is the position of the first key: the
-// parser's own position is that of the first colon.
+// posOf returns the position of a value. For a block mapping, posOf returns the position of the first key, because the
+// parser reports the position of the first colon.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:

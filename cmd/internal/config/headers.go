@@ -65,8 +65,8 @@ func authScheme(v value) *scalar {
 	return &s
 }
 
-// setHeader sets how a token or key is sent. The default is "Authorization: Bearer TOKEN", and in another header
-// only the token.
+// setHeader sets how a token or key is sent. The default is "Authorization: Bearer TOKEN". Another header has only the
+// token.
 func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	if header == nil && scheme == nil {
 		return

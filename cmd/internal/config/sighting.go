@@ -1,7 +1,7 @@
 package config
 
-// sighting is what was observed while the reader read a value, for example that it wants a list. The JSON Schema
-// is made from sightings, so that the file's format is defined only once, by the reader.
+// sighting is what was observed while the reader read a value, for example that the reader wants a list. The JSON
+// Schema is made from sightings, so that the file's format is defined only once, by the reader.
 type sighting struct {
 	mapping   bool
 	keys      []string // the keys that a mapping may have; nil: the user chooses the keys, such as names of sources

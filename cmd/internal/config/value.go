@@ -186,7 +186,8 @@ func keyText(k ast.MapKeyNode) string {
 }
 
 // mapping reads each key with its function, and reports required keys that are missing. It returns whether all keys
-// were known. If one was not, it may be misspelled, so neither mapping nor its caller reports that a key is missing.
+// were known. If a key is unknown, it may be misspelled, so neither mapping nor its caller reports that a key is
+// missing.
 func (v value) mapping(f fields, required ...string) bool {
 	es, ok := v.entries()
 	if !ok {
@@ -261,8 +262,8 @@ func (v value) list() []value {
 	return nil
 }
 
-// scalar is a single value: raw as the file has it, and value with each ${…} replaced. Messages quote only raw,
-// because value may contain a secret.
+// scalar is a single value. The field raw is the text in the file, and in the field value each ${…} is replaced.
+// Messages quote only raw, because value may contain a secret.
 type scalar struct {
 	raw, value string
 	at         Pos
