@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// appliers apply the webhook events of the sources of one pipeline, one source after the other. Not safe for
+// appliers apply the webhook events of the sources of one pipeline, one source after the other. They are not safe for
 // concurrent use.
 type appliers []*execute.Applier
 

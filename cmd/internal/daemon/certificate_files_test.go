@@ -35,8 +35,8 @@ func writeCertificate(t *testing.T, cert, key, name string, until time.Time) {
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-// TestCertificateFiles: a certificate is read again when its files change. While they are unusable, the
-// previous one stays in use.
+// TestCertificateFiles: a certificate is read again when its files change. While the files are unusable, the previous
+// certificate stays in use.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := &certificateFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
