@@ -90,7 +90,7 @@ func (d *delivery) attemptAll(ctx context.Context, suspect bool) error {
 const errPaused = "its source is paused; `penstock sources resume` includes it again"
 
 // attempt makes one attempt at claimed units. If the source is silent for too long, the attempt is put off, so that
-// other sources are read. What it has committed stays.
+// other sources are read. Data that the attempt has committed stays.
 func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	x, j, u := d.executor, d.job, units[0]
 	if x.paused(ctx, j.conf, u.Source) {
@@ -160,8 +160,7 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	}
 }
 
-// guard calls the function do, and recovers from a panic. Events that are not applied are left to
-// serve.
+// guard calls the function do, and recovers from a panic. The process `penstock serve` applies the events that remain.
 func (d *delivery) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {
