@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DefaultLife is how long a worker keeps its units without a heartbeat. Other workers have the units of a lost worker
+// DefaultLife is how long a worker keeps its units without a heartbeat. Other workers get the units of a lost worker
 // within a minute: River looks for lost jobs every 30 seconds.
 const DefaultLife = 20 * time.Second
 

@@ -106,8 +106,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot only if the job waits for its source and the jobs leave at least one of the taken
-// slots unused.
+// stepAside gives up the slot only if the job waits for its source, and the jobs use at least one slot less than they
+// hold.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// Plan returns the units of one source in a run, one for each family of streams (see [Families]). Part
-// of a unit is the names of its streams.
+// Plan returns the units of one source in a run, one for each family of streams (see [Families]). The field Part of a
+// unit has the names of its streams.
 func Plan(run, name, source string, streams []schemas.Stream) []state.Unit {
 	var units []state.Unit
 	for _, family := range Families(streams) {

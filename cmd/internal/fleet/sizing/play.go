@@ -148,8 +148,8 @@ func (p *simulation) share() {
 	}
 }
 
-// step lets units that end within a hundredth of the mean remaining time end together, so that many small
-// units do not need a step each.
+// step ends units together if they would end within a hundredth of the mean remaining time. So many small units do not
+// need a step each.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {
