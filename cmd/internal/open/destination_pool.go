@@ -32,8 +32,8 @@ func NewDestinationPool() *DestinationPool {
 	return &DestinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open returns a handle of the destination that d configures. The function open opens the destination if
-// it is not open. Each caller must close its handle.
+// open returns a handle of the destination that d configures. The parameter open is called if the destination is not
+// open. Each caller must close its handle.
 func (l *DestinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()

@@ -16,14 +16,14 @@ import (
 // Invariant 6
 const DefaultHeap = 128 << 20
 
-// leastHeap is the smallest heap size that a limit of a cgroup leads to. A smaller one would only cost CPU.
+// leastHeap is the smallest heap size under a memory limit of a cgroup. A smaller heap would only cost CPU.
 const leastHeap = 32 << 20
 
-// heapUse are the runs at work, whose needs decide the size of the heap.
+// heapUse has the runs in progress. Their needs decide the size of the heap.
 type heapUse struct {
 	mu   sync.Mutex
 	runs map[*Run]MemoryPlan
-	most int64 // the most that the limit of the cgroup allows; 0 until it is read
+	most int64 // largest heap size that the limit of the cgroup allows; 0 until the limit is read
 }
 
 // KeepHeap sets the size of the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
@@ -62,8 +62,9 @@ func (u *heapUse) keep() {
 	KeepHeap(min(heapFor(plans), u.most))
 }
 
-// heapFor returns the heap size for runs at work: what the most demanding destination needs, and a share for each list
-// that is read at the same time. If the heap did not grow with the lists, the collector would run all the time.
+// heapFor returns the heap size for the runs in progress: the size that the most demanding destination needs, and a
+// share for each list that is read at the same time. If the heap did not grow with the lists, the collector would run
+// all the time.
 func heapFor(plans []MemoryPlan) (bytes int64) {
 	var lists int64
 	for _, p := range plans {
@@ -76,8 +77,8 @@ func heapFor(plans []MemoryPlan) (bytes int64) {
 	return bytes + lists
 }
 
-// heapShare returns the most that the heap may take of the memory that the process may use. The other half is for the
-// program itself and for the engine of a DuckDB destination. 0 means that there is no limit.
+// heapShare returns the largest heap size if the process may use this memory: half of it. The other half is for the
+// program itself and for the engine of a DuckDB destination. If memory is 0, there is no limit.
 func heapShare(memory int64) int64 {
 	if memory == 0 {
 		return math.MaxInt64
@@ -85,8 +86,8 @@ func heapShare(memory int64) int64 {
 	return max(memory/2, leastHeap)
 }
 
-// memoryLimit returns the lowest limit of the cgroups of this process, of version 1 or 2, or 0 if there is none. root
-// is the root of the file system.
+// memoryLimit returns the lowest memory limit of the cgroups (version 1 or 2) of this process, or 0 if there is none.
+// The parameter root is the root of the file system.
 func memoryLimit(root fs.FS) (lowest int64) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -106,7 +107,8 @@ func memoryLimit(root fs.FS) (lowest int64) {
 		default:
 			continue
 		}
-		// In a container, the group may be the root of what it sees, so the parents are read too.
+		// In a container, the folder of the group may be mounted as the root, so the limits of the parent folders are
+		// read too.
 		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
 			if n := readLimit(root, path.Join(folder, group, file)); n > 0 && (lowest == 0 || n < lowest) {
 				lowest = n
@@ -119,7 +121,7 @@ func memoryLimit(root fs.FS) (lowest int64) {
 	return lowest
 }
 
-// noLimit is less than the number by which version 1 says that there is no limit.
+// noLimit is less than the number that means "no limit" in version 1 of cgroups.
 const noLimit = 1 << 60
 
 func readLimit(root fs.FS, name string) int64 {
@@ -129,7 +131,7 @@ func readLimit(root fs.FS, name string) int64 {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil || n >= noLimit {
-		return 0 // the text is max
+		return 0 // the text is "max", or the number means "no limit"
 	}
 	return n
 }

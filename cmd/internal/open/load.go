@@ -112,8 +112,8 @@ func ReadSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// mounted reports whether a file is in a folder to which a container runtime or systemd mounts secrets. They choose the
-// mode of the file.
+// mounted reports whether a file is in a folder to which a container runtime or systemd mounts secrets. The runtime or
+// systemd chooses the mode of the file.
 func mounted(path string) bool {
 	abs, err := filepath.Abs(path)
 	return err == nil && slices.ContainsFunc([]string{"/run/secrets/", "/var/run/secrets/", "/run/credentials/"}, func(dir string) bool {
@@ -168,8 +168,8 @@ func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, e
 	return c, p, err
 }
 
-// LoadOneSource is like LoadPipeline, for a verb that works on one source. If the pipeline has several sources, source
-// selects one.
+// LoadOneSource is like LoadPipeline, for a verb that works on one source. If the pipeline has several sources, the
+// parameter source selects one.
 func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := o.LoadPipeline(args)
 	if err != nil || !p.MultiSource {
