@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// commitAll commits the groups in order. Once ctx is done, it commits no further group and only releases the memory
-// of the groups. A commit that is running then may finish within its grace period. // Invariant 15
+// commitAll commits the groups in order. Once ctx is done, it commits no further group and only releases the memory of
+// the groups. A commit that is already running may finish within its grace period. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()

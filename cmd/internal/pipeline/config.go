@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Source yields pages, as *extract.Client does. Pages may be called again for a stream whose pass has ended or
-// was given up, and concurrently for different streams.
+// Source yields pages, as *extract.Client does. The method Pages may be called again for a stream whose pass has ended
+// or was given up, and concurrently for different streams.
 type Source interface {
 	Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error]
 }

@@ -442,8 +442,8 @@ func TestIncrementalEndsByTime(t *testing.T) {
 	require.Less(t, m.requests-before, 10)
 }
 
-// The configuration says that the latest change comes first, but the list is ordered by key. Every pass reads the
-// whole list, and the first one reports why.
+// The configuration says that the latest change comes first, but the list is ordered by key. Every pass reads the whole
+// list, and the first pass reports why.
 func TestIncrementalOrderIsChecked(t *testing.T) {
 	m := atRest(false)
 	m.rows[3].at = m.clock

@@ -22,7 +22,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky calls at before each operation and after each commit. After a commit, an error means that its answer is lost.
+// flaky calls the function at before each operation and after each commit. After a commit, an error means that its
+// answer is lost.
 type flaky struct {
 	load.Destination
 	at func(op string) error

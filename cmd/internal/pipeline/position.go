@@ -10,7 +10,7 @@ import (
 )
 
 // storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
-// backfills. pos replaces the position that this run has moved.
+// backfills. The parameter pos replaces the position that this run has moved.
 func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) (cursor.Position, error) {
 	if k.report.Backfill == "" {
 		pos.Backfills, pos.Events = k.main.Backfills, k.main.Events

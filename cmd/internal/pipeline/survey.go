@@ -157,7 +157,7 @@ func (x *bookkeeping) Write(_ context.Context, t schemas.Table, b arrow.RecordBa
 // Apply implements [load.Tx]. No row is missing.
 func (x *bookkeeping) Apply(_ context.Context, s load.Sweep) (load.Outcome, error) {
 	if s.Keys != nil {
-		return load.Outcome{}, errors.New("rows would be deleted in a pass that has changed none")
+		return load.Outcome{}, errors.New("rows would be deleted in a pass that has changed no rows")
 	}
 	out := load.Outcome{Unchanged: x.rows}
 	x.alive, x.rows = x.alive+x.rows, 0

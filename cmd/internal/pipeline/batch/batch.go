@@ -88,8 +88,8 @@ func EachRow(batches []transform.TableBatch, table string, columns []string, vis
 	return nil
 }
 
-// Share prepares a batch for concurrent use. The first call of an array's NullN counts the nulls and stores their
-// number in the array, which would be a data race.
+// Share prepares a batch for concurrent use. Without Share, goroutines would race: the first call of an array's NullN
+// stores the number of nulls in the array.
 func Share(b arrow.RecordBatch) {
 	for _, a := range b.Columns() {
 		for a.NullN() >= 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Withheld splits the rows of a group for one destination. The rows in batches are written. The other rows are
-// withheld, because deltas have committed their records during the pass.
+// Withheld splits the rows of a group for one destination. The rows in the field Batches are written. The other rows
+// are withheld, because deltas have committed their records during the pass.
 type Withheld struct {
 	Batches  []transform.TableBatch // the rows to write
 	own      bool                   // batches are copies, which must be released

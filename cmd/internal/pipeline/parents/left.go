@@ -49,7 +49,7 @@ func (t Table) Review(ctx context.Context, k *Tracker, m *Stored, skipped bool, 
 }
 
 // leftParents finds the stored parents that the pass has not seen. It marks them, so that such a parent is requested
-// like a new one if it appears again: its rows may be gone.
+// like a new parent if it appears again: its rows may be gone.
 func (t Table) leftParents(ctx context.Context, k *Tracker, m *Stored, l *Left, pass string, now time.Time) error {
 	if !slices.ContainsFunc(m.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil

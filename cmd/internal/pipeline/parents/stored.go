@@ -90,8 +90,8 @@ func (t Table) Recall(ctx context.Context, k *Tracker, past Past, tables []schem
 	return m, err
 }
 
-// entries reads the stored parents. It leaves out the parents that the pass unsure requested, because they must be
-// requested again.
+// entries reads the stored parents. It leaves out the parents that the pass with the id unsure requested, because these
+// parents must be requested again.
 func (t Table) entries(ctx context.Context, m *Stored, unsure string) error {
 	var is traits
 	if !t.Stream.Class.Single() {

@@ -20,7 +20,7 @@ const (
 	lasts   = true  // if the list is read again, the doubt remains
 )
 
-// doubts lists all doubts. A new one needs a field in [Facts], a line here, and a property in the tests of this
+// doubts lists all doubts. A new doubt needs a field in [Facts], a line here, and a property in the tests of this
 // package.
 var doubts = []Doubt{
 	{"total changed", Contradicted, passing, totalChanged, func(f *Facts) string {
@@ -160,7 +160,7 @@ func readingsDiffer(f *Facts) bool {
 }
 
 // openSignal returns the first unexplained signal; "" if there is none. A total that was met explains every signal,
-// except one that states a larger number.
+// except a signal that states a larger number.
 func (f *Facts) openSignal() string {
 	for _, s := range f.Unexplained {
 		if !f.settled() || beyond(s, f.Distinct) {

@@ -120,7 +120,7 @@ func (f *Facts) OfWindows() bool { return f.Rule == "windows" }
 
 func (f *Facts) object() bool { return f.Rule == "single" }
 
-// Repeats returns how many records appeared on two pages. If any record did, others may have been on no page. A
+// Repeats returns how many records appeared on two pages. If any record did, other records may have been on no page. A
 // record that appears twice on the same page displaces no other record and is not counted.
 func (f *Facts) Repeats() int64 {
 	if f.Pages <= 1 || f.OfParents() || f.OfWindows() || f.Mingled {

@@ -77,7 +77,7 @@ func (t *Table) witnessed() bool {
 }
 
 // ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A person may
-// know that the list is complete all the same.
+// know that the list is complete nevertheless.
 func (t *Table) ofOneLength() bool {
 	f := t.Facts
 	f.Steady = false
@@ -89,8 +89,8 @@ func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }
 
-// Confirms reports whether a reading can be a witness for the next reading. Without the help of other readings, it
-// must be proven. A reading of a child stream may have skipped unchanged parents.
+// Confirms reports whether a reading can be a witness for the next reading. Its verdict must be proven without the help
+// of other readings. A reading of a child stream may have skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0

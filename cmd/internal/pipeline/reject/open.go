@@ -42,8 +42,8 @@ type Open struct {
 // NewOpen returns an Open without rejects.
 func NewOpen() *Open { return &Open{all: map[ID]openReject{}} }
 
-// Accepted returns when a person accepted the loss of r. If r has another reason than the accepted reject, the loss
-// is not accepted.
+// Accepted returns the time when a person accepted the loss of r. If r has another reason than the accepted reject, the
+// loss is not accepted.
 func (o *Open) Accepted(r transform.Reject) time.Time {
 	if o == nil {
 		return time.Time{}
