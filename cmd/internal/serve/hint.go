@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// hintEvery is the minimum time between two runs because of unverified deliveries. So forged deliveries cause at
-// most one run per minute, and only of the streams that the configuration lists for this case.
+// hintEvery is the minimum time between two runs that unverified deliveries cause. So forged deliveries cause at most
+// one run per minute, and only of the streams that the configuration lists for this case.
 const hintEvery = time.Minute
 
 // Hinted wakes the workers because an unverified delivery for a source has arrived. Its content is not used. The

@@ -31,8 +31,8 @@ type Config struct {
 	Journal   state.Journal // stores slots and runs; the caller closes the journal once Run has returned
 	Log       *slog.Logger
 
-	// Now is the clock for slots and records, see [state.Store]. All daemons that share the journal must use the
-	// same clock. nil: time.Now.
+	// Now is the clock for slots and records, see [state.Store]. All daemons that share the journal must use the same
+	// clock. If Now is nil, the daemon uses time.Now.
 	Now func() time.Time
 
 	// Encode returns a report in the form that the journal stores.

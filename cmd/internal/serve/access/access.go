@@ -100,8 +100,8 @@ func (g *Guard) Define(tokens []Token) {
 	g.tokens.Store(&all)
 }
 
-// Open reports whether no token is configured. Then everyone who reaches the daemon without a proxy may do
-// everything. The configuration allows no token only if the daemon listens on this machine.
+// Open reports whether no token is configured. Then everyone who reaches the daemon without a proxy may do everything.
+// A configuration without tokens is valid only if the daemon listens only on this machine.
 func (g *Guard) Open() bool { return len(*g.tokens.Load()) == 0 }
 
 // Local returns the identity of a request if no token is configured. It refuses requests that came through a

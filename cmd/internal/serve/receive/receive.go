@@ -51,7 +51,7 @@ type Options struct {
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
 
-	// Now is the clock for signatures and events, see [state.Store]. nil: time.Now.
+	// Now is the clock for signatures and events, see [state.Store]. If Now is nil, the handler uses time.Now.
 	Now func() time.Time
 }
 

@@ -13,7 +13,7 @@ type Elided struct {
 const mostCounted = 200_000
 
 // Between returns the slots after start, up to and including end. If there are more than limit slots, Between returns
-// the last ones, and in earlier a summary of the others.
+// only the last of them. The result earlier is a summary of the other slots.
 func (s Schedule) Between(start, end time.Time, limit int) (earlier Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
 	for at := s.Next(start); !at.IsZero() && !at.After(end); at = s.Next(at) {

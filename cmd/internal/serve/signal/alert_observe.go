@@ -48,8 +48,8 @@ func (a *Alerts) Observe(n serve.Notice) {
 	}
 }
 
-// access raises an alert about wrong tokens. A few may be typing errors. Many in a short time are attempts to
-// guess a token.
+// access raises an alert about wrong tokens. A few wrong tokens may be typing errors. Many wrong tokens in a short time
+// are attempts to guess a token.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
 	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
@@ -144,8 +144,8 @@ func reason(s pipeline.StreamReport) string {
 	return s.Reasons
 }
 
-// A few refused deliveries may come from strangers. Many in a short time usually mean that the secret was changed
-// only at the source, or only in the configuration.
+// A few refused deliveries may come from strangers. Many refused deliveries in a short time usually mean that the
+// secret was changed only at the source, or only in the configuration.
 const (
 	refusedMany = 10
 	refusedIn   = 10 * time.Minute

@@ -13,7 +13,7 @@ const (
 	grantEnds  = 24 * time.Hour  // an alert is raised so long before the end of a sign-in without a refresh token
 )
 
-// grants raises and clears the alerts about sign-ins. It also clears those about removed sign-ins. If a sign-in
+// grants raises and clears the alerts about sign-ins. It also clears the alerts about removed sign-ins. If a sign-in
 // could not be read, its alert stays.
 func (a *Alerts) grants(n serve.GrantsSeen) {
 	stays := func(tp topic, surface string) bool {
