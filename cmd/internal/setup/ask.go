@@ -42,8 +42,8 @@ type conversation struct {
 	flagged bool // a flag has set the address of a surface
 }
 
-// ask repeats a question until the answer is valid, and stores the answer in to. If a flag has already set to, ask only
-// checks it.
+// ask repeats a question until the answer is valid, and stores the answer in *to. If a flag has already set *to, ask
+// only checks the answer.
 func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
 	given := *to
 	for {
