@@ -30,8 +30,8 @@ const MinBodies = 3
 var (
 	// ErrFew means that fewer than MinBodies different bodies were given.
 	ErrFew = errors.New("too few deliveries with different bodies")
-	// ErrNone means that no scheme verifies all samples, or that the only one that does also verifies altered
-	// samples.
+	// ErrNone means that no scheme verifies all samples, or that the only scheme that verifies them also verifies
+	// altered samples.
 	ErrNone = errors.New("no known scheme makes these signatures with these secrets")
 	// ErrAmbiguous means that several schemes verify all samples, and each signs other content.
 	ErrAmbiguous = errors.New("more than one scheme makes these signatures")
