@@ -19,7 +19,7 @@ type Destination struct {
 	Shown   string      // URL without user, password and query, for output
 	Schema  string
 	Publish string      // path of the copy for readers
-	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by others
+	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by other users
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
 	AccessKey, SecretKey wire.Secret // credentials of an object store; "": found as the cloud's own tools find them
