@@ -28,7 +28,7 @@ type Sizes struct {
 
 const (
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
-	fewPages    = 10 // for more pages than this, requests find out the page size, because it decides what the list costs
+	fewPages    = 10 // for more pages than this, requests find out the page size, because the page size decides what the list costs
 )
 
 // Look requests the first page of each list of r that no run has read yet, and of the lists that only child streams of

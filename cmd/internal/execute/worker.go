@@ -120,7 +120,7 @@ func (w *Worker) Start(ctx context.Context) (wait func()) {
 // Pauses before the queue delivers a job again. Only rereadPause has another purpose.
 const (
 	unknownPause = time.Minute      // the configuration of this process does not have the pipeline
-	busyPause    = 2 * time.Second  // this process has no slot, or a unit in it must run alone
+	busyPause    = 2 * time.Second  // this process has no free slot, or one of its units must run alone
 	heldPause    = 5 * time.Second  // the source is worked on, here or by another worker
 	rereadPause  = 10 * time.Second // least time between two readings of the configuration
 	ownerPause   = 3 * time.Second  // another host owns the destination
@@ -212,7 +212,7 @@ func (w *Worker) next(ctx context.Context, u queue.Job) (next time.Time, err err
 		case one.State == state.UnitRunning:
 			at = now.Add(heldPause)
 		case !at.After(now):
-			at = now.Add(busyPause) // it could not start
+			at = now.Add(busyPause) // the unit could not start
 		case rep.Status == pipeline.StatusFailed:
 			reason = errors.New(cmp.Or(rep.Reason, "streams failed"))
 		}
