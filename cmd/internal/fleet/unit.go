@@ -195,7 +195,7 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusParked:
 		u.State, u.NotBefore = parked(rep.Streams, now)
-	default: // complete, or another attempt in this run would change nothing
+	default: // the unit is complete, or another attempt in this run would change nothing
 		u.State = state.UnitDone
 	}
 	if u.State == state.UnitDone && rep.Status != pipeline.StatusComplete && rep.Reason == "" {

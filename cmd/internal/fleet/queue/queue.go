@@ -37,7 +37,7 @@ func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Delta
 type Job struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`
-	Source   string `json:"source,omitempty"` // "" if the pipeline has only one
+	Source   string `json:"source,omitempty"` // "" if the pipeline has only one source
 
 	Queue   string    `json:"-"` // the queue that delivered the job
 	retryAt time.Time // when River retries the job after an error of this attempt

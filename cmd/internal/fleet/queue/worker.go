@@ -102,7 +102,7 @@ type unitJobs struct {
 func (j *unitJobs) Timeout(job *river.Job[Job]) time.Duration {
 	const none, passed = -1, time.Nanosecond
 	if job.AttemptedAt == nil || j.w.Now().Sub(*job.AttemptedAt) < j.w.Life {
-		return none // it may not have claimed its units yet
+		return none // perhaps the worker has not claimed the units yet
 	}
 	ctx, cancel := context.WithTimeout(j.live, heldWait)
 	defer cancel()

@@ -66,7 +66,7 @@ func TestFleetScales(t *testing.T) {
 
 func TestLargest(t *testing.T) {
 	w, f := plain()
-	f.Slots, w.Rate = 10, 10 // 100 s a workspace and 200 s by its answers
+	f.Slots, w.Rate = 10, 10 // a workspace takes 100 s by its rate and 200 s by its answers
 	n, bound, err := Largest(w, f, Costs{}, time.Hour, 1e6)
 	require.NoError(t, err)
 	near(t, 180, float64(n), 0.05, "ten at once, eighteen after another")
