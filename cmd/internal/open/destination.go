@@ -16,7 +16,7 @@ import (
 // Kind describes a kind of destination. A nil field means that the kind does not need or support it.
 type Kind struct {
 	Scheme  string
-	Missing string // why this build lacks it; "" if it has it
+	Missing string // why this build lacks the kind; "" if it has the kind
 	Open    func(context.Context, *Opener, config.Destination) (load.Destination, error)
 	Check   func(context.Context, *Opener, config.Destination) error             // checks the rights that opening does not test
 	Warn    func(context.Context, *Opener, config.Destination) ([]string, error) // returns warnings about rights that a run does not need

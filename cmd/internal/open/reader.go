@@ -23,7 +23,7 @@ type Reader struct {
 	Kind   Kind
 	Conf   *config.Config
 	Source string // the source whose rows are read; "" for all
-	Shared bool   // several sources share its tables
+	Shared bool   // several sources share the tables of the destination
 }
 
 // Selection is what the command line selects. To is the name of a destination, or NAME@SOURCE; "" means the only
