@@ -98,7 +98,7 @@ type limits struct {
 	groupRows  int
 	groupBytes int64
 	groupAge   time.Duration
-	patience   time.Duration // maximum time after the first destination's commit for the others' commits
+	patience   time.Duration // maximum time from the commit of the first destination to the commits of the other destinations
 	keySlots   int           // slots for the keys of a pass, to compare records with the same key
 }
 

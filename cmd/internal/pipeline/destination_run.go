@@ -33,8 +33,8 @@ type destinationRun struct {
 	folder   files.Folder
 	wanted   bool // the destination has loaded child streams of this stream
 	rejects  *reject.Open
-	lagged   error // why it needs a pass that is not shared with other destinations
-	trouble  error // why it dropped out of a pass; nil again once its own pass begins
+	lagged   error // why the destination needs a pass that is not shared with other destinations
+	trouble  error // why the destination dropped out of a pass; nil again once its own pass begins
 	broken   bool
 	finished bool // the run makes no further pass for this destination
 	report   StreamReport

@@ -106,7 +106,7 @@ func (e *ending) settle() {
 	of := *f
 	of.Unstored = e.open.Nameless()
 	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
-	seen := e.reading // a copy, because later passes keep it, and not the pass and the group of e
+	seen := e.reading // a copy: later passes keep it, and must not keep the pass and the group of e
 	k.before = &seen
 	p.run.twins.show(p.stream.Name, &seen)
 	if !f.Resumed {

@@ -285,7 +285,7 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	delete(e.parents, 7)
 	e.absent[9] = true // gone after the list was read
 	e.parents[9]++
-	e.parents[10]++ // needs one other answer: if every answer is "not found", the endpoint may be the cause
+	e.parents[10]++ // the test needs one other answer: if every answer is "not found", the endpoint may be the cause
 	n, child := e.complete(Options{})
 	require.Less(t, n, 10+40/4)
 	require.EqualValues(t, 2, child.Counts.Deleted)

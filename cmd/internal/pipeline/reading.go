@@ -99,7 +99,7 @@ func (t *twins) compare(h *rowhash.Hasher, s schemas.Stream, r *reading) *proof.
 		return nil
 	}
 	if r.digest.Rows > 0 && twin.Rows > 0 && (r.digest.Text == 0) != (twin.Text == 0) {
-		return nil // keys of one are integers, keys of the other are texts
+		return nil // the keys of one reading are integers, and those of the other are texts
 	}
 	d := h.Minus(&r.digest, twin)
 	return &proof.Difference{Of: s.Twin, Here: d.Here, There: d.There, Examples: d.Examples}

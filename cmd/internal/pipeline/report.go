@@ -21,7 +21,7 @@ type Status string
 const (
 	StatusComplete    Status = "complete"    // read to its end, everything committed
 	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed
-	StatusUnavailable Status = "unavailable" // the source does not return it: not entitled, switched off, gone
+	StatusUnavailable Status = "unavailable" // the source does not return the stream: not entitled, switched off, gone
 	StatusParked      Status = "parked"      // deferred until NotBefore, or until a lock is free
 	StatusLagging     Status = "lagging"     // this destination lacks data that other destinations have; a later run catches up
 	StatusFailed      Status = "failed"
@@ -67,7 +67,7 @@ type StreamReport struct {
 	Stream      string           `json:"stream"`
 	Table       string           `json:"table"`
 	Destination string           `json:"destination,omitempty"`
-	Backfill    string           `json:"backfill,omitempty"` // its name: see [Backfill.Name]
+	Backfill    string           `json:"backfill,omitempty"` // name of the backfill: see [Backfill.Name]
 	Done        time.Time        `json:"done_at,omitzero"`   // end of a backfill that an earlier run completed
 	Status      Status           `json:"status"`
 	Verdict     Verdict          `json:"verdict,omitempty"` // verdict on the last finished pass

@@ -24,7 +24,7 @@ type streamRun struct {
 	known         Memory
 	probeRequests int // requests of probes that no pass has counted yet
 	lock          *overlay.Lock
-	holdsLock     bool // whether it holds the lock; a pass may release it between commits
+	holdsLock     bool // whether the run holds the lock; a pass may release it between commits
 
 	watch        keyWatch
 	dropped      int

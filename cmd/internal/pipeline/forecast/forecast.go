@@ -26,7 +26,7 @@ type History struct {
 	Pages    int64
 	Requests int64
 
-	Probes  int64 // requests among them that found out how the list is paged; the next run does not send them
+	Probes  int64 // how many of the requests found out how the list is paged; the next run does not send these requests
 	Reread  bool  // the list has one page, which was read twice
 	Parents int64 // parents that were requested, if no parent was skipped
 	Windows int64 // time windows that were requested, if the pass read all of them
@@ -56,7 +56,7 @@ type Knowledge struct {
 	History  map[string]History                          // by stream; only of streams that were read before
 	Sizes    map[string]Size                             // by stream; of lists without a history
 	Sent     int64                                       // requests that found out the sizes
-	Expected func(s schemas.Stream, parents int64) int64 // how many of this number of unchanged parents a pass requests
+	Expected func(s schemas.Stream, parents int64) int64 // how many of these parents a pass requests if none has changed
 	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that is not a stream of the run
 	Lane     func(stream string) Lane                    // returns the lane of a stream
 	Last     RunDuration                                 // cost of the last complete run

@@ -12,7 +12,7 @@ type Facts struct {
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
 	FirstTotal Total  `json:"total_first,omitzero"`  // the extractor: records that the source states on the first page
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
-	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same
+	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same records
 	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as if the source had a hidden limit
 	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the list ends there, or the source limits how far one can page
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones

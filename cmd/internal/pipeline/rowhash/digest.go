@@ -31,7 +31,7 @@ type lane struct {
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Here, There int64    // records that only this or only the other reading has; there may be more
+	Here, There int64    // records that only this reading has, and that only the other reading has; there may be more
 	Examples    []string // keys of some records that only the other reading has, if they can be computed
 }
 
@@ -64,7 +64,7 @@ func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 type Hasher struct {
 	Seed   maphash.Seed
 	hashes []uint64
-	keys   []int64 // their keys, if the key is one integer
+	keys   []int64 // keys of the rows, if the key is one integer
 }
 
 // Add adds the rows of one batch of the stream's root table to d.
