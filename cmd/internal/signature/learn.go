@@ -96,7 +96,7 @@ type learner struct {
 	Hints
 	headers []string // canonical names of the headers that may have the signature
 	samples []Sample
-	places  []int // for each of samples, its index in the argument of Learn
+	places  []int // for each element of samples: its index in the argument of Learn
 	keys    map[keyUse][]usable
 	scratch scratch
 	tried   int
