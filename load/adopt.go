@@ -87,7 +87,7 @@ func Adopt(arriving schemas.Table, mode schemas.Mode, types map[string]string, l
 }
 
 // Accept returns the changes that accept two kinds of differences: columns of t that were dropped, and columns of t
-// whose type was changed. It returns an error if penstock cannot write the new type. The maps recordedTypes and
+// whose type was changed. Accept returns an error if penstock cannot write the new type. The maps recordedTypes and
 // presentTypes have the types that penstock recorded and the types that the columns have now. Their keys are column
 // names, and the types are in the database's notation. See [Accepted].
 func Accept(t schemas.Table, recordedTypes, presentTypes map[string]string, lattice Lattice) ([]Change, error) {

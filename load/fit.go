@@ -27,7 +27,7 @@ type Plan struct {
 
 // Widening is the change of a column's type to a wider type.
 type Widening struct {
-	Column arrow.Field // with its new type
+	Column arrow.Field // the column, with its new type
 	From   arrow.DataType
 }
 

@@ -96,7 +96,7 @@ func (p Pass) Time() time.Time {
 // All changes of a transaction get the time of its commit; see [CommitTime]. Each row that the transaction inserts,
 // changes, ends or marks as deleted gets this time as [schemas.ColSyncedAt]; the value in the batch given to Write is
 // ignored. Other rows keep their time, even if a lake writes them to another file. New versions begin, and old ones
-// end, at the time of the commit. It is also the [schemas.ColDeletedAt] of new tombstones.
+// end, at the time of the commit. This time is also the [schemas.ColDeletedAt] of new tombstones.
 //
 // In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has
 // more equal rows than the table, the additional rows are inserted; in History, only the table's current rows count.

@@ -32,7 +32,7 @@ type Claim struct {
 
 // StreamState describes the table of a stream that has a cursor.
 type StreamState struct {
-	Owner *Owner   // of the root table; nil if none is recorded
+	Owner *Owner   // owner of the root table; nil if none is recorded
 	Gone  []string // tables that penstock made and that no longer exist
 	Empty bool     // the root table exists, but has no row of the source
 	Made  string   // the run that made the root table; "" if unknown

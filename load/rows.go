@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Rows makes a batch of rows of t. Each row is a slice of values in the order of t's columns: string, int, int64,
-// bool, float64, time.Time, or nil for null. It is meant for penstock's own tables, which get few rows. The caller
-// releases the batch.
+// Rows makes a batch of rows of t. Each row is a slice of values in the order of t's columns: string, int, int64, bool,
+// float64, time.Time, or nil for null. Rows is meant for penstock's own tables, which get few rows. The caller releases
+// the batch.
 func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
 	defer b.Release()
@@ -46,8 +46,8 @@ func WriteRows(ctx context.Context, tx Tx, t schemas.Table, rows ...[]any) error
 	return tx.Write(ctx, t, b)
 }
 
-// CommitRows writes rows of t in a separate transaction, which changes the cursor of k from the parameter from to the
-// parameter to.
+// CommitRows writes rows of t in a separate transaction. The parameters from and to are the cursors of k before and
+// after the transaction.
 func CommitRows(ctx context.Context, d Destination, k state.Key, from, to state.Cursor, p Pass, t schemas.Table, rows ...[]any) error {
 	tx, err := d.Begin(ctx, k, from, p)
 	if err != nil {

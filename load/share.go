@@ -89,7 +89,7 @@ func (p SourcePart) Scan(ctx context.Context, table string, columns []string, vi
 func Shared(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColSource) }
 
 // FullKey returns the names of the columns that identify a row among all rows of the table: the table's key, preceded
-// by the source if the table is shared. It returns none for a table without a key.
+// by the source if the table is shared. FullKey returns none for a table without a key.
 func FullKey(t schemas.Table) []string {
 	if len(t.Key) == 0 || !Shared(t.Columns) {
 		return t.Key

@@ -20,8 +20,8 @@ import (
 // Surveyor is implemented by destinations that can handle many streams at once. Survey reads what a run must know about
 // the streams. Settle commits the bookkeeping of those streams whose rows have not changed.
 type Surveyor interface {
-	// Survey reads the streams, in one snapshot of the destination. They belong to one pipeline and one source. It
-	// returns an error that wraps [errors.ErrUnsupported] if the destination cannot do so.
+	// Survey reads the streams, in one snapshot of the destination. They belong to one pipeline and one source. Survey
+	// returns an error that wraps [errors.ErrUnsupported] if the destination does not support surveys.
 	Survey(ctx context.Context, streams []Surveyed) error
 
 	// SurveyOf returns the results of the last Survey for a stream. It returns false if a transaction of the stream has
@@ -47,8 +47,8 @@ type StreamSurvey struct {
 	Tables []schemas.Table // as [Destination].Tables returns them
 	State  StreamState     // as [Destination].StreamState returns it
 
-	// Digest is the digest of the root table's current rows of the source; "" if it is unknown. It is also unknown if
-	// something would stop a transaction that writes to the tables, for example a change by hand.
+	// Digest is the digest of the root table's current rows of the source; "" if it is unknown. The digest is also
+	// unknown if something would stop a transaction that writes to the tables, for example a change by hand.
 	Digest string
 	Rows   int64 // number of the rows in Digest
 
@@ -81,7 +81,7 @@ type RowDigest struct {
 	rows []string
 }
 
-// ErrNoDigest reports that rows have no digest, because there are too many, or because of the type of their key.
+// ErrNoDigest reports that rows have no digest, because there are too many rows, or because of the type of their key.
 var ErrNoDigest = errors.New("the rows have no digest")
 
 // Digestible reports whether the rows of a table with this key can have a digest: each of its columns is an integer or

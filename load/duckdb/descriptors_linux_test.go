@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeDescriptors is the name of an environment variable. If the variable has a number, the test program opens a
+// freeDescriptors is the name of an environment variable. If it is set to a number, the test program opens a
 // destination while only so many file descriptors are free.
 const freeDescriptors = "PENSTOCK_TEST_FREE_DESCRIPTORS"
 

@@ -21,9 +21,9 @@ import (
 // Options sets the file that a [DB] writes, and limits the engine's resources. Only Path is required.
 type Options struct {
 	Path        string        // symbolic links are followed
-	Mode        fs.FileMode   // of the file, its log and published copies; 0: from the umask, but never writable by others
-	MemoryLimit string        // of the engine, in DuckDB's notation; default "160MB"
-	Threads     int           // of the engine; 0: all cores but one, which is left for reading the source
+	Mode        fs.FileMode   // mode of the file, its log and published copies; 0: from the umask, but never writable by others
+	MemoryLimit string        // limit of the engine, in DuckDB's notation; default "160MB"
+	Threads     int           // number of the engine's threads; 0: all cores but one, which is left for reading the source
 	TempDir     string        // where a private directory for spilling is created; default: the system's
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: do not wait
 

@@ -28,7 +28,7 @@ type engine struct {
 	broken    bool // a fatal error has invalidated the engine
 
 	mu    sync.Mutex
-	known map[string]*sqlmerge.Object // of the attached file, as committed; nil: not read yet
+	known map[string]*sqlmerge.Object // objects of the attached file, as committed; nil: not read yet
 }
 
 func newEngine(ctx context.Context, o Options) (e *engine, err error) {

@@ -15,7 +15,7 @@
 // The snapshots of a commit have the cursor in their summaries (penstock.cursor), and further properties for people.
 // Penstock reads the cursor from the stream's head table, _penstock_state__<stream>, which every commit changes. If
 // two commits start from the same commit, the second one finds that the head table's pointer has changed, and fails.
-// // Invariants 2, 13
+// Invariants 2, 13
 //
 // # Tables in the catalog
 //
@@ -34,9 +34,10 @@
 // # Sources that share tables
 //
 // A table that several sources share is one table in the catalog. It is partitioned by _penstock_source, its first
-// column, and by dates if configured. Each source has its own sequence of commits. Its data files are in a folder of
-// the source, and are listed in a manifest of penstock. A property of the head table (penstock.source.<name>) has the
-// name of the source's last manifest. It changes in the same swap as the rows and the cursor.
+// column, and by dates if configured. Each source has its own sequence of commits. The data files of a source are in
+// the folder of this source, and are listed in a manifest of penstock. A property of the head table
+// (penstock.source.<name>) has the name of the source's last manifest. It changes in the same swap as the rows and the
+// cursor.
 //
 // If another source commits first, a commit is repeated with the new state of the tables. This is possible because a
 // commit changes only files and manifest entries of its own source. If another process has committed for the same

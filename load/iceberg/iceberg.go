@@ -18,7 +18,7 @@ const Built = true
 const (
 	defaultName      = "penstock"
 	defaultNamespace = "penstock"
-	catalogFile      = "catalog.db" // in a warehouse that is a local folder
+	catalogFile      = "catalog.db" // the catalog's file in a warehouse that is a local folder
 )
 
 // Open opens the tables of a namespace. Closing the lake closes the catalog.

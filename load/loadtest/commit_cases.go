@@ -285,8 +285,8 @@ func testUsedUp(t *testing.T, d Driver) {
 	require.Equal(t, b.cursor, c)
 }
 
-// scenario returns two commits. The second one adds and widens columns. It has rows that are new, changed, unchanged
-// and missing, with children.
+// scenario returns two commits. The second one adds and widens columns. The second commit has rows that are new,
+// changed, unchanged and missing, with children.
 func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{

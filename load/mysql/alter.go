@@ -202,7 +202,7 @@ func (s *session) ddl(ctx context.Context, query string) error {
 	return classify(err)
 }
 
-// announce stores the changes that the transaction will make to tables in pendingTable, and commits them at once.
+// announce stores in pendingTable the changes that the transaction will make to tables. It commits these rows at once.
 func (s *session) announce(ctx context.Context, changes []load.Change) error {
 	if err := s.b.Step("announce"); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (s *session) announce(ctx context.Context, changes []load.Change) error {
 	return s.ddl(ctx, "INSERT INTO "+s.b.Place(pendingTable)+` ("table", "column", action, from_type, to_type) VALUES `+strings.Join(rows, ", "))
 }
 
-// hidePending hides the changes that were announced and not recorded. Other transactions have announced them, which are
-// open or did not commit. The changes of this transaction stay visible.
+// hidePending hides the changes that were announced and not recorded. They belong to other transactions, which are open
+// or did not commit. The changes of this transaction stay visible.
 func (s *session) hidePending(ctx context.Context, all map[string]*sqlmerge.Object) error {
 	err := s.Query(ctx, `SELECT "table", "column", action, from_type, to_type FROM `+s.b.Place(pendingTable), func(v []driver.Value) error {
 		var c load.Change

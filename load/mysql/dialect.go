@@ -71,7 +71,7 @@ func looksBare(expr string) string {
 	return fmt.Sprintf("(%s REGEXP '^[-.0-9]*[0-9][-.0-9]*$' OR %[1]s IN ('true', 'false'))", expr)
 }
 
-const text = "longtext" // also of JSON and of lists
+const text = "longtext" // type of texts, and also of JSON and lists
 
 // Type implements [sqlmerge.Dialect].
 func (dialect) Type(t arrow.DataType) string {

@@ -159,13 +159,13 @@ type backend struct {
 
 	writer chan struct{} // holds one token while a transaction writes, and guards the fields below
 	conn   *sql.Conn     // the session that writes; it owns the temporary tables
-	id     int64         // of that session
+	id     int64         // id of the session conn
 	ddl    *sql.Conn     // the session that changes tables for the transaction; nil: none yet
-	ddlID  int64         // of that session
+	ddlID  int64         // id of the session ddl
 	packet int           // greatest length of a statement
 	closed bool
 
-	collation string // of texts: it compares bytes
+	collation string // collation of texts, which compares bytes
 }
 
 // settings returns the variables of each session that runs penstock's own statements.

@@ -114,7 +114,7 @@ func quoteEnd(q string, i int) int {
 	return len(q) - 1
 }
 
-// names escapes the names of columns, and returns the names of tables, which are escaped already.
+// The function names escapes the names of columns, and returns the names of tables, which are escaped already.
 func names(q string) (string, []string) {
 	var b strings.Builder
 	var tables []string

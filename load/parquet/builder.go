@@ -25,8 +25,8 @@ type builder struct {
 
 	next     *manifest // nil: open was not called yet
 	draft    pendingGeneration
-	when     time.Time // of the commit
-	stamp    time.Time // of changes of tables
+	when     time.Time // time of the commit
+	stamp    time.Time // time of changes of tables
 	log      *changeLog
 	internal map[string]*load.Staged // rows for internal tables without a key
 }

@@ -214,7 +214,8 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold locks the folder until it is released or the process exits. A suspended process keeps the lock. // Invariant 13
+// The method hold locks the folder until the lock is released or the process exits. A suspended process keeps the lock.
+// Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.dir.path, s.root) }, // before anything is created behind a link

@@ -41,7 +41,7 @@ func TestSyncFails(t *testing.T) {
 		l.disk.Sync = nil
 		now, err := l.Cursor(t.Context(), stream)
 		require.NoError(t, err)
-		if now == at { // if the cursor has moved, the sync failed after the commit
+		if now == at { // the cursor has not moved, so the sync failed before the commit
 			require.Equal(t, wanted(before...), names(t, l))
 			must(t, l, 2, at, after...)
 		}

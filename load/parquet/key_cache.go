@@ -80,8 +80,8 @@ func (k *keyCache) of(ctx context.Context, t *table, f *file) (*keylist, error) 
 	return k.keep(f, words)
 }
 
-// markAt returns the mark of row i. The columns b are the hash column and the column that is null in current rows, as
-// far as the table has them.
+// markAt returns the mark of row i. The slice b has the hash column and the column that is null in current rows, if the
+// table has these columns.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0

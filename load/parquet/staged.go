@@ -13,9 +13,9 @@ import (
 
 type staged struct {
 	*load.Staged
-	columns  [][]arrow.Array // of each batch: the table's columns
+	columns  [][]arrow.Array // for each batch, the table's columns
 	ordinals []*array.Int64
-	begins   [][]int64 // of each batch, in mode history: the start of each row's validity
+	begins   [][]int64 // for each batch, in mode history: the start of each row's validity
 }
 
 func (s *staged) shape(t *table) error {

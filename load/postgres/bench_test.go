@@ -243,8 +243,8 @@ func definitions(d *DB, t schemas.Table) (out string) {
 }
 
 // BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes, all over the table. The
-// baseline is a plain INSERT … ON CONFLICT of the same rows. In each round, the two are measured in the opposite order,
-// because the second one has a warmer disk cache. So use at least -benchtime 2x.
+// baseline is a plain INSERT … ON CONFLICT of the same rows. Each round measures the two in the opposite order, because
+// the second one has a warmer disk cache. So use at least -benchtime 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

@@ -69,21 +69,21 @@ func newPassTables(sql dialect, log *slog.Logger) *passTables {
 	return &passTables{sql: sql, log: log, kept: map[string]bool{}, stale: map[string]bool{}}
 }
 
-// keep records that a pass of this process needs a table.
+// The method keep records that a pass of this process needs a table.
 func (p *passTables) keep(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept[table] = true
 }
 
-// forget records that a table does not exist, because its transaction was rolled back.
+// The method forget records that a table does not exist, because its transaction was rolled back.
 func (p *passTables) forget(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.kept, table)
 }
 
-// discard records that no pass needs a table any more.
+// The method discard records that no pass needs a table any more.
 func (p *passTables) discard(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,9 +21,9 @@ type object struct {
 }
 
 // relations returns an SQL condition on the relation c of pg_class. The condition is true if c belongs to the schema,
-// and has one of the names or is a child table of a table with one of the names. Its form lets the server use the index
-// on name and schema, because a database may have schemas for thousands of sources. The index sorts names by their
-// bytes. So names that begin with n__ are between n__ and n_`.
+// and has one of the names or is a child table of a table with one of the names. The form of the condition lets the
+// server use the index on name and schema, because a database may have schemas for thousands of sources. The index
+// sorts names by their bytes. So names that begin with n__ are between n__ and n_`.
 func relations(schema string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {

@@ -158,8 +158,8 @@ func TestLineReleased(t *testing.T) {
 	require.NoError(t, widened(t, d, "d"), "another source can change the table")
 }
 
-// In TestLineChangeBetween, a source reads the table before another source's change, and the recorded changes after
-// it. It must not conclude that a person has changed the table.
+// In TestLineChangeBetween, a source reads the table before another source changes it, and reads the recorded changes
+// after that. It must not conclude that a person has changed the table.
 func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

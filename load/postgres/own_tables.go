@@ -19,14 +19,14 @@ type ownTables struct {
 	ready map[bool]bool // ready[true] if the tables exist and sources share them, ready[false] if no sources share them
 }
 
-// known reports whether the tables for the source are known to exist.
+// The method known reports whether the tables for the source are known to exist.
 func (o *ownTables) known(source string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ready[source != ""]
 }
 
-// learn records that the tables for the source exist.
+// The method learn records that the tables for the source exist.
 func (o *ownTables) learn(source string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -344,8 +344,8 @@ func (r *references) forbiddenSQL(schema string) string {
 		ORDER BY 4, 1 LIMIT 1`
 }
 
-// dynamic matches functions that run statements given as arguments, although they are declared stable. Those
-// statements are not in the tree.
+// dynamic matches functions that are declared stable, but run statements that they get as arguments. Those statements
+// are not in the tree.
 const dynamic = `^(crosstab[0-9n]*|connectby|xpath_table|(table|schema|database)_to_xml(schema|_and_xmlschema)?)$`
 
 // volatileOnly matches functions whose results vary, but that have no effects beyond the transaction.

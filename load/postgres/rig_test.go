@@ -55,7 +55,7 @@ func row(run, ordinal int, hash string, cells loadtest.Row) loadtest.Row {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// part has rows of one table.
+// A part has rows of one table.
 type part struct {
 	table schemas.Table
 	rows  []loadtest.Row

@@ -23,7 +23,7 @@ type tx struct {
 	pass      load.Pass
 	queued    time.Duration // time spent waiting for other sources that change the same tables
 	keepalive keepalive
-	s         *transaction // of this attempt; nil: not begun, or ended
+	s         *transaction // the transaction of this attempt; nil: not begun, or ended
 }
 
 // Apply implements [load.Tx].
@@ -69,12 +69,12 @@ func (x *tx) open(ctx context.Context) (sqlmerge.Session, error) {
 type transaction struct {
 	*session
 	b         *backend
-	at        position                     // of the stream
-	of        *tx                          // nil: it belongs to no stream
-	types     map[string]map[string]string // of the columns of tables, as far as they are known
+	at        position                     // position of the stream
+	of        *tx                          // the tx that this transaction belongs to; nil: it belongs to no stream
+	types     map[string]map[string]string // types of the columns of tables, as far as they are known
 	rejects   [][]any                      // rows for [load.Rejects]
 	written   map[string]int64             // rows written to each table
-	kept      string                       // the table of carried keys that it has created in the schema
+	kept      string                       // the table of carried keys that this transaction has created in the schema
 	committed bool
 }
 

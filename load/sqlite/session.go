@@ -18,7 +18,7 @@ type session struct {
 	b    *backend
 	conn *sql.Conn
 
-	known map[string]*sqlmerge.Object // as read first, before this transaction changed tables
+	known map[string]*sqlmerge.Object // objects as first read, before this transaction changed tables
 }
 
 // Exec implements [sqlmerge.Session].

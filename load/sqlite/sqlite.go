@@ -34,7 +34,7 @@ import (
 // Options sets the file that a [DB] writes. Only Path is required.
 type Options struct {
 	Path     string
-	Mode     fs.FileMode   // of a new file and its log; 0: only the owner can read and write it
+	Mode     fs.FileMode   // mode of a new file and its log; 0: only the owner can read and write it
 	WaitLock time.Duration // how long to wait while another process writes; 0: 30 s, negative: do not wait
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
@@ -105,8 +105,8 @@ type backend struct {
 	closed bool
 
 	mu      sync.Mutex
-	known   map[string]*sqlmerge.Object // as committed
-	version int64                       // of the schema that known describes
+	known   map[string]*sqlmerge.Object // objects of the file, as committed
+	version int64                       // version of the schema that known describes
 }
 
 // connect returns a pool of connections to an existing file. A commit is durable when it returns. // Invariant 3

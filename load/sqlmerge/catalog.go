@@ -20,13 +20,13 @@ type catalog struct {
 	d      Dialect
 	traits Traits
 	r      Reader
-	of     load.Pass // that changes tables
+	of     load.Pass // the pass that changes tables
 
 	live   map[string]*Object
 	looked []string // names that were looked up
 
-	changes  []load.Change   // as recorded, of the families in replayed
-	replayed map[string]bool // by the name of the table
+	changes  []load.Change   // recorded changes of the families in replayed
+	replayed map[string]bool // families whose recorded changes were read, by the name of the table
 	stale    bool            // changes were added after made and views were computed
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
@@ -166,7 +166,7 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 // recorded changes of all tables.
 const mostFamilies = 20
 
-// readChanges adds what is recorded about the families of the named tables, except for changes that concern only the
+// readChanges adds the recorded changes of the families of the named tables, except for changes that concern only the
 // source.
 func (c *catalog) readChanges(ctx context.Context, names []string) error {
 	c.stale = true
@@ -385,8 +385,8 @@ func (c *catalog) findObject(name string) *Object {
 	return nil
 }
 
-// record stores changes where readChanges finds them, and sets their time. Changes are replayed in the order of their
-// times. So the time is later than those of all earlier changes to the same families of tables.
+// The method record stores changes where readChanges finds them, and sets the time of the changes. Changes are replayed
+// in the order of their times. So the time is later than those of all earlier changes to the same families of tables.
 func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -114,8 +114,8 @@ type Reader interface {
 }
 
 // Pooled is a [Backend] that runs several transactions at the same time, each on any of its connections. So temporary
-// tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. Its sessions
-// implement [PooledSession].
+// tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. The sessions of
+// the backend implement [PooledSession].
 type Pooled interface {
 	// Discard is called when no transaction needs a table of Keep any more. The backend drops the table later.
 	Discard(table string)
@@ -201,7 +201,7 @@ func (o *Object) isTable() bool { return !o.View && o.Other == "" }
 // Alteration is a table to create or to alter.
 type Alteration struct {
 	load.Plan
-	Stream  string // that writes the table
+	Stream  string // the stream that writes the table
 	Changed bool   // this transaction has deleted or updated rows of the table
 }
 

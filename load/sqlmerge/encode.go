@@ -19,12 +19,12 @@ import (
 
 // StagedRows are the staged rows that a statement inserts.
 type StagedRows struct {
-	Names []string // of the columns to insert
+	Names []string // names of the columns to insert
 
 	batches   []arrow.RecordBatch
-	columns   *arrow.Schema          // of the table
+	columns   *arrow.Schema          // columns of the table
 	stamp     string                 // the layout of times, as in [time.Time.Format]
-	chosen    map[int64]driver.Value // by ordinal; nil: all rows
+	chosen    map[int64]driver.Value // the rows to insert, by ordinal; nil: all rows
 	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
 }
 

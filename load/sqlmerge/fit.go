@@ -15,7 +15,7 @@ type fitting struct {
 	c       *catalog
 	in      *scope
 	seen    *seen
-	stream  string // that writes the tables
+	stream  string // the stream that writes the tables
 	pending []*load.Staged
 	tables  targets              // the result: all tables in the families of the tables that get rows or are swept
 	altered map[string]load.Plan // plans carried out, by table

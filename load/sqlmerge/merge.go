@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge changes the rows of tables that fit what was staged. It is the second part of an Apply.
+// merge changes the rows of tables. The tables already fit the staged rows. It is the second part of an Apply.
 type merge struct {
 	sql    *statements
 	in     *scope
@@ -38,7 +38,7 @@ func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
 	return last, nil
 }
 
-// rows merges what was staged, each root table together with its children.
+// The method rows merges the staged rows, each root table together with its children.
 func (m *merge) rows(pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.tables[p.Name]

@@ -65,7 +65,7 @@ type step struct {
 	batch   arrow.RecordBatch // nil if the rows are in the file
 	at      int64             // offset of the rows in the file
 	sweep   load.Sweep
-	outcome *load.Outcome // of an Apply that has returned
+	outcome *load.Outcome // outcome of an Apply that has returned
 }
 
 // BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], and after the errors for which

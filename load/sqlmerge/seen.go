@@ -30,9 +30,9 @@ type seen struct {
 // see [PooledSession].
 type carried struct {
 	table string
-	types []arrow.DataType // of its columns k0, k1…
+	types []arrow.DataType // types of the columns k0, k1…
 	rows  int64
-	kept  bool // by [PooledSession].Keep
+	kept  bool // [PooledSession].Keep has kept the table
 }
 
 // clone returns a copy that a transaction can change.
@@ -48,8 +48,8 @@ func (s seen) clone() seen {
 // lose forgets the carried keys.
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
-// keep keeps the carried keys for the next transaction of the pass, if temporary tables end with this one. The
-// parameter last says that the pass does not need them any more.
+// The method keep keeps the carried keys for the next transaction of the pass, if temporary tables end with this one.
+// The parameter last says that the pass does not need them any more.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
 	switch {
@@ -136,8 +136,8 @@ func (s *seen) unseen(sql *statements, t *target) (from, condition string, err e
 	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(sql)
 }
 
-// check records that carried keys are lost if the database has lost rows of the table, as in a crash of the server. It
-// prepares the table for a sweep.
+// The method check records that carried keys are lost if the database has lost rows of the table, as in a crash of the
+// server. It prepares the table for a sweep.
 func (s *seen) check(sql *statements) error {
 	pooled, ok := sql.Session.(PooledSession)
 	if !ok {

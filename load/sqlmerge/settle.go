@@ -17,7 +17,7 @@ import (
 type settling struct {
 	load.Settlement
 	from, to position
-	index    int // of the settlement in the arguments of Settle
+	index    int // index of the settlement in the arguments of Settle
 }
 
 // Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry is a

@@ -170,7 +170,7 @@ func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && s
 const all = "1 = 1"
 
 // rowsSQL returns a FROM item for the rows t of a table, with a condition. If the table is shared, these are only the
-// rows of the source. It has no subquery, because SQLite renames the columns true and false of a subquery.
+// rows of the source. The item has no subquery, because SQLite renames the columns true and false of a subquery.
 func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	if source == "" || !load.Shared(t.Columns) {
 		return d.Place(t.Name) + " AS t WHERE " + all

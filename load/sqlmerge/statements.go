@@ -35,7 +35,7 @@ func isEmpty(ctx context.Context, r Reader, from string) (bool, error) {
 // statements runs the statements of a transaction.
 type statements struct {
 	Session
-	ctx     context.Context         // of the present call of Apply
+	ctx     context.Context         // context of the present call of Apply
 	step    func(name string) error // see [Backend].Step
 	changed map[string]bool         // tables in which the transaction has deleted or updated rows
 	kept    bool                    // the temporary table of kept rows was made

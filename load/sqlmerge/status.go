@@ -23,7 +23,7 @@ const (
 // isWritten is the condition that a record of the status table gets a new row.
 const isWritten = "st < " + isUnchanged
 
-// counts counts the records of a status table.
+// counts has the numbers of records in a status table.
 type counts struct {
 	fresh, changed, next int64
 	unchanged            int64 // found for the first time in this pass
@@ -101,7 +101,7 @@ func statusSQL(t *target, from, again, carried string) string {
 }
 
 // versionColumns returns the parts of statusSQL for a table that may have several rows of a record: the columns of the
-// stored row, the branches for st of records that have one, and the columns revived and f.
+// stored row, the CASE branches for st of records that have a stored row, and the columns revived and f.
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)

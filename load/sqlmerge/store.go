@@ -24,9 +24,9 @@ type Store struct {
 	tables atomic.Int64 // number of the last table of carried keys
 
 	mu        sync.Mutex
-	positions map[state.Key]position // as last read or committed
-	claimed   map[state.Key]claimed  // as last committed
-	surveyed  map[state.Key]surveyed // until the stream's next transaction ends; zero: unknown
+	positions map[state.Key]position // positions as last read or committed
+	claimed   map[state.Key]claimed  // claims as last committed
+	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string // tables of carried keys that are no longer needed
 }

@@ -43,7 +43,7 @@ func (d *Store) Survey(ctx context.Context, streams []load.Surveyed) error {
 	d.expect(streams)
 	found := map[state.Key]surveyed{}
 	err := d.b.Read(ctx, func(r Reader) error {
-		clear(found) // of an attempt that failed
+		clear(found) // remove the results of an attempt that failed
 		return d.survey(ctx, r, streams, found)
 	})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 type scope struct {
 	Dialect
 	traits Traits
-	source string    // whose rows the transaction may use; "": all rows
-	run    string    // of the pass
-	when   time.Time // of the commit, set when the database's transaction has begun
+	source string    // the source whose rows the transaction may use; "": all rows
+	run    string    // run of the pass
+	when   time.Time // time of the commit, set when the database's transaction has begun
 }
 
 // synced returns the assignment that gives a changed row the commit's time.

@@ -65,7 +65,7 @@ type tools struct {
 	bytes    []byte
 	integers []int64
 	bits     []uint8
-	places   []uint32 // of all pages: see [dictionary]
+	places   []uint32 // indexes of the values of all pages: see [dictionary]
 }
 
 func (p *Pool) get() (*tools, error) {

@@ -51,7 +51,7 @@ func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 // rangeOf returns the range of a column whose row groups have these statistics.
 func rangeOf(number int, groups []metadata.TypedStatistics) Range {
 	out := Range{Number: number}
-	var values []metadata.TypedStatistics // of the groups that have values
+	var values []metadata.TypedStatistics // statistics of the groups that have values
 	for _, g := range groups {
 		out.Nulls += g.NullCount()
 		if g.NumValues() > 0 {

@@ -15,7 +15,7 @@ import (
 type storeClient struct {
 	client *http.Client
 	sign   func(*http.Request) error
-	name   string // of the bucket, for messages: gs://name
+	name   string // name of the bucket, for messages: gs://name
 	fault  func(*response) (code, message string)
 }
 

@@ -16,8 +16,8 @@ type Options struct {
 	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the server of the
 	// scheme's cloud is used. For Azure it ends with the account, if the account is not part of the host name.
 	Endpoint string
-	Region   string // of S3; "": found by a request
-	Path     bool   // of S3: the bucket is in the path of requests, not in the host name
+	Region   string // region of S3; "": found by a request
+	Path     bool   // for S3: the bucket is in the path of requests, not in the host name
 
 	// AccessKey and SecretKey are the credentials. They never appear in an error or a log. // Invariant 5
 	//

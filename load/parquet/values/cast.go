@@ -89,8 +89,8 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// Retype returns a with the type t. The types differ only in two ways in which a file may differ: the name of a
-// list's elements, and the precision of a decimal.
+// Retype returns a with the type t. The two types may differ only in the name of a list's elements and in the precision
+// of a decimal. Files may differ from their table in these two ways.
 func Retype(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()
