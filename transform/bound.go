@@ -94,5 +94,5 @@ func (b *bound) noteBeyond(pointers []string) {
 const maxBeyond = 3
 
 // BeyondLimit returns the pointers of up to three fields that have neither a column nor a child table, because the
-// stream has reached a limit. Their values are in [schemas.ColRest]. It returns none if all fields fit.
+// stream has reached a limit. Their values are in [schemas.ColRest]. BeyondLimit returns none if all fields fit.
 func (m *Mapper) BeyondLimit() []string { return m.tables.bound.beyond }

@@ -38,9 +38,9 @@ const (
 )
 
 // CompareKeys makes m compare records with the same key. If the content of a record differs from the content of the
-// first record with its key, m calls the function judge. It may call judge several times for one record, because m may
-// read a page several times. CompareKeys must be called before the first Append. maxSlots is the maximum number of
-// slots for keys, a power of two: use [MostKeySlots] unless memory is scarce.
+// first record with its key, m calls the function judge. The function may be called several times for one record,
+// because m may read a page several times. CompareKeys must be called before the first Append. maxSlots is the maximum
+// number of slots for keys, a power of two: use [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, maxSlots int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: maxSlots}}
 }

@@ -44,8 +44,8 @@ func flushWhenFull(t require.TestingT, m *Mapper, pages []string, visit func([]T
 	return flushes + 1
 }
 
-// identities collects the values that identify rows and rejects. These values do not depend on where a batch ends. It
-// omits the rejects of negative zeros, because a column that is widened to text has no such rejects.
+// identities collects the values that identify rows and rejects. These values do not depend on where a batch ends.
+// identities omits the rejects of negative zeros, because a column that is widened to text has no such rejects.
 func identities(into *[]string) func([]TableBatch, []Reject) {
 	return func(batches []TableBatch, rejects []Reject) {
 		for _, b := range batches {

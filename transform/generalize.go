@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. It truncates dates and
-// instants to the beginning of their day, month or year in UTC.
+// rounding rounds numbers to multiples of a power of ten. Halves are rounded away from zero. A rounding also truncates
+// dates and instants to the beginning of their day, month or year in UTC.
 type rounding struct {
 	zeros int // exponent of the power of ten: 2 for 100
 	span  string

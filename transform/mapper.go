@@ -52,7 +52,7 @@ type span struct {
 }
 
 // NewMapper returns a mapper for one pass over s. The parameter known has the tables of the stream that the destination
-// already has. The mapper starts with their columns and types. It ignores invalid types in s.
+// already has. The mapper starts with their columns and types. NewMapper ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{tables: newTableSet(s, known), fixed: constants{stamp: stamp}}
 	m.rejects = rejects{stream: s.Name, rules: m.tables.rules}

@@ -168,8 +168,8 @@ func (r *reader) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the fast comparison with a name. A name that JSON must escape never matches there. It is always
-// looked up in object.fields.
+// expect prepares the fast comparison with a name. A name that JSON must escape never matches there. Such a name is
+// always looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0)

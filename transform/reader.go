@@ -130,8 +130,8 @@ func (r *reader) valueWithRule(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// fieldBeyondLimit returns a field for a member beyond the limit whose value at i is empty. All such members share
-// one field. It returns nil if the value is not empty.
+// fieldBeyondLimit returns a field for a member beyond the limit whose value at i is empty. All such members share one
+// field. fieldBeyondLimit returns nil if the value is not empty.
 func (r *reader) fieldBeyondLimit(o *object, i int) *field {
 	if _, void := jsonscan.Empty(r.b, i, maxDepth); !void {
 		return nil

@@ -11,8 +11,8 @@ import (
 )
 
 // Shaper applies the rules of a stream to the batches of a [Mapper]. It filters records; masks, drops and renames
-// columns; and enforces the contract. It works on whole columns, and does nothing if the stream has no rules. Only
-// the goroutine of its mapper may use it.
+// columns; and enforces the contract. A Shaper works on whole columns, and does nothing if the stream has no rules.
+// Only the goroutine of its mapper may use it.
 //
 // The hash of a row covers what is stored: not the dropped values, and the masked form of masked values. So a change
 // of the rules changes only the hashes of the rows that it affects.
@@ -20,7 +20,7 @@ type Shaper struct {
 	m          *Mapper
 	hasTables  bool
 	conditions []condition
-	plans      map[string]*plan // by name of the table
+	plans      map[string]*plan // plans by the name of the table
 	filtered   int64
 	rejected   int64
 

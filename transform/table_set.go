@@ -15,7 +15,7 @@ type tableSet struct {
 	stream   schemas.Stream
 	rules    *fieldRules
 	known    []schemas.Table           // tables in the destination
-	declared map[string]arrow.DataType // by path of the column
+	declared map[string]arrow.DataType // declared types, by the path of the column
 	volatile map[string]bool
 	mem      memory.Allocator
 	namer    *schemas.Namer
@@ -120,8 +120,8 @@ func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// child returns the table for the objects of an array. The parameter within is the pointer to the array from a row of
-// parent.
+// child returns the table for the objects of an array. The parameter within is the JSON pointer from a row of parent to
+// the array.
 //
 // A member such as /items may be an array of objects in one record and an object in another. The arrays in it, such
 // as /items/taxes, then have rows with different kinds of parents. Such rows are stored in two tables with the same
