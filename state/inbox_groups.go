@@ -46,7 +46,7 @@ func NewDelivery(e Event) (*Delivery, error) {
 }
 
 // Groups implements the group commit of an inbox, independent of its storage. Deliveries that arrive at the same time
-// are written and synced together. It is safe for concurrent use.
+// are written and synced together. Groups is safe for concurrent use.
 type Groups struct {
 	queue   chan *Delivery // unbuffered, so a writer handles every delivery that was sent
 	closing chan struct{}

@@ -11,11 +11,11 @@ import (
 )
 
 // JournalFile records due slots and their outcomes, paused pipelines, and the reports of the last runs. The daemon
-// writes it. It has exactly one record for each slot of a schedule. The destinations, not the journal, say what was
-// loaded. Writes are synced when a call returns.
+// writes it. The journal has exactly one record for each slot of a schedule. The destinations, not the journal, say
+// what was loaded. Writes are synced when a call returns.
 //
-// A JournalFile is a file in the state folder. One process writes it, and others can read it at the same time. It is
-// safe for concurrent use.
+// A JournalFile is a file in the state folder. One process writes it, and others can read it at the same time. A
+// JournalFile is safe for concurrent use.
 type JournalFile struct {
 	file     *sqliteFile
 	runBytes int // KeptRunBytes, or less in tests
@@ -27,10 +27,10 @@ const journalName = "journal.db"
 const (
 	KeptSlots    = 5_000
 	KeptRuns     = 500
-	KeptRunBytes = 64 << 20 // of reports and logs
+	KeptRunBytes = 64 << 20 // bytes of reports and logs
 )
 
-const maxText = 4 << 10 // of one reason or error
+const maxText = 4 << 10 // bytes of one reason or error
 
 // Truncated returns a reason or an error as a journal stores it: without the end of a long text. // Invariant 6
 func Truncated(text string) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // Lock is the exclusive right to write something on this machine, for example to one pipeline. The operating system
-// releases it when the process ends in any way. It does not protect against other machines: the sequence number in
+// releases it when the process ends in any way. A Lock does not protect against other machines: the sequence number in
 // the destination does. // Invariant 13
 type Lock struct {
 	file *flock.Flock

@@ -70,8 +70,8 @@ func inspectFolder(dir string) error {
 	return nil
 }
 
-// OnlyOurs checks that the file or folder at path belongs to this process's user or to root, and that no other user
-// may write to it. Otherwise it returns [ErrExposed], wrapped. It returns nil for a file system that is mounted
+// OnlyOurs checks that the file or folder at path belongs to this process's user or to root, and that no other user may
+// write to it. Otherwise it returns [ErrExposed], wrapped. OnlyOurs returns nil for a file system that is mounted
 // read-only.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// LockedFile is a file of a few kilobytes that the processes of one machine share. They read and change it in turns,
-// up to thousands of times per second. It has an advisory lock, which the operating system releases when a process
+// LockedFile is a file of a few kilobytes that the processes of one machine share. They read and change it in turns, up
+// to thousands of times per second. The file has an advisory lock, which the operating system releases when a process
 // ends. Writes are not synced, because the content is useless after a restart or can be determined again.
 //
 // It is safe for concurrent use.

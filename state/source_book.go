@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Sources stores which sources are paused, and the outcome of each source's last run. If it is lost, no rows are
-// lost, because the cursors are in the destinations. Processes open it briefly to read or write. It is safe for
-// concurrent use. Writes are durable when a call returns.
+// Sources stores which sources are paused, and the outcome of each source's last run. If this state is lost, no rows
+// are lost, because the cursors are in the destinations. Processes open a Sources briefly to read or write. A Sources
+// is safe for concurrent use. Writes are durable when a call returns.
 type Sources interface {
 	// Pause records that runs skip a source until Resume is called.
 	Pause(ctx context.Context, source string, p Pause) error

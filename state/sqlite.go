@@ -95,9 +95,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading. Another process may be writing it. It returns [fs.ErrNotExist],
-// wrapped, if there is no file, and otherwise the errors of [openSQLite]. It does not run migrations: if some are
-// missing, it returns an error.
+// readSQLite opens the file at path for reading. Another process may be writing it. readSQLite returns
+// [fs.ErrNotExist], wrapped, if there is no file, and otherwise the errors of [openSQLite]. It does not run migrations:
+// if some are missing, it returns an error.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)

@@ -91,8 +91,8 @@ type EventKeeper interface {
 }
 
 // Journal records due slots and their outcomes, paused pipelines, and the reports of the last runs. Daemons write it.
-// It has exactly one record for each slot of a schedule. The destinations, not the journal, say what was loaded.
-// Writes are durable when a call returns. A Journal is safe for concurrent use.
+// The journal has exactly one record for each slot of a schedule. The destinations, not the journal, say what was
+// loaded. Writes are durable when a call returns. A Journal is safe for concurrent use.
 type Journal interface {
 	Schedule
 	SlotStore

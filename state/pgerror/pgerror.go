@@ -16,7 +16,7 @@ import (
 const (
 	Shutdown       = "57P01" // an administrator has ended the session or stops the server
 	UndefinedTable = "42P01"
-	UndefinedName  = "3F000" // of a schema
+	UndefinedName  = "3F000" // a schema does not exist
 	LockTimeout    = "55P03"
 	Internal       = "XX000"
 )

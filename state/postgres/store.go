@@ -1,5 +1,5 @@
 // Package postgres stores the state of many processes in one Postgres database. Its [Store] is a [state.Store] that
-// daemons and workers on several hosts share. It has its own schema, which [Store.Migrate] creates. It touches
+// daemons and workers on several hosts share. The store has its own schema, which [Store.Migrate] creates. It touches
 // nothing else in the database. Credentials are encrypted before they leave the process. Start with [New].
 //
 // Only the database's clock decides which process has a lease, a unit or a slot. The times of slots, units,
