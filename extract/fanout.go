@@ -104,7 +104,7 @@ func (f *fanPass) resume() error {
 	}
 	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
 		f.mark, f.resumed = f.mark.restarted(f.s), false
-		f.note = "the parent's records were no longer those of the interrupted pass; it started again"
+		f.note = "the parent's records were no longer those of the interrupted pass, so the pass started again"
 		f.done = fnvBasis
 	}
 	return nil

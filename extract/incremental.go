@@ -188,5 +188,5 @@ func (p *pass) rangeEndNote() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""
 	}
-	return "the source accepts no end of a range: it was read up to the present"
+	return "the source accepts no end of a range, so the list was read up to the present"
 }

@@ -74,8 +74,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack returns how far before its beginning a range is requested. It is one step of the time format, because the
-// server may exclude the bound. If times have no zone, slack returns skew.
+// slack returns how far before the beginning of a range the request begins. It is one step of the time format, because
+// the server may exclude the bound. If times have no zone, slack returns skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew

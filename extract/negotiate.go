@@ -266,7 +266,7 @@ func (n *negotiation) volatile() {
 	f := Fact{About: FactVolatile, Value: strings.Join(names, ", "), From: Learned}
 	for _, name := range names {
 		m := v.members[v.names[name]]
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d repeated records; a row is not rewritten if nothing else changes", name, m.differ, m.shared))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d repeated records; if only this field changes, the row is not written again", name, m.differ, m.shared))
 	}
 	n.out.Facts = append(n.out.Facts, f)
 }

@@ -30,7 +30,7 @@ type keyRepeatsError struct{ key []string }
 
 // Error names the key.
 func (e *keyRepeatsError) Error() string {
-	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
+	return fmt.Sprintf("the records of another page have the keys of the first page (%s)", strings.Join(e.key, ", "))
 }
 
 func (n *negotiation) isPagingError(err error) bool {

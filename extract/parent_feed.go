@@ -69,7 +69,7 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		}
 		// This feed is filled, but without the parameters of s. So the next name gets its own feed.
 	}
-	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
+	return nil, fmt.Errorf("stream %s: parent %s is already being read without the values that this stream needs", s.Name, s.Parent)
 }
 
 func (f *parentFeed) collects(key string, params []schemas.Param) bool {

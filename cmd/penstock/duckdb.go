@@ -42,7 +42,7 @@ func duckdbKind() open.Kind {
 // storage_version=v1.0.0.
 func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, failure.Usage("", "a DuckDB destination does not support schema in this release")
+		return nil, failure.Usage("", "a DuckDB destination does not support the key schema")
 	}
 	path, query := open.FilePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}

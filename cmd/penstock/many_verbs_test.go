@@ -74,13 +74,13 @@ func testVerbsOfManySources(t *testing.T, to target) {
 
 	// Some verbs apply to all sources, and others need one source. Their hints say so.
 	for hint, args := range map[string][]string{
-		"WHERE _penstock_source = 'ws001'": {"query", "--source", "ws001", "FROM crm_leads"},
-		"omit --source":                    {"views", "--source", "ws001"},
-		"applies to all of them":           {"schema", "accept", "--source", "ws001", "crm_leads"},
-		"choose one with --source NAME":    {"state", "reset", "--stream", "*", "--yes"},
-		"--source NAME; `penstock sources": {"runs", "diff", run, run, "--table", "crm_leads"},
-		"contradict each other":            {"status", "--to", "warehouse@ws001", "--source", "ws002"},
-		"no source \"nobody\"":             {"status", "--source", "nobody"},
+		"WHERE _penstock_source = 'ws001'":    {"query", "--source", "ws001", "FROM crm_leads"},
+		"omit --source":                       {"views", "--source", "ws001"},
+		"applies to all sources of the table": {"schema", "accept", "--source", "ws001", "crm_leads"},
+		"choose one with --source NAME":       {"state", "reset", "--stream", "*", "--yes"},
+		"--source NAME; `penstock sources":    {"runs", "diff", run, run, "--table", "crm_leads"},
+		"contradict each other":               {"status", "--to", "warehouse@ws001", "--source", "ws002"},
+		"no source \"nobody\"":                {"status", "--source", "nobody"},
 	} {
 		code, out, errs := w.penstock(t, args...)
 		require.Equal(t, failure.ExitUsage, code, "%v: %s", args, out)

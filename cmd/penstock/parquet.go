@@ -144,7 +144,7 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 // endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, failure.Usage("", "a Parquet destination does not support schema")
+		return nil, failure.Usage("", "a Parquet destination does not support the key schema")
 	}
 	path, query := open.FilePath(d)
 	o := parquet.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}

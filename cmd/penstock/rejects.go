@@ -124,7 +124,7 @@ func rejectsListCmd(a *app) *cobra.Command {
 	}
 	addDestinationFlag(cmd, &to)
 	cmd.Flags().StringVar(&stream, "stream", "", "only rejects of this `stream`; * matches any text")
-	cmd.Flags().BoolVar(&all, "all", false, "also rejects that a retry has stored since")
+	cmd.Flags().BoolVar(&all, "all", false, "also rejects that a later retry has stored")
 	return cmd
 }
 

@@ -98,7 +98,7 @@ func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error
 
 // acceptSchema accepts a table as it is and prints what that changes.
 func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
-	if err := d.Together("accept applies to all of them: omit --source"); err != nil {
+	if err := d.Together("accept applies to all sources of the table: omit --source"); err != nil {
 		return err
 	}
 	if _, err := d.LoadedTable(ctx, table); err != nil {

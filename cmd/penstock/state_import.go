@@ -114,7 +114,7 @@ func readMove(line []byte, d *open.Reader) (move, error) {
 	}
 	switch _, known := c.Source(l.Source); {
 	case d.Shared && l.Source == "":
-		return m, fmt.Errorf("the line names no source, but several share the tables of %s", d.Name)
+		return m, fmt.Errorf("the line names no source, but several sources share the tables of %s", d.Name)
 	case !d.Shared && l.Source != "":
 		return m, fmt.Errorf("the line names source %s, but %s has the rows of only one source", l.Source, d.Name)
 	case d.Shared && !known:

@@ -121,8 +121,8 @@ func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	}
 }
 
-// TestFewDescriptors gives a daemon 64 file descriptors and opens more than a thousand connections to it. The
-// daemon logs that there are too many. It still answers the client that was connected before, and still has
+// TestFewDescriptors gives a daemon 64 file descriptors and opens more than a thousand connections to it. The daemon
+// logs that there are too many connections. It still answers the client that was connected before, and still has
 // descriptors to open the database and apply events. After the connections end, new clients are served.
 func TestFewDescriptors(t *testing.T) {
 	d, address := hooked(t, `ulimit -n 64; exec -a penstock "$0" serve`)

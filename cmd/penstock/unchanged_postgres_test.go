@@ -17,7 +17,7 @@ import (
 )
 
 // TestUnchangedRunIsCheap: a run over all streams in which no record has changed needs few statements, few commits and
-// little WAL in Postgres. Rows that somebody deleted by hand are nevertheless loaded again.
+// little WAL in Postgres. But rows that a user deleted by hand are loaded again.
 func TestUnchangedRunIsCheap(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server of the test's own")

@@ -54,7 +54,7 @@ func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 	if why := d.Kind.NoViews; why != "" {
 		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.Name, d.Config.Scheme)
 	}
-	if err := d.Together("views cover all of them: omit --source"); err != nil {
+	if err := d.Together("views cover all sources of the tables: omit --source"); err != nil {
 		return err
 	}
 	tables, err := d.LoadedTables(ctx)

@@ -117,7 +117,7 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 	if err := a.say("%s", learnedText(w, found, text)); err != nil {
 		return err
 	}
-	if err := a.confirm(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with it from now on?", s.Name)); err != nil {
+	if err := a.confirm(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with this scheme from now on?", s.Name)); err != nil {
 		return err
 	}
 	if err := storeScheme(ctx, a, c, s.Name, []byte(text)); err != nil {

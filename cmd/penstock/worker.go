@@ -40,7 +40,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 		return err
 	}
 	if c.State.URL == "" {
-		return failure.Usage("set `state: postgres://…`, a database that serve and its workers share; without one serve makes all runs itself",
+		return failure.Usage("set `state: postgres://…`, a database that serve and its workers share; without it, serve makes all runs itself",
 			"a worker needs a state database, but the state is the folder %s", c.State.Dir)
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)

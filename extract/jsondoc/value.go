@@ -126,8 +126,8 @@ func (d *Doc) check(v Value, depth int) {
 	}
 }
 
-// checkDuplicates reports an error if the object v has a member twice with different values, and a value is an array. A
-// reader that takes only one of the two members would lose the elements of the other member.
+// checkDuplicates reports an error if the object v has a member twice with different values, and one of these values is
+// an array. A reader that takes only one of the two members would lose the elements of the other member.
 func (d *Doc) checkDuplicates(v Value) {
 	if !d.holdsList(v) {
 		return

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Pager is one way in which lists continue. A new one takes three steps: a file with a type that embeds [parameter], a
-// line in pagers, and an entry in schemas/paging/vocabulary.yaml.
+// Pager is one way in which lists continue. A new pager needs three things: a file with a type that embeds [parameter],
+// a line in pagers, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
 	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to it.
 	Type() string

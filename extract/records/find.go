@@ -112,7 +112,7 @@ func Find(d *jsondoc.Doc, s schemas.Stream) (Found, error) {
 	f.out = Found{}
 	if f.detect(d.Root(), "", 0) {
 		if place := f.ambiguous(); place != "" {
-			return Found{}, fmt.Errorf("the records are either the whole answer, an object with an id, or its list at %s; choose one: records: \"\" or records: %s", place, place)
+			return Found{}, fmt.Errorf("the answer is an object with an id: it is either one record, or holds the records in the list at %s; choose one: records: \"\" or records: %s", place, place)
 		}
 		return f.out, d.Err()
 	}

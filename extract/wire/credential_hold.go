@@ -209,7 +209,7 @@ func (x *exchange) keep(g grant) error {
 		err = h.slot.SetSecret(text)
 	}
 	if err != nil {
-		return &spentError{why: "cannot store the new token, so it was not used; the old one has ended: " + err.Error(), err: err}
+		return &spentError{why: "cannot store the new token, so it was not used; the old token has ended: " + err.Error(), err: err}
 	}
 	h.adopt(g)
 	h.mu.Lock()
@@ -355,7 +355,7 @@ func (x *exchange) explain() error {
 	case x.n.open(x.g) && x.g.refresh != "":
 		why = x.n.Call.lostWords()
 	case r != nil && !r.Lost.IsZero():
-		why = fmt.Sprintf("penstock was stopped or disconnected while it renewed the token at %s: the new token was lost with the answer, and the old one has ended", at(r.Lost))
+		why = fmt.Sprintf("penstock was stopped or disconnected while it renewed the token at %s: the new token was lost with the answer, and the old token has ended", at(r.Lost))
 	case r != nil && r.Kind == refreshCall:
 		why = fmt.Sprintf("the server did not renew the token at %s: %s", at(r.At), words)
 	case r != nil:

@@ -24,7 +24,7 @@ func parseBase(raw string, plaintext bool) (*url.URL, error) {
 		}
 		return nil, fmt.Errorf("read base URL: %w", err)
 	case u.User != nil:
-		return nil, errors.New("base URL carries a user name or password: credentials belong under auth")
+		return nil, errors.New("base URL contains a user name or password: credentials belong under auth")
 	case u.Host == "" || u.Hostname() == "" || u.Opaque != "":
 		return nil, errors.New("base URL has no host: want https://host")
 	case u.RawQuery != "" || u.Fragment != "":

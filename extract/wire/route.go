@@ -65,7 +65,7 @@ func paramName(segment string) string {
 func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	segments, ok := l[r]
 	if !ok {
-		return "", fmt.Errorf("%s is not on the read list", r.Method)
+		return "", fmt.Errorf("the read list has no %s request for this path", r.Method)
 	}
 	var b strings.Builder
 	used := 0
