@@ -203,7 +203,7 @@ func TestDialect(t *testing.T) {
 }
 
 // A pass does not take an answer of the negotiation after a request of its own: if records move to another page in
-// between, one of them may be on no page that was read.
+// between, a record may be on none of the pages that were read.
 func TestEarlyAnswersInOrder(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()

@@ -151,7 +151,7 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 	return n.l.unsettled(&paging.UnexplainedError{Tried: f.Evidence, Seen: fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last)})
 }
 
-// foresee begins the probes that do not depend on each other: a list that states its number of pages needs them all.
+// foresee begins several independent probes at once. A list that states its number of pages needs all of these probes.
 func (n *negotiation) foresee(ctx context.Context, st *step) {
 	last := st.signals.LastPage
 	if st.Rule != "" || st.Next.Kind != paging.KindPage || st.Next.Number() != 2 || last < 2 || n.l.pager.Stated || n.s.Method != http.MethodGet {

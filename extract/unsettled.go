@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// unsettled turns the error of probes that could not find out how the list continues into the error of the stream.
+// If probes could not find out how the list continues, unsettled turns their error into the error of the stream.
 func (l *listClient) unsettled(err error) error {
 	e, ok := errors.AsType[*paging.UnexplainedError](err)
 	if !ok {

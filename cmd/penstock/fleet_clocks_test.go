@@ -117,8 +117,8 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 
 // Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
 // 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
-// worker, which commits nothing afterwards. Parked units are retried in time. The versions of a row are in order,
-// without gaps. Invariants 8, 13, 18
+// worker. The frozen worker commits nothing afterwards. Parked units are retried in time. The versions of a row are in
+// order, without gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Go's standard library, and waits for leases to expire")

@@ -68,7 +68,8 @@ func (r *fleetRig) start(args ...string) *fleetProcess {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with the given configuration. The function start may change the command before it starts it.
+// startAs starts a process with the given configuration. The function start may change the command before it starts the
+// command.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()

@@ -185,8 +185,8 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 }
 
 // call requests a grant from the server with the function request. It stores callNote before the request, and stores
-// the new grant before anyone uses it. So if the process is killed, nothing is lost: the slot has the old grant, the
-// new grant, or the note of a call without an answer.
+// the new grant before any process uses it. So if the process is killed, nothing is lost: the slot has the old grant,
+// the new grant, or the note of a call without an answer.
 func (x *exchange) call(ctx context.Context, callNote note, request func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(callNote); err != nil {

@@ -74,8 +74,8 @@ func TestRotatingSlow(t *testing.T) {
 	})
 }
 
-// A secret manager may print a new token each time. It is not run for every refused request, and the tokens use
-// limited memory.
+// A secret manager may print a new token each time. The secret manager is not run for every refused request, and the
+// tokens use limited memory.
 func TestRotatingAlwaysNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

@@ -102,7 +102,8 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 	}
 }
 
-// missingEndpoint reports whether nothing is at the address of the endpoint. A person who waits then learns it at once.
+// missingEndpoint reports whether the server has no endpoint at the address. If so, the person who waits gets the error
+// at once.
 func missingEndpoint(err error) bool {
 	r, ok := errors.AsType[*oauth2.RetrieveError](err)
 	return ok && (r.Response.StatusCode == http.StatusNotFound || r.Response.StatusCode == http.StatusMethodNotAllowed)

@@ -201,7 +201,7 @@ type Request struct {
 	Check func(body []byte) error
 
 	// Take, if not nil, is called with the size of the memory for the body before that memory is taken. If it returns
-	// false, the request fails. It should then also cancel the request, so that there is no other attempt.
+	// false, the request fails. Take should then also cancel the request, so that there is no other attempt.
 	Take func(size int64) bool
 }
 

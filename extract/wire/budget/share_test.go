@@ -298,8 +298,8 @@ func TestShareClockSetBack(t *testing.T) {
 	})
 }
 
-// The machine slept, or its clock was set, between the time when one process joined and the time when another did. No
-// process waits for the difference between their clocks, and each counts the other's requests.
+// The machine slept, or its clock was set, after one process joined and before another process joined. No process waits
+// for the difference between their clocks, and each counts the other's requests.
 func TestShareClocksApart(t *testing.T) {
 	for _, by := range []time.Duration{8 * time.Hour, -time.Hour} {
 		bubble(t, func(t *testing.T) {
