@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -176,5 +177,9 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 }
 
 func (k *destinationRun) parentTable(p *pass) parents.Table {
-	return parents.Table{Dest: k.dest, Files: k.folder, Pipeline: p.run.Name, Stream: p.stream}
+	var dest load.Destination = k.dest
+	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
+		dest = parentsOf{s, k.key}
+	}
+	return parents.Table{Dest: dest, Files: k.folder, Pipeline: p.run.Name, Stream: p.stream}
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -18,6 +22,8 @@ type surveyedDestination struct {
 	load.Destination
 	by load.Surveyor
 	of map[string]state.Key // streams by root table
+
+	parents storedParents
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
@@ -89,7 +95,7 @@ func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, tabl
 // the table has another digest.
 func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 	d, able := k.dest.Destination.(*surveyedDestination)
-	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 || slices.Contains(g.older.flags, true) {
+	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 {
 		return nil
 	}
 	st, ok := d.by.SurveyOf(k.key)
@@ -104,7 +110,7 @@ func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 	if !ok && (rows > 0 || p.sweep(g, false).Table != "") {
 		return nil
 	}
-	return &bookkeeping{queue: p.run.queue, slot: p.slot, rows: rows, to: d.by, of: load.Settlement{Key: k.key, Expected: k.stored, Pass: of}}
+	return &bookkeeping{k: k, slot: p.slot, to: d, rows: rows, alive: rows, of: load.Settlement{Key: k.key, Expected: k.stored, Pass: of}}
 }
 
 // equalRows returns the number of rows of a group, and whether they are exactly the current rows of the tables.
@@ -136,12 +142,12 @@ func equalRows(root string, st load.StreamSurvey, g *group) (rows int64, equal b
 
 // bookkeeping is the transaction of the end of a pass that has changed no rows of its stream.
 type bookkeeping struct {
-	queue *settleQueue
+	k     *destinationRun
 	slot  *slot
+	to    *surveyedDestination
 	rows  int64 // rows of the stream that Apply has not counted yet
-	to    load.Surveyor
-	of    load.Settlement
 	alive int64
+	of    load.Settlement
 }
 
 // Write implements [load.Tx]. It leaves out the rows of the stream.
@@ -160,7 +166,7 @@ func (x *bookkeeping) Apply(_ context.Context, s load.Sweep) (load.Outcome, erro
 		return load.Outcome{}, errors.New("rows would be deleted in a pass that has changed no rows")
 	}
 	out := load.Outcome{Unchanged: x.rows}
-	x.alive, x.rows = x.alive+x.rows, 0
+	x.rows = 0
 	if s.Table != "" {
 		out.Alive, out.Known = x.alive, true
 	}
@@ -171,7 +177,46 @@ func (x *bookkeeping) Apply(_ context.Context, s load.Sweep) (load.Outcome, erro
 func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 	x.of.Next = next
 	defer func() { _ = x.Rollback() }()
-	return x.queue.settle(ctx, x.slot, x.to, x.of)
+	if x.k.doubt == "" {
+		if err := x.leaveOutParents(); err != nil {
+			return err
+		}
+	}
+	return x.slot.queue.settle(ctx, x.slot, x.to.by, x.of)
+}
+
+// leaveOutParents leaves out the rows of parents that are stored with the same fingerprint. Their rows of the child
+// stream are unchanged too.
+func (x *bookkeeping) leaveOutParents() error {
+	var prints map[string]int64
+	for i, r := range x.of.Rows {
+		if r.Table.Name != load.Parents.Name {
+			continue
+		}
+		if prints == nil {
+			prints = x.to.parents.prints(x.of.Key, x.k.begun.ParentsUnsure)
+		}
+		same := map[int]bool{}
+		tuples, fingerprints := r.Batch.Column(2).(*array.String), r.Batch.Column(3).(*array.Int64)
+		for row := range int(r.Batch.NumRows()) {
+			print, known := prints[tuples.Value(row)]
+			same[row] = known && !fingerprints.IsNull(row) && fingerprints.Value(row) == print
+		}
+		rest, err := batch.WithoutRows(r.Batch, same)
+		if err != nil {
+			return err
+		}
+		r.Batch.Release()
+		x.of.Rows[i].Batch = rest
+	}
+	x.of.Rows = slices.DeleteFunc(x.of.Rows, func(r load.OwnRows) bool {
+		if r.Batch.NumRows() > 0 {
+			return false
+		}
+		r.Batch.Release()
+		return true
+	})
+	return nil
 }
 
 // Rollback implements [load.Tx].
@@ -180,5 +225,73 @@ func (x *bookkeeping) Rollback() error {
 		r.Batch.Release()
 	}
 	x.of.Rows = nil
+	return nil
+}
+
+// mostParents is the number of rows of [load.Parents] up to which a run reads them only once. // Invariant 6
+const mostParents = 50_000
+
+// storedParents holds the rows of [load.Parents], for the streams that this process has not changed since the survey.
+type storedParents struct {
+	once    sync.Once
+	batches []arrow.RecordBatch
+	err     error // also if there are too many rows
+}
+
+var errManyParents = errors.New("too many rows to keep")
+
+// read reads the rows. Later calls do nothing.
+func (s *storedParents) read(ctx context.Context, d load.Destination, columns []string) error {
+	s.once.Do(func() {
+		var rows int64
+		s.err = d.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
+			if rows += b.NumRows(); rows > mostParents {
+				return errManyParents
+			}
+			b.Retain()
+			s.batches = append(s.batches, b)
+			return nil
+		})
+		if s.err != nil {
+			batch.Release(s.batches)
+			s.batches = nil
+		}
+	})
+	return s.err
+}
+
+// prints returns the fingerprints of a stream's stored parents. It leaves out those that the pass unsure has written,
+// and returns none if the rows were not kept. The pass must have read them.
+func (s *storedParents) prints(k state.Key, unsure string) map[string]int64 {
+	prints := map[string]int64{}
+	for _, b := range s.batches { // the columns are those of [parents.Table]
+		pipelines, streams, tuples := b.Column(0).(*array.String), b.Column(1).(*array.String), b.Column(2).(*array.String)
+		fingerprints, runs := b.Column(3).(*array.Int64), b.Column(4).(*array.String)
+		for row := range int(b.NumRows()) {
+			if pipelines.Value(row) == k.Pipeline && streams.Value(row) == k.Stream && !fingerprints.IsNull(row) && runs.Value(row) != unsure {
+				prints[strings.Clone(tuples.Value(row))] = fingerprints.Value(row)
+			}
+		}
+	}
+	return prints
+}
+
+// parentsOf is a surveyed destination for one child stream. It reads the stored parents of all streams at once.
+type parentsOf struct {
+	*surveyedDestination
+	k state.Key
+}
+
+// Scan implements [load.Destination].
+func (p parentsOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
+	_, same := p.by.SurveyOf(p.k)
+	if table != load.Parents.Name || !same || p.parents.read(ctx, p.Destination, columns) != nil {
+		return p.Destination.Scan(ctx, table, columns, visit)
+	}
+	for _, b := range p.parents.batches {
+		if err := visit(b); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -42,6 +42,25 @@ func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out
 	return out, nil
 }
 
+// WithoutRows returns a copy of a batch without the rows that omit selects by their number. The caller releases it.
+func WithoutRows(b arrow.RecordBatch, omit map[int]bool) (arrow.RecordBatch, error) {
+	var parts []arrow.RecordBatch
+	from, n := 0, int(b.NumRows())
+	for row := 0; row <= n; row++ {
+		if row < n && !omit[row] {
+			continue
+		}
+		if row > from {
+			parts = append(parts, b.NewSlice(int64(from), int64(row)))
+		}
+		from = row + 1
+	}
+	if len(parts) == 0 {
+		return b.NewSlice(0, 0), nil
+	}
+	return joined(b.Schema(), parts)
+}
+
 func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
 	defer Release(parts)
 	var rows int64
