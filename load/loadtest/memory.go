@@ -333,3 +333,41 @@ func (x *tx) Rollback() error {
 	x.done, x.writes = true, nil
 	return nil
 }
+
+// Trim implements [load.Trimmer].
+func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+	if err := m.acquire(ctx); err != nil {
+		return n, err
+	}
+	defer func() { <-m.busy }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	newest, kept := map[string]string{}, map[string]bool{}
+	old := func(r Row) bool {
+		at, err := time.Parse(time.RFC3339Nano, r["at"])
+		return err == nil && at.Before(before)
+	}
+	remove := func(name string, which func(Row) bool) (removed int64) {
+		if t := m.tables[name]; t != nil {
+			t = t.copy()
+			all := len(t.rows)
+			t.rows = slices.DeleteFunc(t.rows, which)
+			m.tables[name], removed = t, int64(all-len(t.rows))
+		}
+		return removed
+	}
+	remove(load.Certificates.Name, func(r Row) bool {
+		if r["pipeline"] == pipeline {
+			newest[r["stream"]] = max(newest[r["stream"]], r["run"])
+		}
+		return false
+	})
+	for _, run := range newest {
+		kept[run] = true
+	}
+	n.Certificates = remove(load.Certificates.Name, func(r Row) bool { return r["pipeline"] == pipeline && old(r) && !kept[r["run"]] })
+	n.Notes = remove(load.Changes.Name, func(r Row) bool {
+		return r["action"] == load.ActionDrift && old(r) && slices.ContainsFunc(load.Ancestors(r["table"]), func(name string) bool { return slices.Contains(tables, name) })
+	})
+	return n, nil
+}

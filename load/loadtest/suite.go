@@ -184,6 +184,7 @@ var (
 		{"allowed writers", testOwnerControls},
 		{"a table is adopted", testAdopt},
 		{"a table that is dropped", testStanding},
+		{"old rows are removed", testTrim},
 		{"a survey", testSurvey},
 		{"settlements", testSettle},
 		{"settlements that fail", testSettleStops},

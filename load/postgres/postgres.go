@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -84,6 +85,15 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 // Settle implements [load.Surveyor].
 func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
 	return d.Store.Settle(ctx, all, d.b.pool.retry)
+}
+
+// Trim implements [load.Trimmer].
+func (d *DB) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+	err = d.b.pool.retry(ctx, func() error {
+		n, err = d.Store.Trim(ctx, pipeline, tables, before)
+		return err
+	})
+	return n, err
 }
 
 // Share implements [load.Sharer].

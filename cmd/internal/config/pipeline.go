@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"time"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -19,9 +20,10 @@ type Pipeline struct {
 	Mode        Ref // default: merge
 	Schema      Contract
 	Mask        []Mask
-	MaskKey     wire.Secret // key of the mask hmac
-	Changes     bool        // log each changed row in _penstock_changes
-	Alerts      *Alerts     // nil: the alerts of the file apply
+	MaskKey     wire.Secret   // key of the mask hmac
+	Changes     bool          // log each changed row in _penstock_changes
+	Keep        time.Duration // how long certificates and notes stay in the destinations
+	Alerts      *Alerts       // nil: the alerts of the file apply
 }
 
 // Mask is a pipeline's mask for a column.

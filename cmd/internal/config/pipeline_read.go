@@ -3,10 +3,14 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
+// defaultKeep is a year and a month, so that the certificates of the same month of the last year can be compared.
+const defaultKeep = 400 * 24 * time.Hour
+
 func readPipeline(e entry, c *Config) Pipeline {
-	p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
+	p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}, Keep: defaultKeep}
 	e.as("pipeline "+e.key).mapping(fields{
 		"from":     func(v value) { p.readFrom(v, c) },
 		"to":       func(v value) { p.To = refs(v, "destination", destinationNames(c.Destinations)) },
@@ -17,6 +21,7 @@ func readPipeline(e entry, c *Config) Pipeline {
 		"mask":     func(v value) { p.Mask = masks(v, c.Streams) },
 		"mask_key": set(&p.MaskKey, maskKey),
 		"changes":  boolean(&p.Changes),
+		"keep":     func(v value) { p.Keep = period(v) },
 		"alerts":   func(v value) { p.Alerts = readPipelineAlerts(v, c.Alerts) },
 	}, "from", "to")
 	if p.Streams == nil {

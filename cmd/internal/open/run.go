@@ -60,7 +60,7 @@ func (o *Opener) Streams(c *config.Config, p config.Pipeline, streams []config.S
 func (r *Run) Config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.Pipeline.Name, Source: r.Source.Client, Destinations: r.Destinations, Streams: Plain(r.Streams),
-		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
+		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, Keep: r.Pipeline.Keep, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
 	}
 	if from, ok := r.Conf.Source(r.Pipeline.From[0].Text); ok {
 		cfg.Origins = Origins(from, r.Streams)

@@ -66,6 +66,10 @@ type Config struct {
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
 	GroupRows  int     // rows per commit, exceeded by up to one page; 0: a default, for destinations that state no preference
 
+	// Keep is how long certificates, and notes about changes of the source, stay in the destinations; 0: forever. The
+	// newest certificate of each stream always stays.
+	Keep time.Duration
+
 	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
 	Locks *overlay.Locks
 

@@ -63,7 +63,7 @@ func (r *run) open(ctx context.Context) error {
 		row := &runRow{dest: d, stored: stored}
 		if p, err := cursor.Decode(stored); err == nil {
 			r.Run = runid.Later(r.Run, p.Pass)
-			row.ended = p.Longest
+			row.ended, row.before = p.Longest, p.Pass
 			r.settled[d.Name] = p.Longest > 0
 		}
 		rows = append(rows, row)
@@ -82,7 +82,7 @@ func (r *run) open(ctx context.Context) error {
 }
 
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
-	row, err := r.row(rep, w.dest.Name)
+	row, err := r.row(rep, w)
 	if err != nil {
 		return err
 	}
@@ -118,15 +118,16 @@ type runCounts struct {
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`
 	Words    map[string]string   `json:"words,omitempty"`
+	Removed  *removed            `json:"removed,omitempty"`
 }
 
 // maxWords limits the length in bytes of a stream's error in the run's row.
 const maxWords = 300
 
-func (r *run) row(rep Report, destination string) ([]any, error) {
+func (r *run) row(rep Report, w *runRow) ([]any, error) {
 	var ended any
-	counts := runCounts{Backfill: r.backfill(), Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
-	here := rep.in(destination)
+	counts := runCounts{Removed: w.removed, Backfill: r.backfill(), Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
+	here := rep.in(w.dest.Name)
 	if rep.Status != StatusRunning {
 		t := here.Totals()
 		counts.Counts, counts.Requests, counts.Pages, counts.Bytes = t.Counts, t.Requests, t.Pages, t.Bytes
@@ -191,6 +192,7 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	}
 	var errs []error
 	for _, w := range r.runs {
+		w.trim(ctx, r)
 		if err := w.write(late, r, rep); err != nil {
 			errs = append(errs, fmt.Errorf("end run: %w", err))
 		}

@@ -44,9 +44,11 @@ type run struct {
 }
 
 type runRow struct {
-	dest   Destination
-	stored state.Cursor
-	ended  int64
+	dest    Destination
+	stored  state.Cursor
+	ended   int64
+	before  string   // id of the run before; "" if there is none
+	removed *removed // what this run has removed; nil: nothing was to be removed
 }
 
 // hash returns a hasher for the digests of this run.

@@ -1,0 +1,40 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/load"
+)
+
+// removed is what a run has removed from a destination's own tables, for the run's row.
+type removed struct {
+	load.Trimmed
+	Before time.Time `json:"before"`
+	Error  string    `json:"error,omitempty"` // the first run of the next day tries again
+}
+
+// trim removes certificates and notes that are older than [Config].Keep. The first run of a day does so.
+func (w *runRow) trim(ctx context.Context, r *run) {
+	to, able := whole(w.dest.Destination).(load.Trimmer)
+	now := r.Now().UTC()
+	if !able || r.Keep == 0 || ctx.Err() != nil || w.before == "" || !runid.Time(w.before).UTC().Truncate(day).Before(now.Truncate(day)) {
+		return
+	}
+	tables := make([]string, len(r.Streams))
+	for i, s := range r.Streams {
+		tables[i] = s.Table.Name
+	}
+	before := now.Add(-r.Keep)
+	n, err := to.Trim(ctx, r.Name, tables, before)
+	if n == (load.Trimmed{}) && err == nil {
+		return
+	}
+	w.removed = &removed{Trimmed: n, Before: before}
+	if err != nil {
+		w.removed.Error = err.Error()
+	}
+}
+
+const day = 24 * time.Hour

@@ -1,0 +1,83 @@
+package sqlmerge
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// maxTrimmed is the number of tables that one statement names. SQLite limits the depth of an expression to 1,000.
+const maxTrimmed = 100
+
+// Trim removes old rows of penstock's own tables; see [load.Trimmer].
+func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+	if !d.b.Exists() {
+		return n, nil
+	}
+	s, err := d.b.Write(ctx)
+	if err != nil {
+		return n, fmt.Errorf("remove old certificates: %w", err)
+	}
+	defer s.End()
+	if n, err = d.trim(ctx, s, pipeline, tables, before); err == nil {
+		err = s.Commit(ctx)
+	}
+	if err != nil {
+		return load.Trimmed{}, fmt.Errorf("remove old certificates: %w", errors.Join(err, s.Rollback()))
+	}
+	return n, nil
+}
+
+func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+	c := newCatalog(d.b, s, load.Pass{})
+	if err := c.look(ctx, load.Certificates.Name, load.Changes.Name); err != nil {
+		return n, err
+	}
+	old := ` AND "at" < ` + d.b.Timestamp(before)
+	if there := c.live[load.Certificates.Name]; there != nil {
+		where := "pipeline = " + d.b.Literal(pipeline)
+		newest, err := d.newestRuns(ctx, s, where, there.Types[schemas.ColSource] != "")
+		if err != nil {
+			return n, err
+		}
+		if len(newest) > 0 {
+			n.Certificates, err = s.Affect(ctx, "DELETE FROM "+d.b.Place(load.Certificates.Name)+" WHERE "+where+old+" AND run NOT IN ("+strings.Join(newest, ", ")+")")
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	if c.live[load.Changes.Name] == nil {
+		return n, nil
+	}
+	for some := range slices.Chunk(tables, maxTrimmed) {
+		removed, err := s.Affect(ctx, "DELETE FROM "+d.b.Place(load.Changes.Name)+" WHERE action = "+d.b.Literal(load.ActionDrift)+old+" AND "+FamilySQL(d.b, `"table"`, some))
+		if err != nil {
+			return n, err
+		}
+		n.Notes += removed
+	}
+	return n, nil
+}
+
+// newestRuns returns the runs that have the newest certificate of a stream, as literals.
+func (d *Store) newestRuns(ctx context.Context, s Session, where string, shared bool) (runs []string, err error) {
+	by := "stream"
+	if shared {
+		by += ", " + schemas.ColSource
+	}
+	query := fmt.Sprintf("SELECT DISTINCT newest FROM (SELECT max(run%s) AS newest FROM %s WHERE %s GROUP BY %s) AS t", d.b.Traits().Bytewise, d.b.Place(load.Certificates.Name), where, by)
+	err = s.Query(ctx, query, func(v []driver.Value) error {
+		run, _ := v[0].(string)
+		runs = append(runs, d.b.Literal(run))
+		return nil
+	})
+	return runs, err
+}
