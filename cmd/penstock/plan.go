@@ -15,7 +15,7 @@ import (
 )
 
 func planCmd(a *app) *cobra.Command {
-	var only []string
+	var only, needFleet []string
 	var source string
 	var deadline time.Duration
 	var options fleetFlags
@@ -35,8 +35,9 @@ requests find out the page size. The column basis says where a number comes from
 the summary shows the error of the forecast, if the forecast knew something of every stream.
 
 With --fleet, penstock assumes many workspaces like this one, and simulates
-fleets of workers that read them all: how long they take, what they wait for,
-and how many workspaces they could read within the deadline (default 8h).`,
+fleets of workers that read them all in a first run: how long they take, what they
+wait for, how many transactions and bytes of WAL a Postgres for tables and state
+writes, and how many workspaces they could read within the deadline (default 8h).`,
 		Example: `  penstock plan nightly --deadline 30m
   penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
   penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,
@@ -49,11 +50,13 @@ and how many workspaces they could read within the deadline (default 8h).`,
 			if err != nil {
 				return err
 			}
-			if !options.enabled && (options.workspaces != 1 || options.records != 0) {
-				return failure.Usage("add --fleet", "--workspaces and --records need --fleet")
+			for _, name := range needFleet {
+				if !options.enabled && cmd.Flags().Changed(name) {
+					return failure.Usage("add --fleet", "--%s needs --fleet", name)
+				}
 			}
-			if options.workspaces < 1 || options.workspaces > maxWorkspaces || options.records < 0 {
-				return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
+			if err := options.check(); err != nil {
+				return err
 			}
 			return printPlan(cmd.Context(), a, c, p, only, deadline, options)
 		},
@@ -61,9 +64,7 @@ and how many workspaces they could read within the deadline (default 8h).`,
 	cmd.Flags().StringArrayVar(&only, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
 	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark streams that a run of this `duration` would not finish")
-	cmd.Flags().BoolVar(&options.enabled, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
-	cmd.Flags().IntVar(&options.workspaces, "workspaces", 1, "with --fleet, `number` of workspaces")
-	cmd.Flags().Int64Var(&options.records, "records", 0, "with --fleet, `number` of records per workspace; 0 means as many as this one")
+	needFleet = options.add(cmd.Flags())
 	return cmd
 }
 

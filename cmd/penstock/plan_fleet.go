@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"maps"
-	"math"
-	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
 	"github.com/penstock-data/penstock/cmd/internal/open"
@@ -22,6 +20,35 @@ type fleetFlags struct {
 	enabled    bool
 	workspaces int
 	records    int64 // records of each workspace; 0 means as in the forecast
+	latency    time.Duration
+	fleet      sizing.Fleet // of one worker
+}
+
+// add adds the flags, and returns the names of those that need --fleet.
+func (w *fleetFlags) add(fl *pflag.FlagSet) (names []string) {
+	fl.BoolVar(&w.enabled, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
+	own := pflag.NewFlagSet("fleet", pflag.ContinueOnError)
+	own.IntVar(&w.workspaces, "workspaces", 1, "with --fleet, `number` of workspaces")
+	own.Int64Var(&w.records, "records", 0, "with --fleet, `number` of records per workspace; 0 means as many as this one")
+	own.DurationVar(&w.latency, "latency", answerLatency, "with --fleet, `time` until a response")
+	own.IntVar(&w.fleet.Slots, "slots", workerSlots, "with --fleet, `number` of units that a worker reads at once")
+	own.Float64Var(&w.fleet.Cores, "cores", workerCores, "with --fleet, `number` of cores of a worker")
+	own.IntVar(&w.fleet.Connections, "connections", sessions, "with --fleet, `number` of connections that Postgres allows; 0 means any number")
+	own.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	fl.AddFlagSet(own)
+	w.fleet.Database = databaseCores
+	return names
+}
+
+// check returns an error for a number that no fleet can have.
+func (w *fleetFlags) check() error {
+	if w.workspaces < 1 || w.workspaces > maxWorkspaces || w.records < 0 {
+		return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
+	}
+	if w.latency <= 0 || w.fleet.Slots < 1 || w.fleet.Cores <= 0 || w.fleet.Connections < 0 {
+		return failure.Usage("", "--latency, --slots and --cores take more than 0, --connections 0 and more")
+	}
+	return nil
 }
 
 // The assumed fleet: workers with two cores, and a database with eight. The costs in package sizing were measured
@@ -38,44 +65,21 @@ const (
 	nightly       = 8 * time.Hour
 )
 
-// fleetPlan is the output of `plan --fleet --json`.
-type fleetPlan struct {
-	Workspaces int        `json:"workspaces"`
-	Records    float64    `json:"records"`  // records of all workspaces
-	Requests   float64    `json:"requests"` // requests of all workspaces
-	Rate       float64    `json:"rate"`     // requests per second that each key allows
-	Within     float64    `json:"within_seconds"`
-	Fleets     []fleetRow `json:"fleets"`
-}
-
-// fleetRow is the forecast for one number of workers.
-type fleetRow struct {
-	Workers      int                      `json:"workers"`
-	Seconds      float64                  `json:"seconds"`
-	Bound        sizing.Limit             `json:"waits_for"` // what the units wait for during most of the time
-	Waits        map[sizing.Limit]float64 `json:"waits"`
-	WorkerUse    float64                  `json:"worker_use"`
-	DatabaseUse  float64                  `json:"database_use"`
-	Connections  int                      `json:"connections"`
-	Transactions float64                  `json:"state_transactions_per_second"`
-	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
-	Then         sizing.Limit             `json:"then"`              // what the units of more workspaces than that would wait for
-}
-
 // planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
-func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within time.Duration) (fleetPlan, error) {
+func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within time.Duration) (render.FleetPlan, error) {
 	within = cmp.Or(within, nightly)
-	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: answerLatency,
+	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: w.latency,
 		Rate: rateOf(f)}
-	p := fleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds()}
+	p := render.FleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds(), Latency: w.latency.Seconds(), Worker: w.fleet}
 	for n := 1; n <= maxWorkers; n *= 2 {
-		options := sizing.Fleet{Workers: n, Cores: workerCores, Slots: workerSlots, Database: databaseCores, Connections: sessions}
+		options := w.fleet
+		options.Workers = n
 		o, err := sizing.Run(spaces, options, sizing.Measured())
 		if err != nil {
 			return p, err
 		}
-		row := fleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
-			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer}
+		row := render.FleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
+			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer, WAL: o.WAL, WALPer: o.WAL / o.Took.Seconds()}
 		if row.Largest, row.Then, err = sizing.Largest(spaces, options, sizing.Measured(), within, maxWorkspaces); err != nil {
 			return p, err
 		}
@@ -152,37 +156,6 @@ func printFleetPlan(a *app, r *open.Run, f forecast.Forecast, options fleetFlags
 	if a.json {
 		return render.NewEncoder(a.out).Encode(p)
 	}
-	printFleet(a.out, p)
+	render.Fleet(a.out, p)
 	return nil
 }
-
-// waitsFor describes each limit of a fleet, for the table.
-var waitsFor = map[sizing.Limit]string{
-	sizing.Answers: "answers of the API", sizing.Keys: "the keys' rates", sizing.Workers: "workers' cores", sizing.Slots: "workers' slots",
-	sizing.Database: "the database's cores", sizing.Sessions: "connections",
-}
-
-func printFleet(w io.Writer, p fleetPlan) {
-	g := render.NewTable("#workers", "#takes", "waits for", "#workers busy", "#database busy", "#connections", "#state tx/s",
-		fmt.Sprintf("#workspaces in %s", render.Brief(render.Lasting(p.Within))), "then")
-	for _, r := range p.Fleets {
-		g.Add(r.Workers, render.Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), r.Largest, waitsFor[r.Then])
-	}
-	g.Render(w)
-	fmt.Fprintf(w, "\n%s, %s requests, %s rows, in the first run; each key allows %.3g requests per second, a response takes %s\n",
-		render.Plural(p.Workspaces, "workspace"), render.Grouped(int64(math.Round(p.Requests))), render.Grouped(int64(math.Round(p.Records))), p.Rate, answerLatency)
-	fmt.Fprintf(w, "workers of %d cores with %d units at once; a Postgres of %d cores and %d connections for tables and state\n", workerCores, workerSlots, databaseCores, sessions)
-	if enough := slices.IndexFunc(p.Fleets, func(r fleetRow) bool { return r.Seconds <= p.Within && r.Connections <= sessions }); enough >= 0 {
-		is := "are"
-		if p.Fleets[enough].Workers == 1 {
-			is = "is"
-		}
-		fmt.Fprintf(w, "%s %s enough for %s\n", render.Plural(p.Fleets[enough].Workers, "worker"), is, render.Brief(render.Lasting(p.Within)))
-		return
-	}
-	last := p.Fleets[len(p.Fleets)-1]
-	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
-	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", maxWorkers, render.Brief(render.Lasting(p.Within)), waitsFor[limits[0]])
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

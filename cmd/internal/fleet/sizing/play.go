@@ -36,13 +36,15 @@ type simulation struct {
 	sizes   []float64
 	next    int // number of the next unit: first part of all workspaces, then the second, …
 	active  []*unit
-	ofKey   []int // number of active units of each source
-	keys    int   // number of sources with active units
+	ofKey   []int     // number of active units of each source
+	perKey  []float64 // requests per second of each source with active units
 	slots   []int
 	spare   []*unit
 	now     float64
 	worked  float64              // seconds of the workers' cores used so far
 	written float64              // seconds of the database's cores used so far
+	leases  float64              // batches of requests a second, now
+	leased  float64              // batches of requests so far
 	waited  [len(limits)]float64 // seconds that units waited, by the index of the limit
 	out     Outcome
 }
@@ -52,7 +54,7 @@ func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
 	if err := valid(w, f); err != nil {
 		return Outcome{}, err
 	}
-	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), slots: make([]int, f.Workers)}
+	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), perKey: make([]float64, w.Count), slots: make([]int, f.Workers)}
 	p.fill()
 	for len(p.active) > 0 {
 		p.share()
@@ -88,9 +90,7 @@ func (p *simulation) fill() {
 		u := p.unit(p.next, worker)
 		p.next++
 		p.slots[worker]++
-		if p.ofKey[u.source]++; p.ofKey[u.source] == 1 {
-			p.keys++
-		}
+		p.ofKey[u.source]++
 		p.active = append(p.active, u)
 	}
 }
@@ -127,14 +127,18 @@ func (p *simulation) share() {
 	}
 	writes := 0.0
 	for _, u := range p.active {
+		p.perKey[u.source] = 0
+	}
+	for _, u := range p.active {
 		if over := load[u.worker] / p.Cores; over > 1 {
 			u.rate /= over
 			u.waits = workers
 		}
 		writes += u.rate * u.write
+		p.perKey[u.source] += u.rate
 	}
-	leases := float64(p.keys) * p.Lease / math.Max(p.LeaseEvery, 1e-3)
-	if over := writes / math.Max(p.Database-leases, p.Database/100); over > 1 {
+	p.leases = p.leasesNow()
+	if over := writes / math.Max(p.Database-p.leases*p.Lease, p.Database/100); over > 1 {
 		for _, u := range p.active {
 			u.rate /= over
 			u.waits = database
@@ -148,6 +152,18 @@ func (p *simulation) share() {
 	}
 }
 
+// leasesNow returns the batches of requests a second of all keys: a batch for each request of a slow key, and one after
+// another for a fast key.
+func (p *simulation) leasesNow() (n float64) {
+	for _, u := range p.active {
+		if rate := p.perKey[u.source]; rate > 0 {
+			n += min(rate, 1/math.Max(p.LeaseEvery, 1e-3))
+			p.perKey[u.source] = 0
+		}
+	}
+	return n
+}
+
 // step ends units together if they would end within a hundredth of the mean remaining time. So many small units do not
 // need a step each.
 func (p *simulation) step() {
@@ -159,6 +175,7 @@ func (p *simulation) step() {
 	}
 	dt := max(soonest, mean/float64(len(p.active))/100)
 	p.now += dt
+	p.leased += p.leases * dt
 	kept := p.active[:0]
 	for _, u := range p.active {
 		done := min(u.left, u.rate*dt)
@@ -170,9 +187,7 @@ func (p *simulation) step() {
 			continue
 		}
 		p.slots[u.worker]--
-		if p.ofKey[u.source]--; p.ofKey[u.source] == 0 {
-			p.keys--
-		}
+		p.ofKey[u.source]--
 		p.spare = append(p.spare, u)
 	}
 	p.active = kept
@@ -197,6 +212,16 @@ func (p *simulation) outcome() Outcome {
 	o.WorkerUse = p.worked / (p.now * p.Cores * float64(p.Workers))
 	o.DatabaseUse = p.written / (p.now * p.Database)
 	o.Connections = p.connections(p.Costs)
-	o.StatePer = float64(o.Units*p.Transactions)/p.now + math.Min(float64(p.Count), float64(p.Workers*p.Slots))/math.Max(p.LeaseEvery, 1e-3)
+	transactions := float64(o.Units*p.Transactions) + p.leased + p.Polls*float64(p.Workers)*p.now
+	o.StatePer = transactions / p.now
+	o.WAL = o.Records*p.RowWAL + p.streams()*p.StreamWAL + transactions*p.StateWAL
 	return o
+}
+
+// streams returns the number of streams of all workspaces.
+func (p *simulation) streams() (n float64) {
+	for _, part := range p.Parts {
+		n += part.Streams
+	}
+	return n * float64(p.Count)
 }

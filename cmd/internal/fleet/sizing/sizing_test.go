@@ -90,6 +90,22 @@ func TestTenThousandWorkspaces(t *testing.T) {
 	require.Equal(t, Database, o.Bound)
 }
 
+// TestStateAndWAL: a slow key takes a transaction of the state for each request, a fast key one for each batch.
+func TestStateAndWAL(t *testing.T) {
+	w, f := plain()
+	costs := Costs{Transactions: 6, Polls: 3, LeaseEvery: 0.1, RowWAL: 700, StreamWAL: 5000, StateWAL: 400}
+	w.Parts[0].Lists, w.Parts[0].Streams, w.Count, f.Workers = 1000, 4, 2, 2
+	w.Rate = 5 // 200 s
+	slow, err := Run(w, f, costs)
+	require.NoError(t, err)
+	near(t, 2*5+2*6/200.0+2*3, slow.StatePer, 0.01, "a transaction per request, those of the units, and the polls")
+	near(t, 2*1000*700+2*4*5000+slow.StatePer*200*400, slow.WAL, 0.01, "rows, new tables and transactions")
+	w.Rate = 100 // 10 s
+	fast, err := Run(w, f, costs)
+	require.NoError(t, err)
+	near(t, 2*10+2*6/10.0+2*3, fast.StatePer, 0.01, "ten batches a second for each key")
+}
+
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := Workspaces{Count: rapid.IntRange(1, 60).Draw(t, "workspaces"), Skew: rapid.Float64Range(0, 2).Draw(t, "skew"),
@@ -110,6 +126,7 @@ func TestInvariants(t *testing.T) {
 		took := o.Took.Seconds() * 1.0001
 		require.LessOrEqual(t, o.WorkerUse, 1.0001)
 		require.LessOrEqual(t, o.DatabaseUse, 1.0001)
+		require.GreaterOrEqual(t, o.WAL, o.Records*Measured().RowWAL)
 		require.GreaterOrEqual(t, took*w.Rate*float64(w.Count), o.Requests*0.999, "no key exceeds its rate limit")
 		sum := 0.0
 		for _, share := range o.Waits {

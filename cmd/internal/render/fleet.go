@@ -1,0 +1,87 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
+)
+
+// FleetPlan is the output of `plan --fleet --json`.
+type FleetPlan struct {
+	Workspaces int          `json:"workspaces"`
+	Records    float64      `json:"records"`         // records of all workspaces
+	Requests   float64      `json:"requests"`        // requests of all workspaces
+	Rate       float64      `json:"rate"`            // requests per second that each key allows
+	Latency    float64      `json:"latency_seconds"` // time until a response
+	Within     float64      `json:"within_seconds"`
+	Worker     sizing.Fleet `json:"-"` // of one worker, and the database
+	Fleets     []FleetRow   `json:"fleets"`
+}
+
+// FleetRow is the forecast for one number of workers.
+type FleetRow struct {
+	Workers      int                      `json:"workers"`
+	Seconds      float64                  `json:"seconds"`
+	Bound        sizing.Limit             `json:"waits_for"` // what the units wait for during most of the time
+	Waits        map[sizing.Limit]float64 `json:"waits"`
+	WorkerUse    float64                  `json:"worker_use"`
+	DatabaseUse  float64                  `json:"database_use"`
+	Connections  int                      `json:"connections"`
+	Transactions float64                  `json:"state_transactions_per_second"`
+	WAL          float64                  `json:"wal_bytes"` // of the tables and the state
+	WALPer       float64                  `json:"wal_bytes_per_second"`
+	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
+	Then         sizing.Limit             `json:"then"`              // what the units of more workspaces than that would wait for
+}
+
+// waitsFor describes each limit of a fleet, for the table.
+var waitsFor = map[sizing.Limit]string{
+	sizing.Answers: "answers of the API", sizing.Keys: "the keys' rates", sizing.Workers: "workers' cores", sizing.Slots: "workers' slots",
+	sizing.Database: "the database's cores", sizing.Sessions: "connections",
+}
+
+// Fleet prints the forecast of each fleet, and the smallest one that is enough.
+func Fleet(w io.Writer, p FleetPlan) {
+	g := NewTable("#workers", "#takes", "waits for", "#workers busy", "#database busy", "#connections", "#state tx/s", "#WAL MB/s",
+		fmt.Sprintf("#workspaces in %s", Brief(Lasting(p.Within))), "then")
+	for _, r := range p.Fleets {
+		g.Add(r.Workers, Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), fmt.Sprintf("%.1f", r.WALPer/1e6), r.Largest, waitsFor[r.Then])
+	}
+	g.Render(w)
+	fmt.Fprintf(w, "\n%s, %s requests, %s rows, in the first run; each key allows %.3g requests per second, a response takes %s\n",
+		Plural(p.Workspaces, "workspace"), Grouped(int64(math.Round(p.Requests))), Grouped(int64(math.Round(p.Records))), p.Rate, Brief(Lasting(p.Latency)))
+	allowed := "any number of"
+	if p.Worker.Connections > 0 {
+		allowed = Grouped(int64(p.Worker.Connections))
+	}
+	fmt.Fprintf(w, "each worker has %s and %d units at once; a Postgres of %s and %s connections for tables and state, which writes %s MB of WAL\n",
+		cores(p.Worker.Cores), p.Worker.Slots, cores(p.Worker.Database), allowed, Grouped(int64(math.Ceil(p.Fleets[0].WAL/1e6))))
+	enough := slices.IndexFunc(p.Fleets, func(r FleetRow) bool {
+		return r.Seconds <= p.Within && (p.Worker.Connections == 0 || r.Connections <= p.Worker.Connections)
+	})
+	if enough >= 0 {
+		is := "are"
+		if p.Fleets[enough].Workers == 1 {
+			is = "is"
+		}
+		fmt.Fprintf(w, "%s %s enough for %s\n", Plural(p.Fleets[enough].Workers, "worker"), is, Brief(Lasting(p.Within)))
+		return
+	}
+	last := p.Fleets[len(p.Fleets)-1]
+	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
+	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s; the first limit is %s\n", last.Workers, Brief(Lasting(p.Within)), waitsFor[limits[0]])
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+func cores(n float64) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%g cores", n)
+}
