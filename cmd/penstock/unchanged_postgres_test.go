@@ -22,41 +22,25 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server of the test's own")
 	}
-	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
-	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
-	run := func() {
-		t.Helper()
-		code, out, errs := p.penstock(t, "sync")
-		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
-	}
-	run()
-	run()
-	c := to.connect(t)
+	p, c := newUnchanged(t)
+	did := runUnchanged(t, p, c)
+	require.Less(t, did.statements, mostStatements)
+	require.Less(t, did.commits, mostCommits)
+	require.Less(t, did.wal, mostWAL)
+
+	require.Zero(t, count(t, c, "SELECT coalesce(sum(written + deleted), 0)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"))
+	require.Equal(t, count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates"),
+		count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"), "each stream has a certificate of the run")
 	execute := func(sql string) {
 		t.Helper()
 		_, err := c.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	execute("CREATE EXTENSION pg_stat_statements")
-	execute("SELECT pg_stat_statements_reset()")
-	begun, used, before := time.Now(), cpu(), writtenWAL(t, c)
-	run()
-	used = cpu() - used
-	wal := writtenWAL(t, c) - before
-	statements, commits := serverWork(t, c)
-	t.Logf("%d statements, %d commits, %d KB of WAL; %.2f s of CPU in %v", statements, commits, wal>>10, used, time.Since(begun))
-	require.Less(t, statements, mostStatements)
-	require.Less(t, commits, mostCommits)
-	require.Less(t, wal, mostWAL)
-
-	require.Zero(t, count(t, c, "SELECT coalesce(sum(written + deleted), 0)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"))
-	require.Equal(t, count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates"),
-		count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"), "each stream has a certificate of the run")
 	execute("DELETE FROM crm_leads WHERE id = (SELECT min(id) FROM crm_leads)")
 	execute("UPDATE v2_contacts SET _penstock_hash = '' WHERE id = (SELECT min(id) FROM v2_contacts)")
 	execute("UPDATE v2_contacts SET _penstock_deleted_at = now() WHERE id = (SELECT max(id) FROM v2_contacts)")
 	execute("DROP TABLE hr_leave_types CASCADE")
-	run()
+	runAll(t, p)
 	require.Equal(t, 3, count(t, c, "SELECT sum(written)::int FROM _penstock_certificates WHERE stream IN ('crm.leads', 'v2.contacts') AND run = (SELECT max(run) FROM _penstock_runs)"))
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
@@ -67,23 +51,68 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 const (
 	mostStatements = 1000
 	mostCommits    = 40
-	mostWAL        = 1 << 20
+	mostWAL        = 512 << 10
 )
+
+// newUnchanged loads all streams into Postgres twice, and returns a connection to the tables.
+func newUnchanged(t *testing.T) (*platform, *pgx.Conn) {
+	t.Helper()
+	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
+	runAll(t, p)
+	runAll(t, p)
+	c := to.connect(t)
+	_, err := c.Exec(t.Context(), "CREATE EXTENSION pg_stat_statements")
+	require.NoError(t, err)
+	return p, c
+}
+
+func runAll(t *testing.T, p *platform) {
+	t.Helper()
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
+}
+
+// serverWork is what a run has made the server do: statements, commits, and bytes of WAL.
+type serverWork struct{ statements, commits, wal int }
+
+// runUnchanged measures one run.
+func runUnchanged(t *testing.T, p *platform, c *pgx.Conn) serverWork {
+	t.Helper()
+	const wal = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int"
+	const calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	_, err := c.Exec(t.Context(), "SELECT pg_stat_statements_reset()")
+	require.NoError(t, err)
+	begun, used, before := time.Now(), cpu(), count(t, c, wal)
+	runAll(t, p)
+	used = cpu() - used
+	did := serverWork{wal: count(t, c, wal) - before, statements: count(t, c, calls), commits: count(t, c, calls+" AND query = 'COMMIT'")}
+	t.Logf("%d statements, %d commits, %d KB of WAL; %.2f s of CPU in %v", did.statements, did.commits, did.wal>>10, used, time.Since(begun))
+	return did
+}
+
+// unchangedFigures measures what a run over all streams without a change does in Postgres.
+func unchangedFigures(t *testing.T) []figure {
+	p, c := newUnchanged(t)
+	bounded := func(what string, bound float64) figure {
+		return figure{what: "Postgres, nothing changed: " + what, base: "the bound", ratio: share, reach: "<= 1", than: []float64{bound},
+			holds: func(r float64) bool { return r <= 1 }}
+	}
+	all := []figure{bounded("statements", mostStatements), bounded("commits", mostCommits), bounded("bytes of WAL", mostWAL)}
+	for i := range *pairs {
+		did := runUnchanged(t, p, c)
+		for j, n := range []int{did.statements, did.commits, did.wal} {
+			f := &all[j]
+			if f.ours = append(f.ours, float64(n)); i > 0 {
+				f.than = append(f.than, f.than[0])
+			}
+		}
+	}
+	return all
+}
 
 func count(t *testing.T, c *pgx.Conn, sql string) (n int) {
 	t.Helper()
 	require.NoError(t, c.QueryRow(t.Context(), sql).Scan(&n))
 	return n
-}
-
-// serverWork returns how many statements and commits the server has counted in the database.
-func serverWork(t *testing.T, c *pgx.Conn) (statements, commits int) {
-	t.Helper()
-	const calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
-	return count(t, c, calls), count(t, c, calls+" AND query = 'COMMIT'")
-}
-
-func writtenWAL(t *testing.T, c *pgx.Conn) int {
-	t.Helper()
-	return count(t, c, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int")
 }

@@ -22,8 +22,9 @@ import (
 // real destination.
 type Memory struct {
 	*store
-	step   func(string) error
-	passes map[state.Key]*pass
+	step     func(string) error
+	passes   map[state.Key]*pass
+	surveyed map[state.Key]surveyed
 }
 
 type store struct {
@@ -37,7 +38,11 @@ type store struct {
 	made   map[string]string
 }
 
-var _ load.Destination = (*Memory)(nil)
+var (
+	_ load.Destination = (*Memory)(nil)
+	_ load.Surveyor    = (*Memory)(nil)
+	_ load.Trimmer     = (*Memory)(nil)
+)
 
 type position struct {
 	cursor   state.Cursor
@@ -61,13 +66,13 @@ func NewMemory(step func(string) error) *Memory {
 		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
 		owners: map[string]load.Owner{}, made: map[string]string{},
 	}
-	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
+	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}, surveyed: map[state.Key]surveyed{}}
 }
 
 // Reopen returns the destination as another process would open it. The tables and cursors are the same, but nothing
 // is remembered about running passes.
 func (m *Memory) Reopen(step func(string) error) *Memory {
-	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}}
+	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}, surveyed: map[state.Key]surveyed{}}
 }
 
 // Cursor implements [load.Destination].

@@ -131,9 +131,10 @@ func testSettleStops(t *testing.T, d Driver) {
 		t.Run(at, func(t *testing.T) {
 			b := newFixture(t, d)
 			b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
-			armed, stop := false, errors.New("stopped")
+			armed, stopped, stop := false, false, errors.New("stopped")
 			b.reopenWith(func(step string) error {
 				if armed && step == at {
+					stopped = true
 					return stop
 				}
 				return nil
@@ -144,6 +145,9 @@ func testSettleStops(t *testing.T, d Driver) {
 			require.NoError(t, err)
 			defer c.Release()
 			errs := s.Settle(t.Context(), []load.Settlement{{Key: b.key, Expected: b.cursor, Next: `{"n":9}`, Pass: b.pass, Rows: []load.OwnRows{{Table: load.Certificates, Batch: c}}}})
+			if !stopped {
+				t.Skip("the destination has no such step")
+			}
 			require.ErrorIs(t, errs[0], stop)
 			b.reopen()
 			want, rows := b.cursor, 0

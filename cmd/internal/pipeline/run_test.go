@@ -396,7 +396,7 @@ func TestListOfConstantLengthDeletesNothing(t *testing.T) {
 		r.restart(nil)
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
-		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some of them are new")
+		require.ErrorContains(t, rep.Streams[0].Err, "the list has 37 records again although some of them are new")
 		require.Equal(t, sourcetest.Records(0, 37+from), r.alive("users_log"))
 	}
 	l.Records = sourcetest.Records(5, 41)

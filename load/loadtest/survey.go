@@ -1,0 +1,115 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// surveyed is what a survey has found of a stream, and its position at that time.
+type surveyed struct {
+	load.StreamSurvey
+	at position
+}
+
+// Survey implements [load.Surveyor].
+func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed) error {
+	if err := m.acquire(ctx); err != nil {
+		return err
+	}
+	defer func() { <-m.busy }()
+	for _, s := range streams {
+		m.mu.Lock()
+		at := m.states[s.Key]
+		m.mu.Unlock()
+		if at.sequence == 0 {
+			continue
+		}
+		found := load.StreamSurvey{Cursor: at.cursor}
+		var err error
+		if found.Tables, err = m.Tables(ctx, s.Table); err != nil {
+			return err
+		}
+		if found.State, err = m.StreamState(ctx, s.Key, s.Table); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		err = m.digest(&found, s.Table)
+		m.surveyed[s.Key] = surveyed{found, at}
+		m.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digest adds the digest of a table's current rows. The caller holds m.mu.
+func (m *Memory) digest(found *load.StreamSurvey, name string) error {
+	t := m.tables[name]
+	if t == nil || t.Mode == schemas.Append || !load.Digestible(t.Table) {
+		return nil
+	}
+	for _, other := range found.Tables {
+		if m.tables[other.Name].asMade() != nil {
+			return nil
+		}
+	}
+	columns, err := load.Select(t.Columns, append(slices.Clone(t.Key), schemas.ColHash))
+	if err != nil {
+		return err
+	}
+	current := slices.DeleteFunc(slices.Clone(t.rows), func(r Row) bool { return !t.isCurrent(r) })
+	b, err := batchOf(columns, current)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	var d load.RowDigest
+	if d.Add(t.Table, b) != nil {
+		return nil
+	}
+	found.Rows, found.Digest = d.Rows(), d.Sum()
+	found.Forgotten = slices.ContainsFunc(current, func(r Row) bool { return r[schemas.ColHash] == "" })
+	return nil
+}
+
+// SurveyOf implements [load.Surveyor].
+func (m *Memory) SurveyOf(k state.Key) (load.StreamSurvey, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.surveyed[k]
+	return s.StreamSurvey, ok && s.at == m.states[k]
+}
+
+// Settle implements [load.Surveyor]. Each settlement is a transaction of its own.
+func (m *Memory) Settle(ctx context.Context, all []load.Settlement) []error {
+	errs := make([]error, len(all))
+	for i, s := range all {
+		if errs[i] = m.settle(ctx, s); errs[i] != nil {
+			errs[i] = fmt.Errorf("settle %s: %w", s.Key.Stream, errs[i])
+		}
+	}
+	return errs
+}
+
+func (m *Memory) settle(ctx context.Context, s load.Settlement) error {
+	if found, ok := m.SurveyOf(s.Key); !ok || found.Cursor != s.Expected {
+		return state.ErrMoved
+	}
+	x, err := m.Begin(ctx, s.Key, s.Expected, s.Pass)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.Rollback() }()
+	for _, r := range s.Rows {
+		if err := x.Write(ctx, r.Table, r.Batch); err != nil {
+			return err
+		}
+	}
+	return x.Commit(ctx, s.Next)
+}
