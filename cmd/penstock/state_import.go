@@ -94,7 +94,7 @@ func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 		faults = append(faults, fmt.Errorf("%s: %w", path, err))
 	}
 	if len(faults) > 0 {
-		return nil, failure.Usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
+		return nil, failure.Usage("no cursor was changed; import a file that `penstock state export` has written", "%w", errors.Join(faults...))
 	}
 	if len(moves) == 0 {
 		return nil, failure.Usage("", "%s has no cursors of the selected streams", path)

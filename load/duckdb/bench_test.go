@@ -106,7 +106,7 @@ func (c *contacts) fill(b array.Builder, name string, i, j int) {
 	}
 }
 
-// batch returns rows with the given ids and the content of a version.
+// batch returns rows with the given ids. Their hashes depend on the version, so rows of another version count as changed.
 func (c *contacts) batch(run string, version, ordinal int, ids func(i int) int64) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)

@@ -117,7 +117,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return sqlmerge.ScalarType(dialect{}, sql, "DECIMAL(%d,%d)")
 }
 
-// cast returns an expression that casts expr, of type from, to the wider type to.
+// cast returns an expression that converts expr to a wider type.
 func cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

@@ -119,7 +119,7 @@ func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	var after int64
 	for seen := 0; seen < processes*each; {
 		for _, e := range events(t, b, "main", after, 50) {
-			require.Equal(t, after+1, e.Ordinal, "no event appears before one that was already seen")
+			require.Equal(t, after+1, e.Ordinal, "events become visible in the order of their ordinals, without holes")
 			after = e.Ordinal
 			seen++
 		}

@@ -224,7 +224,7 @@ func TestParseFaults(t *testing.T) {
 		{"plan", with("auth:", "plan: busines, auth:"), `4:54: source main app plan "busines" is unknown; did you mean "business"?`},
 		{"plan and rate", with("auth:", "plan: pro, rate: 5/s, auth:"), "4:65: source main app has a plan and a rate; keep one"},
 
-		{"scheme", with("duckdb:w", "dukdb:w"), `5:27: destination warehouse: no destination for "dukdb"; did you mean "duckdb"?`},
+		{"scheme", with("duckdb:w", "dukdb:w"), `5:27: destination warehouse: no kind of destination has the scheme "dukdb"; did you mean "duckdb"?`},
 		{"no scheme at all", with("duckdb:w.duckdb", "w.duckdb"), `destination warehouse "w.duckdb" has no scheme`},
 		{"scheme alone", with("duckdb:w.duckdb", "duckdb:"), "has nothing after duckdb:"},
 		{"number for a destination", with(`"duckdb:w.duckdb"`, "[1]"), "5:27: destination warehouse is a list; want a single value"},

@@ -46,7 +46,7 @@ func readDestination(e entry) Destination {
 }
 
 func fileMode(v value) fs.FileMode {
-	return converted(v, "the octal mode of a file that its owner reads and writes, such as 0640 or 0664", func(s string) (fs.FileMode, bool) {
+	return converted(v, "an octal file mode without execute bits that lets the owner read and write, such as 0640 or 0664", func(s string) (fs.FileMode, bool) {
 		mode, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(s, "0"), "o"), 8, 32)
 		return fs.FileMode(mode), err == nil && mode&^0o666 == 0 && mode&0o600 == 0o600
 	})
@@ -67,7 +67,7 @@ func (d *Destination) readURL(v value) {
 		if s.raw == s.value {
 			shown = scheme // the rest may contain a password
 		}
-		v.fault(s.at, "%s: no destination for %q%s", v.what, shown, suggestion(scheme, v.r.Schemes))
+		v.fault(s.at, "%s: no kind of destination has the scheme %q%s", v.what, shown, suggestion(scheme, v.r.Schemes))
 	case rest == "":
 		v.fault(s.at, "%s has nothing after %s:", v.what, scheme)
 	default:

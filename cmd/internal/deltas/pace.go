@@ -10,17 +10,17 @@ type applyRate struct {
 	lockWait time.Duration   // maximum wait for a commit of such a pass
 	patience time.Duration   // maximum time for an operation of a destination
 	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
-	refresh  time.Duration   // minimum time between two readings of a whole stream that events require
+	refresh  time.Duration   // minimum time between two whole readings of a stream because of events
 	trust    time.Duration
 
 	chunk     int // number of events per read of the inbox, and per write to the table of events
 	slice     int
 	entities  int // waiting records, over all streams // Invariant 6
-	listAbove int // with more waiting records of a stream, its list is read instead
+	listAbove int // if more records of a stream wait than this, its list is read instead of each record
 }
 
-// defaultPace has waits before further requests for a record. If the record disagrees with its event, the source may
-// still return the old record for some seconds.
+// defaultPace is the pace of a run and of serve. After a change, a source may return the old record for some seconds,
+// so a record that disagrees with its event is requested again 3 and 12 seconds later.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, lockWait: 5 * time.Second, patience: 5 * time.Minute, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,

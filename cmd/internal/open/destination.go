@@ -71,7 +71,7 @@ func (o *Opener) Kind(c *config.Config, d config.Destination) (Kind, error) {
 	all := o.Kinds
 	i := slices.IndexFunc(all, func(p Kind) bool { return p.Scheme == d.Scheme })
 	if i < 0 {
-		return Kind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
+		return Kind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no kind of destination has the scheme %q", d.Name, d.Scheme))
 	}
 	if p := all[i]; p.Missing != "" {
 		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s is not in this build: %s", d.Name, d.Scheme, p.Missing))
