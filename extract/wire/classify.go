@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -95,8 +96,11 @@ func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 }
 
 // notices matches warnings that PHP prints before an answer, as HTML or text, when display_errors is on. It does not
-// match fatal errors, because no answer follows them.
-var notices = regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
+// match fatal errors, because no answer follows them. It is compiled when first used, because it is large and
+// rarely used.
+var notices = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
+})
 
 // stripNotices removes PHP warnings before a JSON text. It returns the text and the first warning. Any other prefix
 // stays, and makes the body invalid.
@@ -104,7 +108,7 @@ func stripNotices(b []byte) (text []byte, notice string) {
 	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
 		return b, ""
 	}
-	at := notices.FindIndex(b[:min(len(b), 64<<10)])
+	at := notices().FindIndex(b[:min(len(b), 64<<10)])
 	if at == nil || at[1] == len(b) || b[at[1]] != '{' && b[at[1]] != '[' {
 		return b, ""
 	}
@@ -128,12 +132,14 @@ func (k *call) judgeFile(resp *http.Response, body []byte) *Error {
 	return nil
 }
 
-var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,200})`)
+var title = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,200})`)
+})
 
 // judgeHTML classifies an HTML page that the server sent instead of data. // Invariant 11
 func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
 	what := "body is HTML, not JSON"
-	if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
+	if m := title().FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
 		what += fmt.Sprintf(": page titled %q", oneLine(string(m[1])))
 	}
 	if looksLikeLogin(body) {
@@ -150,7 +156,7 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	message := ErrorMessage(body)
 	foreign := message == ""
 	if foreign && len(body) > 0 && body[0] == '<' {
-		if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
+		if m := title().FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
 			message = string(m[1])
 		}
 	}

@@ -144,7 +144,7 @@ func judgeToken(resp *http.Response, body []byte) error {
 	text := bytes.TrimSpace(body)
 	if bytes.HasPrefix(text, []byte("<")) && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
 		what := fmt.Sprintf("%d, an HTML page instead of a token", resp.StatusCode)
-		if m := title.FindSubmatch(text); m != nil {
+		if m := title().FindSubmatch(text); m != nil {
 			what += fmt.Sprintf(", titled %q", oneLine(string(m[1])))
 		}
 		return foreign(what)
