@@ -72,8 +72,9 @@ type OwnRows struct {
 	Batch arrow.RecordBatch
 }
 
-// MostDigested is the number of rows up to which a survey computes the digest of a table.
-const MostDigested = 50_000
+// MostDigested is the number of rows up to which a survey computes the digest of a table. A run begins to read its source
+// after the survey, so the survey must not take long.
+const MostDigested = 20_000
 
 // RowDigest computes the digest of rows in any order. It is the SHA-256 of their keys and hashes, so equal digests mean
 // equal rows.
@@ -111,7 +112,7 @@ func (d *RowDigest) Add(t schemas.Table, b arrow.RecordBatch) error {
 	for row := range int(b.NumRows()) {
 		var text strings.Builder
 		for i, c := range columns {
-			value := ""
+			var value string
 			switch c := c.(type) {
 			case *array.Int64:
 				value = strconv.FormatInt(c.Value(row), 10)
