@@ -21,7 +21,7 @@ func duckdbKind() open.Kind {
 		OnHost: func(config.Destination) bool { return true },
 		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows.
 		// A larger budget would only give the garbage collector more to scan.
-		Memory: open.MemoryPlan{Heap: open.DefaultHeap, List: 5 << 20, Budget: 90 << 20, Group: pipeline.DefaultGroupBytes, Rows: duckdb.RowGroup},
+		Memory: open.MemoryPlan{Heap: 120 << 20, List: 5 << 20, Budget: 90 << 20, Group: pipeline.DefaultGroupBytes, Rows: duckdb.RowGroup},
 		Locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := open.FilePath(d)
 			return filepath.Abs(path)

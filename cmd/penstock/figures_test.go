@@ -322,9 +322,11 @@ type process struct {
 	out       string
 }
 
+// run starts a process and waits for it. The heap limit of the tests is not that of the process: see suite.
 func run(t *testing.T, dir string, name string, args ...string) process {
 	t.Helper()
 	cmd := exec.Command(name, args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, heapEnv+"=") })
 	cmd.Dir = dir
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
