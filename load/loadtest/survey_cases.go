@@ -161,3 +161,33 @@ func testSettleStops(t *testing.T, d Driver) {
 		})
 	}
 }
+
+// testSettleEach lets the first attempt to settle two streams fail. The failure may concern one stream only, so it must
+// not fail the other.
+func testSettleEach(t *testing.T, d Driver) {
+	b := newFixture(t, d)
+	other := state.Key{Pipeline: b.key.Pipeline, Stream: "sales.people"}
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	first := b.cursor
+	b.key, b.cursor = other, ""
+	b.commit(load.Sweep{}, put{root("others", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text)), []Row{person(b.pass.Run, 0, "1", "ann")}})
+	second := b.cursor
+	armed := false
+	b.reopenWith(func(step string) error {
+		if armed && step == "state" {
+			armed = false
+			return errors.New("stopped")
+		}
+		return nil
+	})
+	s := b.survey(load.Surveyed{Key: orders, Table: "people"}, load.Surveyed{Key: other, Table: "others"})
+	armed = true
+	errs := s.Settle(t.Context(), []load.Settlement{
+		{Key: orders, Expected: first, Next: `{"n":9}`, Pass: b.pass}, {Key: other, Expected: second, Next: `{"n":9}`, Pass: b.pass},
+	})
+	require.False(t, armed, "the step was reached")
+	require.NoError(t, errs[1])
+	at, err := b.dest.Cursor(t.Context(), other)
+	require.NoError(t, err)
+	require.EqualValues(t, `{"n":9}`, at)
+}

@@ -39,38 +39,47 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	if len(due) == 0 {
 		return errs
 	}
-	var moved []settling
-	err := retry(ctx, func() (err error) {
-		moved, err = d.settleOnce(ctx, due)
-		return err
-	})
+	err := retry(ctx, func() error { return d.settleOnce(ctx, due, errs) })
+	if err != nil {
+		d.settleEach(ctx, due, errs, err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range due {
-		delete(d.surveyed, due[i].Key)
-		delete(d.positions, due[i].Key)
-		if err != nil {
-			errs[due[i].index] = fmt.Errorf("settle %s: %w", due[i].Key.Stream, err)
-		}
-	}
-	if err != nil {
-		return errs
-	}
-	for _, s := range moved {
-		errs[s.index] = fmt.Errorf("settle %s: %w", s.Key.Stream, state.ErrMoved)
+	for _, s := range due {
+		delete(d.surveyed, s.Key)
+		delete(d.positions, s.Key)
 	}
 	return errs
 }
 
-// settleOnce makes one attempt. It returns the settlements of the streams whose position has changed. All other
-// settlements are committed.
-func (d *Store) settleOnce(ctx context.Context, due []settling) (moved []settling, err error) {
+// mostAlike is the number of streams that may fail one after another before the cause must concern all streams.
+const mostAlike = 3
+
+// settleEach commits each settlement in a transaction of its own, because one stream may be the cause of the error of
+// all. It makes one attempt each.
+func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, err error) {
+	alike := 0
+	for i := range due {
+		if len(due) > 1 && ctx.Err() == nil && alike < mostAlike {
+			err = d.settleOnce(ctx, due[i:i+1], errs)
+		}
+		if alike++; err == nil {
+			alike = 0
+			continue
+		}
+		errs[due[i].index] = fmt.Errorf("settle %s: %w", due[i].Key.Stream, err)
+	}
+}
+
+// settleOnce makes one attempt. If the position of a stream has changed, it sets the stream's error in errs. It commits
+// all other settlements.
+func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (err error) {
 	if err := d.b.Step("begin"); err != nil {
-		return nil, err
+		return err
 	}
 	s, err := d.b.Write(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.End()
 	defer func() {
@@ -81,21 +90,22 @@ func (d *Store) settleOnce(ctx context.Context, due []settling) (moved []settlin
 	sql := &statements{Session: s, ctx: ctx, step: d.b.Step, changed: map[string]bool{}}
 	now, err := d.lockPositions(ctx, s, due)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var open []settling
 	for i := range due {
 		x := &due[i]
+		errs[x.index] = nil // of an earlier attempt
 		switch at := now[x.Key]; {
 		case x.to.sequence > 0 && at == x.to: // an earlier attempt has succeeded
 		case at != x.from:
-			moved = append(moved, *x)
+			errs[x.index] = fmt.Errorf("settle %s: %w", x.Key.Stream, state.ErrMoved)
 		default:
 			open = append(open, *x)
 		}
 	}
 	if len(open) == 0 {
-		return moved, s.Rollback()
+		return s.Rollback()
 	}
 	in := d.settleScope(open)
 	for i := range open {
@@ -103,21 +113,21 @@ func (d *Store) settleOnce(ctx context.Context, due []settling) (moved []settlin
 		due[slices.IndexFunc(due, func(x settling) bool { return x.index == open[i].index })].to = open[i].to
 	}
 	if err := d.writeOwn(sql, in, open); err != nil {
-		return nil, err
+		return err
 	}
 	if err := sql.step("state"); err != nil {
-		return nil, err
+		return err
 	}
 	if err := movePositions(sql, in, open); err != nil {
-		return nil, err
+		return err
 	}
 	if err := sql.step("precommit"); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.Commit(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return moved, d.b.Step("committed")
+	return d.b.Step("committed")
 }
 
 // lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. // Invariant 13

@@ -174,8 +174,8 @@ func (d *Store) runsThatMade(ctx context.Context, r Reader) (map[string]string, 
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {
-		st, ok := found[s.Key]
-		if ok && slices.ContainsFunc(st.Tables, func(t schemas.Table) bool { return t.Name == s.Table }) {
+		_, ok := found[s.Key]
+		if o := c.live[s.Table]; ok && o != nil && o.isTable() && c.made[s.Table].Name != "" {
 			parts = append(parts, d.digestSQL(i, c, s.Key.Source, c.made[s.Table]))
 		}
 	}

@@ -121,7 +121,7 @@ var errForgotten = errors.New("a row must be written again")
 // again, and an incremental pass may leave them out. // Invariant 11
 func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
-		if found, ok := s.by.SurveyOf(k.key); ok && found.Digest != "" && s.of[st.stream.Table.Name] == k.key {
+		if found, ok := s.surveyOf(k.key); ok && found.Digest != "" && s.of[st.stream.Table.Name] == k.key {
 			return found.Forgotten, nil
 		}
 	}

@@ -185,6 +185,9 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	if r.Forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) {
 		rep.Forecast = r.Forecast.Compare(int64(rep.Requests), rep.Ended.Sub(rep.Started))
 	}
+	for _, w := range r.runs {
+		w.trim(ctx, r)
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
 	defer cancel()
 	if ctx.Err() == nil {
@@ -192,7 +195,6 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	}
 	var errs []error
 	for _, w := range r.runs {
-		w.trim(ctx, r)
 		if err := w.write(late, r, rep); err != nil {
 			errs = append(errs, fmt.Errorf("end run: %w", err))
 		}

@@ -40,12 +40,11 @@ func newSettleQueue(ctx context.Context, workers int) *settleQueue {
 	return &settleQueue{ctx: ctx, workers: semaphore.NewWeighted(int64(workers))}
 }
 
-// slot is the worker slot of a stream. While the stream only waits for the queue, another stream may use the slot.
+// slot is the worker slot of a stream.
 type slot struct {
 	queue *settleQueue
 	mu    sync.Mutex
 	held  bool
-	waits int // commits that wait for the queue
 }
 
 // slot takes a worker slot. If ctx ends before a worker slot is free, the result holds none.
@@ -55,8 +54,12 @@ func (q *settleQueue) slot(ctx context.Context) *slot {
 	return s
 }
 
+// take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may wait
+// for these bytes. // Invariant 15
 func (s *slot) take(ctx context.Context) {
-	if s.queue.workers.Acquire(ctx, 1) == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.held && s.queue.workers.Acquire(ctx, 1) == nil {
 		s.held = true
 		s.queue.count(1)
 	}
@@ -64,26 +67,12 @@ func (s *slot) take(ctx context.Context) {
 
 // leave gives the slot back.
 func (s *slot) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.held {
 		s.held = false
 		s.queue.workers.Release(1)
 		s.queue.count(-1)
-	}
-}
-
-// wait gives the slot back until the function that it returns is called.
-func (s *slot) wait(ctx context.Context) (resume func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waits++; s.waits == 1 {
-		s.leave()
-	}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.waits--; s.waits == 0 {
-			s.take(ctx)
-		}
 	}
 }
 
@@ -149,13 +138,14 @@ func (q *settleQueue) flush() {
 	}
 }
 
-// settle queues a settlement, and returns when the commit that includes it has ended.
-func (q *settleQueue) settle(ctx context.Context, s *slot, to load.Surveyor, of load.Settlement) error {
+// settle queues a settlement, and returns when the commit that includes it has ended. It gives the slot of the stream
+// back, so that another stream is read meanwhile. The next pass of the stream takes a slot again.
+func (q *settleQueue) settle(s *slot, to load.Surveyor, of load.Settlement) error {
 	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
 	q.arm()
 	q.mu.Unlock()
-	defer s.wait(ctx)()
+	s.leave()
 	return <-w.done // Invariant 15: a flush follows within settleAge, and its commit ends with q.ctx
 }

@@ -59,6 +59,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		}
 	}
 	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
+		st.slot.take(ctx) // the commit of the last pass may have given it back
 		err := p.read(ctx)
 		g.saw(st.stream, err)
 		if st.lock != nil && !st.holdsLock {

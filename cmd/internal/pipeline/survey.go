@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -16,14 +17,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surveyedDestination is a destination whose streams were surveyed when the run began. It answers from the survey,
-// until a transaction of this process has changed the stream.
+// surveyedDestination is a destination whose streams were surveyed when the run began. It answers from the survey for
+// some minutes, until a transaction of this process has changed the stream.
 type surveyedDestination struct {
 	load.Destination
-	by load.Surveyor
-	of map[string]state.Key // streams by root table
+	by    load.Surveyor
+	of    map[string]state.Key // streams by root table
+	until time.Time
+	now   func() time.Time
 
 	parents storedParents
+}
+
+// surveyAge is the time for which a survey is used. Other programs may change rows after the survey, and the pass then
+// does not notice it, so a survey is not used for a whole long run.
+const surveyAge = 5 * time.Minute
+
+// surveyOf returns what the survey has found of a stream, while it can be used.
+func (s *surveyedDestination) surveyOf(k state.Key) (load.StreamSurvey, bool) {
+	if s.now().After(s.until) {
+		return load.StreamSurvey{}, false
+	}
+	return s.by.SurveyOf(k)
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
@@ -38,7 +53,7 @@ func (r *run) survey(ctx context.Context) {
 		if !able || r.health.leftOut(d.Name) != nil {
 			continue
 		}
-		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}}
+		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}, until: r.Now().Add(surveyAge), now: r.Now}
 		var streams []load.Surveyed
 		for _, of := range r.Streams {
 			s.of[of.Table.Name] = r.Key(of.Name)
@@ -63,7 +78,7 @@ func (s *surveyedDestination) Pooled() load.Destination { return s.Destination }
 
 // Cursor implements [load.Destination].
 func (s *surveyedDestination) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
-	if st, ok := s.by.SurveyOf(k); ok {
+	if st, ok := s.surveyOf(k); ok {
 		return st.Cursor, nil
 	}
 	return s.Destination.Cursor(ctx, k)
@@ -72,7 +87,7 @@ func (s *surveyedDestination) Cursor(ctx context.Context, k state.Key) (state.Cu
 // Tables implements [load.Destination].
 func (s *surveyedDestination) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	if k, ok := s.of[name]; ok {
-		if st, ok := s.by.SurveyOf(k); ok {
+		if st, ok := s.surveyOf(k); ok {
 			return slices.Clone(st.Tables), nil
 		}
 	}
@@ -81,7 +96,7 @@ func (s *surveyedDestination) Tables(ctx context.Context, name string) ([]schema
 
 // StreamState implements [load.Destination].
 func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, table string) (load.StreamState, error) {
-	if st, ok := s.by.SurveyOf(k); ok && s.of[table] == k {
+	if st, ok := s.surveyOf(k); ok && s.of[table] == k {
 		return st.State, nil
 	}
 	return s.Destination.StreamState(ctx, k, table)
@@ -91,14 +106,14 @@ func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, tabl
 // exactly these rows. Otherwise it returns nil. Then the rows are compared one by one.
 //
 // The survey has read the digest of the table's rows and the stream's cursor in one snapshot. So if the cursor is still
-// the same at the commit, no commit of penstock has changed the rows. If another program has changed or deleted rows,
-// the table has another digest.
+// the same at the commit, no commit of the stream has changed the rows. If another program has changed or deleted rows
+// before the survey, the table has another digest. The next run notices what was changed after the survey.
 func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 	d, able := k.dest.Destination.(*surveyedDestination)
-	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 {
+	if !able || g.end == nil || p.resumes || g.spill || len(g.left) > 0 || k.left.Missing() {
 		return nil
 	}
-	st, ok := d.by.SurveyOf(k.key)
+	st, ok := d.surveyOf(k.key)
 	if !ok || st.Cursor != k.stored || d.of[p.stream.Table.Name] != k.key {
 		return nil
 	}
@@ -182,7 +197,7 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 			return err
 		}
 	}
-	return x.slot.queue.settle(ctx, x.slot, x.to.by, x.of)
+	return x.slot.queue.settle(x.slot, x.to.by, x.of)
 }
 
 // leaveOutParents leaves out the rows of parents that are stored with the same fingerprint. Their rows of the child
@@ -284,7 +299,7 @@ type parentsOf struct {
 
 // Scan implements [load.Destination].
 func (p parentsOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
-	_, same := p.by.SurveyOf(p.k)
+	_, same := p.surveyOf(p.k)
 	if table != load.Parents.Name || !same || p.parents.read(ctx, p.Destination, columns) != nil {
 		return p.Destination.Scan(ctx, table, columns, visit)
 	}
