@@ -306,6 +306,7 @@ func TestCrashAtRandom(t *testing.T) {
 			stop()
 		}
 		r.looked(t)
+		require.Positive(t, kills)
 		t.Logf("%d kills in %d trials, 0 violations", kills, runs)
 	})
 }

@@ -22,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
 		os.Exit(failure.ExitFailed)
 	}
-	open.KeepHeap(open.DefaultHeap)
+	open.KeepDefaultHeap()
 	ctx, stop := withSignals(context.Background())
 	code := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

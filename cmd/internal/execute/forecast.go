@@ -30,8 +30,8 @@ func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Dur
 }
 
 // forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
-// returns nil if there is no open destination, if the history cannot be read, or if nothing is known about one of
-// the streams.
+// returns nil if there is no open destination, if the history cannot be read, or if nothing is known about more than a
+// tenth of the streams.
 func forecastFromHistory(ctx context.Context, r *open.Run) *forecast.Forecast {
 	if len(r.Destinations) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func forecastFromHistory(ctx context.Context, r *open.Run) *forecast.Forecast {
 		return nil
 	}
 	f := Forecast(r, past, Sizes{}, 0)
-	if f.Guessed > 0 {
+	if f.Guessed*10 > len(f.Streams) {
 		return nil
 	}
 	return &f

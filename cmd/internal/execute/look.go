@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -27,13 +28,15 @@ type Sizes struct {
 }
 
 const (
+	laneFailures = 3 // lists that must fail before no more are requested with the credential
+
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
 	fewPages    = 10 // for more pages than this, requests find out the page size, because the page size decides what the list costs
 )
 
-// Look requests the first page of each list of r that no run has read yet, and of the lists that only child streams of
-// r need. If the server cannot be reached or does not accept the credential, Look stops, because every request would
-// fail. // Invariant 15
+// Look requests the first page of each list of r that no run has read yet, and of the lists that only its child
+// streams need. It requests no more lists with a credential if the first ones fail because the server cannot be reached
+// or does not accept the credential. // Invariant 15
 func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRuns) (Sizes, error) {
 	out := Sizes{Lists: map[string]forecast.Size{}}
 	streams := unread(r, past)
@@ -48,27 +51,36 @@ func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRun
 		return out, err
 	}
 	defer source.Close()
-	looking, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	var mu sync.Mutex
 	var looks errgroup.Group
 	looks.SetLimit(pipeline.DefaultWorkers)
+	failures := map[string]int{} // by lane; without one in which a list was read
 	for _, s := range streams {
+		lane := laneOf(r, s.Name).Name
 		looks.Go(func() error {
-			if looking.Err() != nil {
+			mu.Lock()
+			given := failures[lane] >= laneFailures
+			if given {
+				out.Failed++
+			}
+			mu.Unlock()
+			if given || ctx.Err() != nil {
 				return nil
 			}
-			size, sent, err := lookAt(looking, source.Client, s.Stream)
+			size, sent, err := lookAt(ctx, source.Client, s.Stream)
 			mu.Lock()
 			defer mu.Unlock()
 			out.Sent += sent
-			if err == nil {
-				out.Lists[s.Name] = size
-			} else if out.Failed++; out.Trouble == nil {
-				out.Trouble = err
+			e, ok := errors.AsType[*wire.Error](err)
+			switch {
+			case err == nil:
+				out.Lists[s.Name], failures[lane] = size, math.MinInt32
+				return nil
+			case ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth):
+				failures[lane]++
 			}
-			if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth) {
-				stop(err)
+			if out.Failed++; out.Trouble == nil {
+				out.Trouble = err
 			}
 			return nil
 		})
@@ -109,6 +121,7 @@ func lookAt(ctx context.Context, c *extract.Client, s schemas.Stream) (size fore
 		return size, sent, err
 	}
 	size = forecast.Size{Records: max(first.Total, int64(first.Records)), Pages: 1, Probes: 1, Bytes: first.Bytes}
+	size.AtLeast = first.Total < 0 && first.Records > 0 || s.Months.Set() // the page is of one month
 	if first.One {
 		size.Probes = 0
 	}
@@ -116,10 +129,11 @@ func lookAt(ctx context.Context, c *extract.Client, s schemas.Stream) (size fore
 		return size, sent, nil
 	}
 	size.Probes = usualProbes
-	if size.AtLeast = first.Total < 0; size.AtLeast {
+	if first.Total < 0 {
 		size.Records++ // at least one more record is on the next page
 	}
-	size.Bytes *= (size.Records + int64(first.Records)) / int64(max(first.Records, 1))
+	onPage := int64(max(first.Records, 1))
+	size.Bytes *= (size.Records + onPage - 1) / onPage
 	rows := int64(max(first.Records, s.Pagination.Limit, 1))
 	size.Pages = (size.Records + rows - 1) / rows
 	if size.Pages > fewPages && s.Pagination.Page == "" {

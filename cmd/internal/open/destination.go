@@ -109,7 +109,9 @@ func (o *Opener) MemoryFor(c *config.Config, p config.Pipeline) (all MemoryPlan)
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
 		if of, err := o.Kind(c, d); err == nil {
-			all = all.with(of.Memory)
+			plan := of.Memory
+			plan.Heap = cmp.Or(plan.Heap, DefaultHeap)
+			all = all.with(plan)
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"io/fs"
 	"math"
 	"os"
@@ -26,8 +27,10 @@ type heapUse struct {
 	most int64 // largest heap size that the limit of the cgroup allows; 0 until the limit is read
 }
 
-// KeepHeap sets the size of the heap that the garbage collector aims for, unless GOMEMLIMIT is set.
-func KeepHeap(bytes int64) {
+// KeepDefaultHeap sets the size of the heap for a process that has no run at work, unless GOMEMLIMIT is set.
+func KeepDefaultHeap() { keepHeap(min(DefaultHeap, heapShare(memoryLimit(os.DirFS("/"))))) }
+
+func keepHeap(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)
 	}
@@ -59,7 +62,7 @@ func (u *heapUse) keep() {
 	for _, p := range u.runs {
 		plans = append(plans, p)
 	}
-	KeepHeap(min(heapFor(plans), u.most))
+	keepHeap(min(heapFor(plans), u.most))
 }
 
 // heapFor returns the heap size for the runs in progress: the size that the most demanding destination needs, and a
@@ -68,7 +71,7 @@ func (u *heapUse) keep() {
 func heapFor(plans []MemoryPlan) (bytes int64) {
 	var lists int64
 	for _, p := range plans {
-		bytes = max(bytes, p.Heap)
+		bytes = max(bytes, cmp.Or(p.Heap, DefaultHeap))
 		lists += int64(p.Lists) * p.List
 	}
 	if bytes == 0 {

@@ -26,6 +26,7 @@ func TestHeapFollowsTheLists(t *testing.T) {
 		"two sources":            {[]MemoryPlan{reads(small, 8), reads(small, 8)}, 118},
 		"two destinations":       {[]MemoryPlan{reads(small, 1), reads(large, 8)}, 245},
 		"a kind without a plan":  {[]MemoryPlan{{}}, 128},
+		"beside such a kind":     {[]MemoryPlan{{}, reads(small, 1)}, 133},
 		"one run in both places": {[]MemoryPlan{reads(small.with(large), 2)}, 218},
 	} {
 		require.Equal(t, c.mib<<20, heapFor(c.runs), name)

@@ -335,7 +335,7 @@ func TestShareFull(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
-		limit := Rate{50, time.Minute}
+		limit := Rate{governors / 2, time.Minute}
 		var all []*Governor
 		for range governors {
 			all = append(all, join(t, dir, Plan{Rate: limit}))

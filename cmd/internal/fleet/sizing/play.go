@@ -138,7 +138,8 @@ func (p *simulation) share() {
 		p.perKey[u.source] += u.rate
 	}
 	p.leases = p.leasesNow()
-	if over := writes / math.Max(p.Database-p.leases*p.Lease, p.Database/100); over > 1 {
+	if over := (writes + p.leases*p.Lease) / p.Database; over > 1 {
+		p.leases /= over // fewer requests need fewer batches
 		for _, u := range p.active {
 			u.rate /= over
 			u.waits = database

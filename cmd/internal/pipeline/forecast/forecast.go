@@ -226,6 +226,9 @@ func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int)
 		return size, true
 	}
 	s, ok := k.Find(parent)
+	if h, read := k.History[parent]; read && ok {
+		return Size{Records: h.Records, Pages: k.next(s, h)}, true
+	}
 	if !ok || s.Parent == "" || generation > maxGenerations {
 		return Size{Pages: 1}, false
 	}
