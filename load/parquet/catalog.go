@@ -40,8 +40,7 @@ type Catalog interface {
 	// The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
-	// Locate returns where the metadata of a table is, for use in other engines. It returns "" if there is no such
-	// table.
+	// Locate returns where the metadata of a table is, for other engines. It returns "" if there is no such table.
 	Locate(ctx context.Context, table string) (string, error)
 
 	Close() error

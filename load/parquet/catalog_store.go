@@ -110,8 +110,7 @@ func (t *catalogStore) store(name string) streamStore {
 	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
 }
 
-// path returns the location of a table. An internal table exists once per stream, so path returns several locations for
-// it, one per line.
+// path returns the location of a table. For an internal table, path returns a location for each stream, one per line.
 func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

@@ -74,9 +74,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. It first calls the function moved, if that is not nil.
-// If another commit came first, moved may change m so that m follows that commit. If m still does not follow the last
-// commit, commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. It first calls moved, which may change m so that m
+// follows another commit that came first. If m does not follow the last commit, it returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.store.key
 	if d.parentID == nil {

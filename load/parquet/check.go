@@ -13,8 +13,7 @@ import (
 var ErrUnconditional = errors.New("the store ignores the condition that commits depend on (If-None-Match: *)")
 
 // Check tries the operations that commits need in a bucket. It stores an object, and tries to overwrite it, which the
-// store must refuse. Then it lists, reads and removes the object. It does nothing for a lake in a folder or with a
-// catalog.
+// store must refuse. Then it lists, reads and removes the object. For other lakes it does nothing.
 func (l *Lake) Check(ctx context.Context) error {
 	b, ok := l.storage.(*bucket)
 	if !ok {

@@ -214,8 +214,7 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// The method hold locks the folder until the lock is released or the process exits. A suspended process keeps the lock.
-// Invariant 13
+// hold locks the folder until the lock is released or the process exits, even if it is suspended. // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.dir.path, s.root) }, // before anything is created behind a link

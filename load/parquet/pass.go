@@ -72,9 +72,8 @@ func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error)
 	return b, nil
 }
 
-// The method full reports whether the pass has seen all live rows of a segment. It is exact only for tables without a
-// key. In other tables, a row that ended after the pass had seen it is counted twice, so full may return true too
-// early.
+// The method full reports whether the pass has seen all live rows of a segment. In a table with a key, it counts a row
+// twice if the row ended after the pass had seen it, so it may return true too early.
 func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error) {
 	b, err := r.in(ctx, t, s)
 	if err != nil {

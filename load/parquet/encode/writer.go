@@ -71,9 +71,8 @@ func (w *Writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// boundsAreRight reports whether arrow-go writes correct bounds for a column. For texts, arrow-go leaves out each page
-// whose lowest text is "". For lists, it leaves out values. With wrong bounds, engines skip rows that match a filter;
-// without bounds, they read them.
+// boundsAreRight reports whether arrow-go writes correct bounds for a column. It leaves out values of lists, and each page
+// whose lowest text is "". With wrong bounds, engines skip rows that match a filter; without bounds, they read them.
 func boundsAreRight(t arrow.DataType) bool { return t.ID() != arrow.STRING && t.ID() != arrow.LIST }
 
 // fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.
