@@ -216,7 +216,7 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form
-		first, more = 24<<10, func(free int64) int64 { return 64 * free }
+		first, more = 4<<10, func(free int64) int64 { return 64 * free }
 	}
 	crashing(t, func(t *testing.T, to target) {
 		d := onDisk(t, to)
